@@ -6,12 +6,12 @@
 
 #include "api/peek.h"
 #include "api/reply.h"
-#include "api/request_parse.h"
-#include "cache/history.h"
+#include "dialects/request_parse.h"
+#include "history/history.h"
 #include "counted.h"
 #include "report.h"
-#include "server/frames.h"
-#include "server/http_head.h"
+#include "wire/frames.h"
+#include "http/http_head.h"
 
 enum { N_TURNS = 20, N_PIECES = 64 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "counted.h"
-#include "engine/grammar.h"
-#include "engine/sampler.h"
-#include "engine/schema.h"
+#include "grammar/grammar.h"
+#include "sampling/sampler.h"
+#include "schema/schema.h"
 #include "report.h"
 #include "sched/text_stream.h"
 #include "support/stage.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "cache/history.h"
+#include "history/history.h"
 #include "base/measure.h"
 #include "report.h"
 

@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 
 #include "base/os.h"
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 #include "cold_files.h"
 #include "known.h"
 #include "base/measure.h"

@@ -14,7 +14,7 @@
 #include <event2/event.h>
 
 #include "report.h"
-#include "server/http.h"
+#include "http/http.h"
 
 enum { STREAM_BYTES = 4 << 20, PIECE_BYTES = 3000, LATER_MS = 20, CONNECTIONS_MAX = 100000 };
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "engine/image_join.h"
+#include "state/image_join.h"
 
-/* engine/image.h: the cells' positions follow the header and the counts of streams and cells, 12 bytes a cell. */
+/* state/image.h: the cells' positions follow the header and the counts of streams and cells, 12 bytes a cell. */
 enum { POSITIONS_OFFSET = HTH_IMAGE_HEADER_BYTES + 8, CELL_BYTES = 12, PROMPT_OF_THE_BLOCK = 1000 };
 
 hearth_token hth_known_token(unsigned n, size_t i)

@@ -1,4 +1,4 @@
-# attention.cmake - can the engine's attention be replaced (src/engine/attention.c)? Sets HTH_ATTENTION_RANGES
+# attention.cmake - can the engine's attention be replaced (src/kernels/attention.c)? Sets HTH_ATTENTION_RANGES
 #
 # Needs the pinned engine as static libraries, the symbols that are used, and those that are replaced both defined and
 # called from another object: a call within one object is not redirected.

@@ -8,5 +8,5 @@ if(HEARTH_PAGE)
     COMMAND ${CMAKE_SOURCE_DIR}/page/build.sh ${CMAKE_BINARY_DIR}/page COMMENT "Building the page")
 else()
   file(CONFIGURE OUTPUT ${page_source}
-    CONTENT "#include \"server/page.h\"\nconst hth_page hth_page_built = { .n_plain = 0 };\n")
+    CONTENT "#include \"front/page.h\"\nconst hth_page hth_page_built = { .n_plain = 0 };\n")
 endif()

@@ -64,7 +64,7 @@ const literal = (bytes) => {
 }
 writeFileSync(join(out, 'page.html'), html)
 writeFileSync(join(out, 'page.c'), `/* Made by page/build.mjs. */
-#include "server/page.h"
+#include "front/page.h"
 
 static const char plain[] =
 ${literal(Buffer.from(html))};

@@ -9,7 +9,7 @@ foreach(language c cpp)
   add_test(NAME headers/public_${language} COMMAND test_header_${language})
 endforeach()
 
-add_test(NAME headers/layers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/layers.sh ${CMAKE_SOURCE_DIR})
+add_test(NAME headers/rooms COMMAND node ${CMAKE_CURRENT_SOURCE_DIR}/headers/rooms.mjs ${CMAKE_SOURCE_DIR})
 add_test(NAME headers/sizes COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/sizes.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME headers/docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/docs.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME headers/symbols COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/headers/symbols.sh $<TARGET_FILE:hearth_shared>

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "api/sampling_numbers.h"
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 
 static void set(json_t *settings, const char *name, json_t *value_take)
 {

@@ -9,7 +9,7 @@
 
 #include "api/infill.h"
 #include "api/render.h"
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 #include "models/model.h"
 
 void hth_api_prepared_deinit(hth_api_prepared *prepared)

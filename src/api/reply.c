@@ -20,19 +20,6 @@ enum { UNTOLD_MAX = 4096 };
 
 /* ---- making and freeing ---- */
 
-static const hth_api_writer *writer_of(hth_api_kind kind)
-{
-    switch (kind) {
-    case HTH_API_CHAT: return &hth_api_write_chat;
-    case HTH_API_COMPLETION: return &hth_api_write_completion;
-    case HTH_API_MESSAGES: return &hth_api_write_messages;
-    case HTH_API_OLLAMA_CHAT:
-    case HTH_API_OLLAMA_GENERATE: return &hth_api_write_ollama;
-    case HTH_API_RESPONSES: return &hth_api_write_responses;
-    default: return &hth_api_write_native;
-    }
-}
-
 static void choice_deinit(hth_api_choice *choice)
 {
     for (size_t i = 0; i < choice->n_calls; i++)
@@ -82,7 +69,7 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
     reply->hearth = model;
     reply->request = request;
     reply->prepared = prepared;
-    reply->writer = writer_of(request->kind);
+    reply->writer = request->writer;
     reply->http_status = 200;
     reply->created_s = options->created_s;
     (void)snprintf(reply->model, sizeof(reply->model), "%.256s", options->model); /* names are shorter */

@@ -70,7 +70,7 @@ typedef struct hth_api_list {
  * How an API writes. None of these is called after a failure. Those that may be NULL then write nothing; choice_end,
  * choice_body and delta are there.
  */
-typedef struct hth_api_writer {
+struct hth_api_writer {
     bool has_items; /* it uses the items of a choice, and leaves tokens in told */
     /* Stream: the first token of a choice has come. Called once, or again without effect. */
     void (*begin)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
@@ -95,7 +95,7 @@ typedef struct hth_api_writer {
     size_t n_lists;
     void (*choice_body_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     void (*body_end)(hth_api_reply *reply, hth_buffer *out);
-} hth_api_writer;
+};
 
 /* The next part of a body to write. */
 typedef enum hth_api_body_part {
@@ -114,13 +114,6 @@ typedef struct hth_api_body {
     size_t list;
     size_t entry;
 } hth_api_body;
-
-extern const hth_api_writer hth_api_write_chat;
-extern const hth_api_writer hth_api_write_completion;
-extern const hth_api_writer hth_api_write_messages;
-extern const hth_api_writer hth_api_write_native;
-extern const hth_api_writer hth_api_write_ollama;
-extern const hth_api_writer hth_api_write_responses;
 
 struct hth_api_reply {
     hearth_model *hearth;

@@ -115,10 +115,14 @@ struct hth_api_renamed {
     const hth_api_renamed *next;
 };
 
+/* How an API writes replies (reply_inside.h). */
+typedef struct hth_api_writer hth_api_writer;
+
 struct hth_api_request {
     hth_api_kind kind;
-    bool is_chat;      /* the request has a conversation; otherwise it has prompts */
-    const char *model; /* NULL: the client named none */
+    const hth_api_writer *writer; /* of its API; NULL: no reply of a model is written */
+    bool is_chat;                 /* the request has a conversation; otherwise it has prompts */
+    const char *model;            /* NULL: the client named none */
     hearth_conversation conversation;
     /* [n_prompts]; of embeddings: the inputs that mix texts and tokens. The others have no pieces. */
     const hth_api_text_prompt *prompts;

@@ -52,24 +52,6 @@ typedef struct hth_api_joined {
 /* Without memory the error is filled and *joined stays as it was. */
 void hth_api_joined_add(hth_api_parse *parse, hth_api_joined *joined, const char *text);
 
-/* One parser for each API. */
-void hth_api_parse_chat(hth_api_parse *parse); /* also for /apply-template */
-void hth_api_parse_completion(hth_api_parse *parse);
-void hth_api_parse_messages(hth_api_parse *parse); /* also for count_tokens */
-void hth_api_parse_native(hth_api_parse *parse);
-void hth_api_parse_tokenize(hth_api_parse *parse);
-void hth_api_parse_detokenize(hth_api_parse *parse);
-void hth_api_parse_slot(hth_api_parse *parse);
-void hth_api_parse_ollama_chat(hth_api_parse *parse);
-void hth_api_parse_ollama_generate(hth_api_parse *parse);
-void hth_api_parse_ollama_show(hth_api_parse *parse);
-void hth_api_parse_responses(hth_api_parse *parse); /* also for input_tokens */
-void hth_api_parse_embeddings(hth_api_parse *parse);
-void hth_api_parse_native_embedding(hth_api_parse *parse);
-void hth_api_parse_rerank(hth_api_parse *parse);
-void hth_api_parse_ollama_embed(hth_api_parse *parse);
-void hth_api_parse_ollama_embeddings(hth_api_parse *parse);
-
 /* Before the fields are parsed: set the options to the server's defaults. */
 void hth_api_defaults_begin(hth_api_parse *parse);
 /* After the fields were parsed without an error: add the system message and the template variables that are missing. */

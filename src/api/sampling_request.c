@@ -12,7 +12,7 @@
 #include "api/request_inside.h"
 #include "api/sampler_names.h"
 #include "api/sampling_numbers.h"
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 
 enum {
     BIAS_TEXT_BYTES_MAX = 1024,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/request_inside.h"
-#include "engine/gbnf.h"
+#include "grammar/gbnf.h"
 
 void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *at)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "api/request_inside.h"
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 
 enum { EFFORT_BYTES_MAX = 16 };
 

@@ -10,7 +10,7 @@
 
 #include "base/os.h"
 #include "cache/cache_inside.h"
-#include "cache/kvc_signature.h"
+#include "rows/kvc_signature.h"
 
 /* ---- wrong rows ---- */
 

@@ -15,7 +15,7 @@
 
 #include "base/os.h"
 #include "cache/upkeep.h"
-#include "cache/directory.h"
+#include "rows/directory.h"
 
 /* So many leave one to touch memory beside a restore: on 16 this made restores faster, on 2 slower. */
 enum { MANY_CPUS = 8 };

@@ -14,7 +14,7 @@
 #include "cache/counters.h"
 #include "cache/file_tier_set.h"
 #include "cache/ram_tier.h"
-#include "cache/signing_key.h"
+#include "rows/signing_key.h"
 #include "cache/writer.h"
 
 typedef struct hth_cache hth_cache;

@@ -6,7 +6,7 @@
 
 #include "base/read_ring.h"
 #include "cache/cache.h"
-#include "cache/past.h"
+#include "index/past.h"
 #include "cache/rejected.h"
 #include "cache/spare_rings.h"
 #include "cache/writer.h"

@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 
 #include "base/os.h"
-#include "cache/directory.h"
+#include "rows/directory.h"
 #include "cache/file_tier_inside.h"
 
 enum { FLUSH_AT = 4096 }; /* number of noted uses after which a busy writer writes them to the index */

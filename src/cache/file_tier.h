@@ -22,11 +22,11 @@
 #define HTH_CACHE_FILE_TIER_H
 
 #include "base/fs.h"
-#include "cache/index.h"
-#include "cache/kvc.h"
+#include "index/index.h"
+#include "rows/kvc.h"
 #include "cache/pins.h"
 #include "cache/publish.h"
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 #include "cache/scan.h"
 
 typedef struct hth_file_tier hth_file_tier;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "cache/chain.h"
+#include "rows/chain.h"
 #include "cache/file_tier_inside.h"
 #include "cache/file_tier_set.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/os.h"
 #include "cache/file_tier_inside.h"
-#include "cache/quarantine.h"
+#include "rows/quarantine.h"
 
 enum { TAKEN_DEADLINE_S = 60 }; /* time to move or remove one file */
 

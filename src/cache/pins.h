@@ -12,7 +12,7 @@
 
 #include "base/fs.h"
 #include "base/status.h"
-#include "cache/key.h"
+#include "rows/key.h"
 
 enum { HTH_PINS_MAX = 1024 }; /* in a folder */
 

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#include "cache/row.h"
+#include "rows/row.h"
 
 hth_policy hth_policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 {

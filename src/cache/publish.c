@@ -26,9 +26,9 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "cache/directory.h"
-#include "cache/quarantine.h"
-#include "cache/row_file.h"
+#include "rows/directory.h"
+#include "rows/quarantine.h"
+#include "rows/row_file.h"
 
 enum {
     PATH_BYTES = 4096,

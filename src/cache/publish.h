@@ -8,7 +8,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "cache/index.h"
+#include "index/index.h"
 
 /*
  * How a complete file gets its final name. A probe at the start picks the first way that works. All are safe on a

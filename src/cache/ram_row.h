@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-#include "cache/row.h"
+#include "rows/row.h"
 
 typedef struct hth_ram_row hth_ram_row;
 struct hth_ram_row {

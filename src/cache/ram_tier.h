@@ -17,10 +17,10 @@
 #ifndef HTH_CACHE_RAM_TIER_H
 #define HTH_CACHE_RAM_TIER_H
 
-#include "cache/leaf.h"
-#include "cache/past.h"
-#include "cache/row.h"
-#include "cache/signing_key.h"
+#include "rows/leaf.h"
+#include "index/past.h"
+#include "rows/row.h"
+#include "rows/signing_key.h"
 
 typedef struct hth_ram_tier hth_ram_tier;
 typedef struct hth_ram_row hth_ram_row;

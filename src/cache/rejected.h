@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cache/row.h"
+#include "rows/row.h"
 
 enum { HTH_REJECTED_MAX = 256 };
 

@@ -9,7 +9,7 @@
 
 #include "base/os.h"
 #include "cache/cache_inside.h"
-#include "cache/kvc_signature.h"
+#include "rows/kvc_signature.h"
 
 struct hth_slab {
     hth_ram_row *row;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 
 enum {
     PATH_BYTES = 4096,

@@ -6,7 +6,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "cache/index.h"
+#include "index/index.h"
 
 /* During a rebuild: the number of rows so far, and an estimate of all; false ends it. On the scanning thread. */
 typedef bool (*hth_scan_progress_fn)(uint64_t n_rows, uint64_t n_rows_estimated, void *user_data);

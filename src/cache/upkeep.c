@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 
 enum { PATH_BYTES = 4096, TOKENS_AT_ONCE = 1024, LOST_AT_ONCE = 256 };
 

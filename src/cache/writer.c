@@ -13,7 +13,7 @@
 #include "base/deadline.h"
 #include "base/message_queue.h"
 #include "base/os.h"
-#include "cache/kvc_signature.h"
+#include "rows/kvc_signature.h"
 
 enum {
     QUEUED_ROWS_MAX = 65536, /* for each thread; queue_rows_max is the usual limit */

@@ -14,7 +14,7 @@
 #include "cache/counters.h"
 #include "cache/file_tier_set.h"
 #include "cache/ram_tier.h"
-#include "cache/signing_key.h"
+#include "rows/signing_key.h"
 
 enum { HTH_WRITER_TIERS_MAX = 2, HTH_WRITER_THREADS_MAX = 16 };
 

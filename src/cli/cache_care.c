@@ -7,9 +7,9 @@
 
 #include "cache/upkeep.h"
 #include "cli/cache_verbs.h"
-#include "cli/commands.h"
-#include "cli/output.h"
-#include "cli/progress.h"
+#include "options/commands.h"
+#include "console/output.h"
+#include "console/progress.h"
 
 typedef struct work {
     hth_progress progress;

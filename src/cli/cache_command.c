@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/directory.h"
+#include "rows/directory.h"
 #include "cli/cache_verbs.h"
-#include "cli/commands.h"
-#include "cli/interrupt.h"
-#include "cli/verb.h"
+#include "options/commands.h"
+#include "console/interrupt.h"
+#include "options/verb.h"
 
 /* Free space that an import leaves on a device, like the default of 'hearth run'. */
 #define FREE_MIN (UINT64_C(1) << 30)

@@ -5,7 +5,7 @@
 #define HTH_CLI_CACHE_OPTIONS_H
 
 #include "cache/file_tier_set.h"
-#include "cli/manual.h"
+#include "options/manual.h"
 
 enum {
     HTH_CACHE_PATH_BYTES = 4096,

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "cache/quarantine.h"
+#include "rows/quarantine.h"
 #include "cli/cache_verbs.h"
-#include "cli/commands.h"
-#include "cli/output.h"
+#include "options/commands.h"
+#include "console/output.h"
 #include "cli/prefixes.h"
 #include "cli/row_models.h"
 

@@ -5,10 +5,10 @@
 #include <stdio.h>
 
 #include "cli/cache_verbs.h"
-#include "cli/commands.h"
-#include "cli/output.h"
-#include "cli/progress.h"
-#include "engine/row_transfer.h"
+#include "options/commands.h"
+#include "console/output.h"
+#include "console/progress.h"
+#include "transfer/row_transfer.h"
 
 typedef struct work {
     hth_progress progress;

@@ -3,7 +3,7 @@
 #define HTH_CLI_CACHE_VERBS_H
 
 #include "cli/cache_options.h"
-#include "cli/units.h"
+#include "console/units.h"
 
 typedef enum hth_cache_purpose {
     HTH_CACHE_TO_LOOK, /* or to remove rows; makes no cache where there is none */

@@ -13,14 +13,14 @@
 
 #include "api/explanation.h"
 #include "base/controls.h"
-#include "cache/directory.h"
+#include "rows/directory.h"
 #include "cli/cache_verbs.h"
-#include "cli/commands.h"
-#include "cli/model_source.h"
-#include "cli/output.h"
-#include "cli/run_options.h"
+#include "options/commands.h"
+#include "options/model_source.h"
+#include "console/output.h"
+#include "options/run_options.h"
 #include "cli/prompt_render.h"
-#include "cli/text_file.h"
+#include "console/text_file.h"
 #include "models/model.h"
 
 enum {

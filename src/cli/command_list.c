@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/nearest.h"
-#include "cli/wrap.h"
+#include "console/nearest.h"
+#include "console/wrap.h"
 
 const hth_command hth_commands[] = {
     { &hth_chat_manual, hth_command_chat, "Use a model" },

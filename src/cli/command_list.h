@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "cli/commands.h"
+#include "options/commands.h"
 
 typedef struct hth_command {
     const hth_manual *manual;

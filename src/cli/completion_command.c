@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/completion.h"
-#include "cli/output.h"
+#include "console/output.h"
 
 enum { PATH_BYTES = 64 };
 

@@ -18,12 +18,12 @@
 
 #include "base/fs.h"
 #include "base/whole_file.h"
-#include "cli/commands.h"
-#include "cli/interrupt.h"
-#include "cli/option_table.h"
-#include "cli/progress.h"
+#include "options/commands.h"
+#include "console/interrupt.h"
+#include "options/option_table.h"
+#include "console/progress.h"
 #include "cli/run.h"
-#include "cli/units.h"
+#include "console/units.h"
 #include "convert/check.h"
 #include "convert/conversion.h"
 #include "convert/writer.h"
@@ -367,7 +367,7 @@ int hth_command_convert(int argc, char **argv)
         (void)fputs("hearth: warning: Ctrl-C will leave a temporary file behind\n", stderr);
     status = run(c, &err);
     if (status != HEARTH_OK)
-        hth_run_say_error(&err);
+        hth_say_error(&err);
     hth_conversion_close(c->conversion);
     /* c is not freed, because the thread that waits for signals may still use it. */
     return status == HEARTH_OK ? HTH_EXIT_OK : status == HEARTH_MISUSE ? HTH_EXIT_USAGE : HTH_EXIT_FAILED;

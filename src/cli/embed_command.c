@@ -13,13 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/interrupt.h"
-#include "cli/line_reader.h"
-#include "cli/model_options.h"
-#include "cli/model_source.h"
-#include "cli/open_model.h"
-#include "cli/output.h"
+#include "options/commands.h"
+#include "console/interrupt.h"
+#include "console/line_reader.h"
+#include "options/model_options.h"
+#include "options/model_source.h"
+#include "options/open_model.h"
+#include "console/output.h"
 #include "cli/run.h"
 
 enum { LINES_AT_ONCE = 1024 };
@@ -201,7 +201,7 @@ static bool load(embed *e)
     hth_progress_init(&e->open.progress, !e->quiet);
     status = hth_open_model_load(&e->open, &err);
     if (status != HEARTH_OK && !atomic_load(&e->interrupted))
-        hth_run_say_error(&err);
+        hth_say_error(&err);
     return status == HEARTH_OK;
 }
 
@@ -304,7 +304,7 @@ static bool embed_arguments(embed *e)
 
 static bool say(const hearth_error *err)
 {
-    hth_run_say_error(err);
+    hth_say_error(err);
     return false;
 }
 

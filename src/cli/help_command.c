@@ -6,8 +6,8 @@
 
 #include "cli/command_list.h"
 #include "cli/man_page.h"
-#include "cli/output.h"
-#include "cli/verb.h"
+#include "console/output.h"
+#include "options/verb.h"
 
 typedef struct help_options {
     bool all;

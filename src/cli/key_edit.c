@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "cli/instant.h"
-#include "cli/key_file.h"
+#include "console/instant.h"
+#include "options/key_file.h"
 
 /* The section of a key, and the member of the file that contains it. */
 typedef struct place {

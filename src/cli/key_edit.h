@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "cli/config_file.h"
+#include "options/config_file.h"
 
 /*
  * Remove the block of a key. The text belongs to pool. HEARTH_NOT_FOUND; HEARTH_MISUSE if it is the only key, because a

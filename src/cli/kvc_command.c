@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cache/kvc_signature.h"
+#include "rows/kvc_signature.h"
 #include "cli/cache_options.h"
-#include "cli/commands.h"
+#include "options/commands.h"
 #include "cli/kvc_verbs.h"
-#include "cli/option_table.h"
-#include "cli/output.h"
-#include "cli/units.h"
-#include "cli/values.h"
-#include "cli/verb.h"
+#include "options/option_table.h"
+#include "console/output.h"
+#include "console/units.h"
+#include "options/values.h"
+#include "options/verb.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "cache/key.h"
-#include "cli/commands.h"
+#include "rows/key.h"
+#include "options/commands.h"
 #include "cli/kvc_verbs.h"
-#include "cli/option_table.h"
-#include "cli/output.h"
+#include "options/option_table.h"
+#include "console/output.h"
 
 typedef struct key_options {
     const char *fingerprint, *quant, *ctx_params_hash;

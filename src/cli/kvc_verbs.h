@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "cli/manual.h"
+#include "options/manual.h"
 #include "hearth.h"
 
 /* Print the error in the command line of command ("kvc key") and a hint to the help. Returns the exit code. */

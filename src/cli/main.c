@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/command_list.h"
-#include "cli/output.h"
+#include "console/output.h"
 
 /*
  * The engine's threads meet at a barrier after every operation, about a thousand times for each token, and spin there

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/command_list.h"
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 
 enum { DEFAULT_BYTES = 512 };
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "cli/manual.h"
+#include "options/manual.h"
 
 /* hearth(1), with a list of all commands */
 void hth_man_overview_print(FILE *out);

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/config_reader.h"
+#include "options/commands.h"
+#include "options/config_reader.h"
 #include "cli/operator_page.h"
-#include "cli/serve_options.h"
+#include "options/serve_options.h"
 
 enum { PRESETS_MAX = 16 };
 

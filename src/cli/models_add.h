@@ -4,7 +4,7 @@
 #ifndef HTH_CLI_MODELS_ADD_H
 #define HTH_CLI_MODELS_ADD_H
 
-#include "cli/manual.h"
+#include "options/manual.h"
 
 extern const hth_manual hth_models_add_manual;
 

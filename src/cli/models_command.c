@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cli/commands.h"
+#include "options/commands.h"
 #include "cli/models_add.h"
 #include "cli/models_orders.h"
-#include "cli/output.h"
+#include "console/output.h"
 #include "cli/result_json.h"
-#include "cli/units.h"
-#include "cli/verb.h"
+#include "console/units.h"
+#include "options/verb.h"
 #include "hub/ollama.h"
 #include "hub/settings.h"
 #include "hub/stock.h"

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands.h"
+#include "options/commands.h"
 #include "cli/operator_page.h"
-#include "cli/output.h"
+#include "console/output.h"
 #include "hub/client.h"
-#include "server/worker_view.h"
+#include "wire/worker_view.h"
 
 enum { PATH_BYTES = 2048, ORDER_BYTES = 64 };
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/commands.h"
-#include "cli/output.h"
-#include "server/ask.h"
-#include "server/fetch.h"
+#include "options/commands.h"
+#include "console/output.h"
+#include "http/ask.h"
+#include "http/fetch.h"
 
 static const hth_option rows[] = {
     { "url", 0, HTH_OPTION_TEXT, "URL",

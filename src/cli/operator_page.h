@@ -5,7 +5,7 @@
 #define HTH_CLI_OPERATOR_PAGE_H
 
 #include "api/buffer.h"
-#include "cli/option_table.h"
+#include "options/option_table.h"
 
 /* NULL: $HEARTH_URL or the default address; $HEARTH_API_KEY or none. */
 typedef struct hth_operator {

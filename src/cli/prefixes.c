@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "cache/row_forest.h"
+#include "rows/row_forest.h"
 
 static int most_hits_first(const void *a, const void *b)
 {

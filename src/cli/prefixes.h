@@ -7,7 +7,7 @@
 #ifndef HTH_CLI_PREFIXES_H
 #define HTH_CLI_PREFIXES_H
 
-#include "cache/row.h"
+#include "rows/row.h"
 
 typedef struct hth_prefix {
     hth_key root;

@@ -4,7 +4,7 @@
 #ifndef HTH_CLI_PROMPT_RENDER_H
 #define HTH_CLI_PROMPT_RENDER_H
 
-#include "cli/run_options.h"
+#include "options/run_options.h"
 
 /*
  * Put prompt, which stays the caller's and in place, into *request: as it is or, if options ask for a chat, as a

@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "options/commands.h"
 #include "cli/operator_page.h"
-#include "cli/output.h"
-#include "cli/units.h"
+#include "console/output.h"
+#include "console/units.h"
 
 enum { NAME_COLUMNS = 15, MEMORY_NAME_COLUMNS = 22, SIZE_BYTES = 32 };
 

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/option_table.h"
-#include "cli/output.h"
-#include "cli/pull_view.h"
+#include "options/commands.h"
+#include "options/option_table.h"
+#include "console/output.h"
+#include "options/pull_view.h"
 #include "cli/result_json.h"
-#include "cli/units.h"
+#include "console/units.h"
 #include "hub/pull.h"
 #include "hub/registry.h"
 

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-#include "cache/row_file.h"
-#include "cache/row_forest.h"
-#include "server/lines.h"
+#include "rows/row_file.h"
+#include "rows/row_forest.h"
+#include "wire/lines.h"
 
 enum { NAME_BYTES = 256, UNKNOWN = 0 };
 

@@ -5,11 +5,6 @@
 
 #include <stdio.h>
 
-void hth_run_say_error(const hearth_error *err)
-{
-    (void)fprintf(stderr, "hearth: %s\n", err->message); /* nowhere else to say it */
-}
-
 void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data)
 {
     pthread_mutex_lock(&run->interrupt_lock);

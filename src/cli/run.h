@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cli/open_model.h"
-#include "cli/output.h"
-#include "cli/run_options.h"
+#include "options/open_model.h"
+#include "console/output.h"
+#include "options/run_options.h"
 
 typedef struct hth_run {
     hth_run_options options;
@@ -38,7 +38,5 @@ int hth_run_many(hth_run *run);
  * once. NULL ends this.
  */
 void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data);
-
-void hth_run_say_error(const hearth_error *err);
 
 #endif

@@ -12,11 +12,11 @@
 #include <sys/random.h>
 
 #include "base/os.h"
-#include "cli/commands.h"
-#include "cli/interrupt.h"
-#include "cli/model_source.h"
+#include "options/commands.h"
+#include "console/interrupt.h"
+#include "options/model_source.h"
 #include "cli/run.h"
-#include "cli/text_file.h"
+#include "console/text_file.h"
 
 /* ---- interruption ---- */
 
@@ -66,7 +66,7 @@ static bool open_and_load(hth_run *run)
     status = hth_open_model_load(&run->open, &err);
     run->load_ms = (double)(hth_os_monotonic_ns() - begin_ns) / 1e6;
     if (status != HEARTH_OK && !atomic_load(&run->interrupted))
-        hth_run_say_error(&err);
+        hth_say_error(&err);
     return status == HEARTH_OK;
 }
 
@@ -92,7 +92,7 @@ int hth_command_run(int argc, char **argv)
     run->wrap.is_off = run->options.no_wrap;
     /* Before signals are caught: a download needs no care when it ends early. */
     if (hth_model_source_find(run->options.setup.path, true, run->options.quiet, run->model_path, &err) != HEARTH_OK) {
-        hth_run_say_error(&err);
+        hth_say_error(&err);
         free(run);
         return exit_code;
     }

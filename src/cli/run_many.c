@@ -21,10 +21,10 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "cli/commands.h"
-#include "cli/line_reader.h"
-#include "cli/output.h"
-#include "cli/prompt_line.h"
+#include "options/commands.h"
+#include "console/line_reader.h"
+#include "console/output.h"
+#include "options/prompt_line.h"
 #include "cli/result_json.h"
 #include "cli/prompt_render.h"
 #include "cli/run.h"
@@ -250,7 +250,7 @@ static bool write_failure(const many *m, const item *it)
 {
     json_t *object;
 
-    hth_run_say_error(&it->failure);
+    hth_say_error(&it->failure);
     if (!m->run->options.json)
         return true;
     object = head_json(it);
@@ -431,7 +431,7 @@ static void wait_for_events(many *m, bool wants_input)
         return;
     m->input_failed = true;
     hth_progress_end(&m->run->open.progress);
-    hth_run_say_error(&err);
+    hth_say_error(&err);
 }
 
 /* Process the next step of the input. False when it must wait for events. */
@@ -526,10 +526,10 @@ int hth_run_many(hth_run *run)
             (void)close(m->wake[1]);
         } else {
             (void)hth_fail_errno(&err, errno, "cannot make a pipe"); /* said below */
-            hth_run_say_error(&err);
+            hth_say_error(&err);
         }
     } else {
-        hth_run_say_error(&err);
+        hth_say_error(&err);
     }
     if (m) {
         hth_line_reader_close(m->reader);

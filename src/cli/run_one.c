@@ -12,12 +12,12 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "cli/cache_options.h"
-#include "cli/commands.h"
-#include "cli/output.h"
+#include "options/commands.h"
+#include "console/output.h"
 #include "cli/result_json.h"
 #include "cli/prompt_render.h"
 #include "cli/run.h"
-#include "cli/text_file.h"
+#include "console/text_file.h"
 
 typedef struct reply {
     bool done;
@@ -189,7 +189,7 @@ static bool submit(one *o)
     uint64_t id = 0;
 
     if (text && status != HEARTH_OK)
-        hth_run_say_error(&err);
+        hth_say_error(&err);
     if (status != HEARTH_OK) {
         free(text);
         return false;
@@ -207,7 +207,7 @@ static bool submit(one *o)
     hearth_chat_prompt_free(request.chat);
     free(text);
     if (status != HEARTH_OK)
-        hth_run_say_error(&err);
+        hth_say_error(&err);
     return status == HEARTH_OK;
 }
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "cache/kvc.h"
-#include "cli/commands.h"
-#include "cli/option_table.h"
+#include "rows/kvc.h"
+#include "options/commands.h"
+#include "options/option_table.h"
 #include "engine/backend.h"
 
 enum { DEVICES_MAX = 64 };

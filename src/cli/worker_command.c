@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/serve_options.h"
-#include "cli/text_file.h"
-#include "cli/values.h"
-#include "server/measure.h"
-#include "server/needs_text.h"
-#include "server/pressure_library.h"
-#include "server/worker.h"
+#include "options/commands.h"
+#include "options/serve_options.h"
+#include "console/text_file.h"
+#include "options/values.h"
+#include "worker/measure.h"
+#include "wire/needs_text.h"
+#include "supervisor/pressure_library.h"
+#include "worker/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
 

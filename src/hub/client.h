@@ -9,7 +9,7 @@
 
 #include "api/buffer.h"
 #include "hub/settings.h"
-#include "server/fetch.h"
+#include "http/fetch.h"
 
 /* One thread at a time. */
 typedef struct hth_hub_client {

@@ -8,7 +8,7 @@
 #ifndef HTH_MODELS_GIVEN_H
 #define HTH_MODELS_GIVEN_H
 
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 #include "sched/request.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include "base/grow.h"
 #include "cache/read_ahead.h"
-#include "engine/row_transfer.h"
+#include "transfer/row_transfer.h"
 #include "models/model_inside.h"
 #include "sched/prompt_lookup.h"
 

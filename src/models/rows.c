@@ -7,8 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "cache/chain.h"
-#include "engine/row_transfer.h"
+#include "rows/chain.h"
+#include "transfer/row_transfer.h"
 #include "models/model_inside.h"
 #include "models/prefix.h"
 

@@ -19,7 +19,7 @@
 #include "base/grow.h"
 #include "base/os.h"
 #include "base/structs.h"
-#include "cache/directory.h"
+#include "rows/directory.h"
 
 enum { CLOSE_WRITES_MS = 10000, STRATEGIES_MAX = 16 };
 

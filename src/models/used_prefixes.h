@@ -4,7 +4,7 @@
 #ifndef HTH_MODELS_USED_PREFIXES_H
 #define HTH_MODELS_USED_PREFIXES_H
 
-#include "cache/prefix_tree.h"
+#include "rows/prefix_tree.h"
 
 /*
  * The n_max most used prefixes, and the number of rows. Rows of other models count, too, if they lie in the same

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/key.h"
+#include "rows/key.h"
 
 struct hth_adapter {
     _Atomic unsigned references;

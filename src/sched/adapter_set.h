@@ -47,7 +47,7 @@ void hth_adapter_set_unref(hth_adapter_set *set);
 
 size_t hth_adapter_set_count(const hth_adapter_set *set);
 const uint8_t *hth_adapter_set_digest(const hth_adapter_set *set); /* 32 bytes, borrowed from the set */
-/* Fold the set into the fingerprint of a model (cache/key.h). out may be fingerprint. HEARTH_NO_MEMORY. */
+/* Fold the set into the fingerprint of a model (rows/key.h). out may be fingerprint. HEARTH_NO_MEMORY. */
 hearth_status hth_adapter_set_fold(const hth_adapter_set *set, const uint8_t fingerprint[32], uint8_t out[32],
                                    hearth_error *err);
 /*

@@ -10,7 +10,7 @@
 
 #include "base/grow.h"
 #include "base/os.h"
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 #include "sched/draw.h"
 #include "sched/logprobs.h"
 #include "sched/text_stream.h"

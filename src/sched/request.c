@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 #include "sched/text_stream.h"
 
 enum {

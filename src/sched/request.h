@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
-#include "cache/key.h"
+#include "rows/key.h"
 #include "engine/backend.h"
 #include "sched/adapter_set.h"
 #include "sched/prompt_text.h"

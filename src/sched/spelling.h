@@ -8,7 +8,7 @@
 #ifndef HTH_SCHED_SPELLING_H
 #define HTH_SCHED_SPELLING_H
 
-#include "cache/history_entry.h"
+#include "history/history_entry.h"
 #include "engine/control_texts.h"
 
 typedef struct hth_spelling {

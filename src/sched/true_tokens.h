@@ -25,7 +25,7 @@
 
 #include <stdatomic.h>
 
-#include "cache/history_files.h"
+#include "history/history_files.h"
 #include "engine/backend.h"
 #include "sched/prompt_text.h"
 

@@ -18,7 +18,7 @@
 #include <event2/event.h>
 
 #include "base/os.h"
-#include "server/http.h"
+#include "http/http.h"
 #include "support/cmocka_all.h"
 #include "support/failing_heap.h"
 #include "support/support.h"

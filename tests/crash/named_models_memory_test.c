@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/failing_heap.h"
 #include "support/serve_set.h"

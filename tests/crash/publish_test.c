@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "cache/file_tier.h"
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 #include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answers.h"
+#include "dialects/answers.h"
 #include "api/reply.h"
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 
 static hearth_model *fuzz_model(void)
 {

@@ -10,8 +10,8 @@
 
 #include "api/request.h"
 #include "api/notes.h"
-#include "server/frames.h"
-#include "server/worker_known.h"
+#include "wire/frames.h"
+#include "worker/worker_known.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

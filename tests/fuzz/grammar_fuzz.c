@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/gbnf_reader.h"
-#include "engine/pattern.h"
-#include "engine/sampler.h"
-#include "engine/sampling.h"
-#include "engine/schema.h"
+#include "grammar/gbnf_reader.h"
+#include "grammar/pattern.h"
+#include "sampling/sampler.h"
+#include "sampling/sampling.h"
+#include "schema/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

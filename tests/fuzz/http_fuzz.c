@@ -17,7 +17,7 @@
 
 #include <event2/event.h>
 
-#include "server/http_inside.h"
+#include "http/http_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "cache/kvc.h"
+#include "rows/kvc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 #include "cache/scan.h"
 #include "support/support.h"
 

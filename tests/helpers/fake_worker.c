@@ -25,7 +25,7 @@
 
 #include "base/os.h"
 #include "cache/ram_directory.h"
-#include "server/status_page.h"
+#include "wire/status_page.h"
 
 extern char **environ;
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/grammar.h"
-#include "engine/schema.h"
+#include "grammar/grammar.h"
+#include "schema/schema.h"
 
 #define NONE UINT32_MAX
 

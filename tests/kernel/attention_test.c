@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/attention.h"
-#include "engine/attention_mask.h"
-#include "engine/attention_order.h"
+#include "kernels/attention.h"
+#include "kernels/attention_mask.h"
+#include "kernels/attention_order.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

@@ -14,8 +14,8 @@
 #include <ggml-rpc.h>
 #include <llama.h>
 
-#include "engine/attention.h"
-#include "engine/attention_row.h"
+#include "kernels/attention.h"
+#include "kernels/attention_row.h"
 #include "engine/rpc_address.h"
 #include "support/cmocka_all.h"
 #include "support/devices.h"

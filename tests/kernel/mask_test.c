@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/attention_mask.h"
+#include "kernels/attention_mask.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

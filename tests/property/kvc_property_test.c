@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "cache/kvc.h"
+#include "rows/kvc.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

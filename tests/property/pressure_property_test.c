@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/patience.h"
-#include "server/pressure.h"
-#include "server/relief.h"
+#include "supervisor/patience.h"
+#include "supervisor/pressure.h"
+#include "supervisor/relief.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

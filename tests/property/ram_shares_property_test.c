@@ -8,7 +8,7 @@
  *
  * HTH_STEPS: how many (default a million). HTH_SEED replays a run that printed it.
  */
-#include "server/ram_shares.h"
+#include "supervisor/ram_shares.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  *
  * HTH_STEPS: how many (default a million). HTH_SEED replays a run that printed it.
  */
-#include "server/residency.h"
+#include "supervisor/residency.h"
 
 #include <stdio.h>
 

@@ -11,8 +11,8 @@
 #include <llama.h>
 
 #include "engine/backend.h"
-#include "engine/llama_chat.h"
-#include "engine/llama_slices.h"
+#include "llama/llama_chat.h"
+#include "llama/llama_slices.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

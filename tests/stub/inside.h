@@ -4,10 +4,10 @@
 #ifndef HTH_TEST_STUB_INSIDE_H
 #define HTH_TEST_STUB_INSIDE_H
 
-#include "cache/row.h"
+#include "rows/row.h"
 #include "engine/backend.h"
-#include "engine/image.h"
-#include "engine/sampler.h"
+#include "state/image.h"
+#include "sampling/sampler.h"
 #include "stub/script.h"
 
 #define TOKEN_BOS 256

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "engine/gbnf_reader.h"
-#include "engine/sampling.h"
+#include "grammar/gbnf_reader.h"
+#include "sampling/sampling.h"
 #include "stub/inside.h"
 
 /* The names of control tokens that stand for themselves. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "support/cmocka_all.h"
 
 typedef enum happening_kind { TOKEN, TEXT, PROGRESS, DONE } happening_kind;

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "api/buffer.h"
-#include "server/http.h"
+#include "http/http.h"
 
 struct hth_http_exchange {
     const char *method;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "server/supervisor.h"
+#include "supervisor/supervisor.h"
 
 struct hth_supervisor {
     hth_worker_view views[8];

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "cache/directory.h"
+#include "rows/directory.h"
 #include "cache/file_tier.h"
-#include "cache/quarantine.h"
+#include "rows/quarantine.h"
 #include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"

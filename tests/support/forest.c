@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 
 /* Tokens [i * 256, ...) of a prompt are those of a node that it shares with its neighbours, the fewer the later. */
 static hearth_token token_at(uint32_t prompt, uint32_t position)

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/http.h"
+#include "http/http.h"
 
 /* Patience is for what never comes: instrumented, on a busy machine, all that comes may take long. */
 enum { HTH_TEST_PATIENCE_MS = 120000, HTH_TEST_BIG_BYTES = 8 << 20 };

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "cache/index.h"
-#include "cache/owner.h"
+#include "index/index.h"
+#include "index/owner.h"
 #include "support/cmocka_all.h"
 #include "support/index_rows.h"
 #include "support/support.h"

@@ -7,7 +7,7 @@
 #ifndef HTH_TEST_MADE_ROW_H
 #define HTH_TEST_MADE_ROW_H
 
-#include "cache/kvc.h"
+#include "rows/kvc.h"
 
 #define TEST_BLOCK_TOKENS 16u
 

@@ -15,10 +15,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "server/frames.h"
-#include "server/front_stream.h"
-#include "server/proxy.h"
-#include "server/waiters.h"
+#include "wire/frames.h"
+#include "front/front_stream.h"
+#include "front/proxy.h"
+#include "supervisor/waiters.h"
 #include "support/cmocka_all.h"
 #include "support/fake_worker.h"
 #include "support/http_stage.h"

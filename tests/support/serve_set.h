@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 
 /* What a command line, words between spaces, comes to; problems begins empty. line is cut, and outlives the set. */
 hth_serve_set *hth_test_set_of_flags(char *line, hth_problems *problems);

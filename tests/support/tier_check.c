@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 
 static void check_file(const test_forest *forest, const char *path, const char *name, test_tier_census *census)
 {

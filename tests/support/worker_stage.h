@@ -6,8 +6,8 @@
 
 #include <pthread.h>
 
-#include "server/frames.h"
-#include "server/worker.h"
+#include "wire/frames.h"
+#include "worker/worker.h"
 
 typedef struct hth_test_worker {
     char *directory; /* of cache and socket */

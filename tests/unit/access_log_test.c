@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/access_log.h"
-#include "server/log_line.h"
+#include "front/access_log.h"
+#include "wire/log_line.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

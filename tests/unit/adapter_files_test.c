@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/adapter_files.h"
+#include "wire/adapter_files.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

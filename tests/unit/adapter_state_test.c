@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/adapter_state.h"
+#include "wire/adapter_state.h"
 #include "support/cmocka_all.h"
 
 static hth_adapter_state two_adapters(void)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/admin.h"
+#include "front/admin.h"
 #include "support/cmocka_all.h"
 #include "support/exposition.h"
 #include "support/fake_http.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 

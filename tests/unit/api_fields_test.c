@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 

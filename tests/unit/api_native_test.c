@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answers.h"
+#include "dialects/answers.h"
 #include "api/model_pages.h"
 #include "api/prepare.h"
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "api/sampling_numbers.h"
 #include "api/usage.h"
 #include "support/api.h"

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answers.h"
+#include "dialects/answers.h"
 #include "api/ndjson.h"
-#include "api/ollama_answers.h"
+#include "dialects/ollama_answers.h"
 #include "api/prepare.h"
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

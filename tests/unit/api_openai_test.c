@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answers.h"
-#include "api/request_parse.h"
+#include "dialects/answers.h"
+#include "dialects/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

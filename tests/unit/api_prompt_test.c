@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/prepare.h"
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

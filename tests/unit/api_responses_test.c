@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answers.h"
-#include "api/request_parse.h"
-#include "api/response_record.h"
+#include "dialects/answers.h"
+#include "dialects/request_parse.h"
+#include "dialects/response_record.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

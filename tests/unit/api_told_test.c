@@ -6,7 +6,7 @@
 
 #include "api/prepare.h"
 #include "api/reply.h"
-#include "api/request_parse.h"
+#include "dialects/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

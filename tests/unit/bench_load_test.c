@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "cli/bench_load.h"
+#include "bench/bench_load.h"
 #include "support/cmocka_all.h"
 
 enum { N = 3000 };

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/measure.h"
-#include "cli/bench_compare.h"
-#include "cli/bench_escape.h"
-#include "cli/bench_html.h"
-#include "cli/bench_plot.h"
-#include "cli/bench_report.h"
-#include "cli/bench_table.h"
+#include "bench/bench_compare.h"
+#include "bench/bench_escape.h"
+#include "bench/bench_html.h"
+#include "bench/bench_plot.h"
+#include "bench/bench_report.h"
+#include "bench/bench_table.h"
 #include "support/cmocka_all.h"
 
 static const hth_bench_column columns[] = {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "api/sampler_names.h"
-#include "engine/sampler.h"
-#include "engine/sampling.h"
+#include "sampling/sampler.h"
+#include "sampling/sampling.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

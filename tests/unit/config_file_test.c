@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/config_file.h"
+#include "options/config_file.h"
 #include "support/cmocka_all.h"
 
 static int set_up(void **state)

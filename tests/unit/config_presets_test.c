@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 
 static hth_problems problems;

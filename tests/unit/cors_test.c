@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "server/cors.h"
+#include "front/cors.h"
 #include "support/cmocka_all.h"
 #include "support/fake_http.h"
 

@@ -3,7 +3,7 @@
  */
 #include <sys/resource.h>
 
-#include "server/descriptors.h"
+#include "supervisor/descriptors.h"
 #include "support/cmocka_all.h"
 
 static void limit_set(rlim_t now, rlim_t most)

@@ -1,7 +1,7 @@
 /*
  * device_pools_test.c - the devices of models as pools
  */
-#include "server/device_pools.h"
+#include "supervisor/device_pools.h"
 
 #include <stdio.h>
 

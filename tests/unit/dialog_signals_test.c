@@ -1,7 +1,7 @@
 /*
  * dialog_signals_test.c - waits of `hearth chat`: a signal ends them, also one that came before, whatever can be read
  */
-#include "cli/dialog_signals.h"
+#include "chat/dialog_signals.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /*
  * event_feed_test.c - operators hear events in order, come back, and are told of lost ones
  */
-#include "server/event_feed.h"
+#include "supervisor/event_feed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

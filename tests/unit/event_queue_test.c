@@ -6,7 +6,7 @@
 
 #include "models/model_inside.h"
 #include "sched/result.h"
-#include "server/event_queue.h"
+#include "worker/event_queue.h"
 #include "support/cmocka_all.h"
 
 enum { ID = 10 };

@@ -1,7 +1,7 @@
 /*
  * fetch_test.c - where an answer may lead, and what is shown of an address
  */
-#include "server/fetch.h"
+#include "http/fetch.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "server/frames.h"
-#include "server/worker_known.h"
+#include "wire/frames.h"
+#include "worker/worker_known.h"
 
 /* Tokens known of one reply, in all frames. */
 static size_t count_known(const hth_buffer *known, uint32_t reply, size_t *n_frames_out, bool *has_ended_out)

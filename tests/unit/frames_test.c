@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/frames.h"
+#include "wire/frames.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

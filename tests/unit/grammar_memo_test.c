@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/gbnf_reader.h"
-#include "engine/grammar_memo.h"
+#include "grammar/gbnf_reader.h"
+#include "grammar/grammar_memo.h"
 #include "support/cmocka_all.h"
 
 static hth_gbnf *grammar_of(const char *text)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/gbnf_reader.h"
-#include "engine/grammar.h"
-#include "engine/schema.h"
+#include "grammar/gbnf_reader.h"
+#include "grammar/grammar.h"
+#include "schema/schema.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

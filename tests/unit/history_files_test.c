@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "cache/history_files.h"
+#include "history/history_files.h"
 #include "support/cmocka_all.h"
 #include "support/step_fs.h"
 #include "support/support.h"

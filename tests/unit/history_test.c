@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/history.h"
+#include "history/history.h"
 #include "support/cmocka_all.h"
 
 enum { N_VOCAB = 1000, BYTES_MAX = 1 << 20 };

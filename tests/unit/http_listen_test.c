@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/http_socket.h"
+#include "http/http_socket.h"
 #include "support/cmocka_all.h"
 #include "support/http_stage.h"
 #include "support/support.h"

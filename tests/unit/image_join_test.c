@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "engine/image_join.h"
+#include "state/image_join.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "engine/image.h"
-#include "engine/image_part.h"
+#include "state/image.h"
+#include "state/image_part.h"
 #include "support/cmocka_all.h"
 
 /* An image being written. */

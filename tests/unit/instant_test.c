@@ -1,7 +1,7 @@
 /*
  * instant_test.c - dates as people write them, and as they are written
  */
-#include "cli/instant.h"
+#include "console/instant.h"
 #include "support/cmocka_all.h"
 
 TEST(dates_are_their_seconds_in_utc)

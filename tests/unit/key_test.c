@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "base/bytes.h"
-#include "cache/key.h"
+#include "rows/key.h"
 #include "support/kvc_vectors.h"
 
 /* The folder of the vectors: the state of every test that reads them. */

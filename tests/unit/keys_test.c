@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "server/keys.h"
+#include "front/keys.h"
 #include "support/cmocka_all.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "cache/kvc.h"
+#include "rows/kvc.h"
 #include "support/cmocka_all.h"
 
 /* A row made for one test: info and its file. Deinit frees the file. */

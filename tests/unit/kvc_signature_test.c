@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/bytes.h"
-#include "cache/kvc_signature.h"
+#include "rows/kvc_signature.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "base/bytes.h"
-#include "cache/kvc.h"
+#include "rows/kvc.h"
 #include "support/kvc_vectors.h"
 
 /* ---- reading the vectors ---- */

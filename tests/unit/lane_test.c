@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/lane.h"
+#include "worker/lane.h"
 #include "support/cmocka_all.h"
 
 enum { WORKS_MAX = 64 };

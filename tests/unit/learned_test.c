@@ -1,7 +1,7 @@
 /*
  * learned_test.c - the memory that models were seen to take outlives a server
  */
-#include "server/learned.h"
+#include "supervisor/learned.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "models/model.h"
-#include "server/adapter_state.h"
-#include "server/worker_live_adapters.h"
+#include "wire/adapter_state.h"
+#include "worker/worker_live_adapters.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

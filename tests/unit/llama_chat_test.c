@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "api/prepare.h"
-#include "api/request_parse.h"
-#include "engine/gbnf_reader.h"
-#include "engine/schema.h"
+#include "dialects/request_parse.h"
+#include "grammar/gbnf_reader.h"
+#include "schema/schema.h"
 #include "support/api.h"
 #include "support/chat.h"
 #include "support/cmocka_all.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/llama_flag_table.h"
-#include "cli/llama_flags.h"
-#include "cli/serve_options.h"
+#include "options/llama_flag_table.h"
+#include "options/llama_flags.h"
+#include "options/serve_options.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/draw.h"
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 #include "support/sampler_scene.h"
 
 /* ---- filters ---- */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/metrics.h"
-#include "server/pressure_watch.h"
+#include "front/metrics.h"
+#include "supervisor/pressure_watch.h"
 #include "support/cmocka_all.h"
 #include "support/exposition.h"
 #include "support/fake_supervisor.h"

@@ -1,7 +1,7 @@
 /*
  * model_files_size_test.c - the files of a model, one or many
  */
-#include "server/model_files_size.h"
+#include "wire/model_files_size.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "server/model_names.h"
+#include "front/model_names.h"
 #include "support/cmocka_all.h"
 
 static const char *const chat_aliases[] = { "gpt-4o", "claude-*", "org/known" };

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/gguf_text.h"
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"
 #include "support/support.h"

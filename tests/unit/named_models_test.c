@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"
 #include "support/support.h"

@@ -1,7 +1,7 @@
 /*
  * needs_text_test.c - the needs of a model travel as text
  */
-#include "server/needs_text.h"
+#include "wire/needs_text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/nfa.h"
+#include "schema/nfa.h"
 #include "support/cmocka_all.h"
 
 enum { PLENTY = 1 << 24 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cache/notifier.h"
+#include "index/notifier.h"
 #include "support/cmocka_all.h"
 
 TEST(a_notification_reaches_all_who_opened_the_file_also_after_it_was_cut)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/nearest.h"
-#include "cli/option_table.h"
-#include "cli/values.h"
+#include "console/nearest.h"
+#include "options/option_table.h"
+#include "options/values.h"
 #include "support/cmocka_all.h"
 
 typedef struct part {

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "server/origin.h"
+#include "http/origin.h"
 #include "support/cmocka_all.h"
 
 static void expect(const char *rule, const char *origin, bool has)

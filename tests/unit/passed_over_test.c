@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/passed_over.h"
+#include "front/passed_over.h"
 #include "support/cmocka_all.h"
 
 typedef struct told {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cache/index.h"
+#include "index/index.h"
 #include "support/cmocka_all.h"
 #include "support/index_rows.h"
 #include "support/support.h"

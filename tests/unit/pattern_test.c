@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "engine/pattern.h"
+#include "grammar/pattern.h"
 #include "support/cmocka_all.h"
 
 /* Where the grammar would begin when text is read as one token; -1: no match. */

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "cache/prefix_tree.h"
-#include "cache/row_forest.h"
+#include "rows/prefix_tree.h"
+#include "rows/row_forest.h"
 #include "support/cmocka_all.h"
 
 enum { BLOCK = HTH_BLOCK_TOKENS, NODES = 64 };

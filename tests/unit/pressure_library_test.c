@@ -1,7 +1,7 @@
 /*
  * pressure_library_test.c - a function of a shared library tells the use of memory, or how it does not
  */
-#include "server/pressure_library.h"
+#include "supervisor/pressure_library.h"
 
 #include <string.h>
 

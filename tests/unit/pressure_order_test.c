@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "cli/serve_config.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

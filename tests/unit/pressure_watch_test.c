@@ -3,7 +3,7 @@
  *
  * The machine is a source, too, in any state; so tests look at another one.
  */
-#include "server/pressure_watch.h"
+#include "supervisor/pressure_watch.h"
 
 #include <event2/event.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * ram_shares_test.c - who gets memory for rows, and who gives it, case by case
  */
-#include "server/ram_shares.h"
+#include "supervisor/ram_shares.h"
 
 #include <stdio.h>
 

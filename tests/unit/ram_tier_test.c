@@ -16,7 +16,7 @@
 #endif
 
 #include "base/os.h"
-#include "cache/kvc_signature.h"
+#include "rows/kvc_signature.h"
 #include "cache/ram_directory.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"

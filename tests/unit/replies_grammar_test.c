@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "engine/gbnf_reader.h"
+#include "grammar/gbnf_reader.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

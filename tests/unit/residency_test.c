@@ -1,7 +1,7 @@
 /*
  * residency_test.c - who enters and who leaves, case by case
  */
-#include "server/residency.h"
+#include "supervisor/residency.h"
 
 #include "support/cmocka_all.h"
 

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/response_record.h"
+#include "dialects/response_record.h"
 #include "base/bytes.h"
 #include "base/fs.h"
-#include "server/response_store.h"
+#include "front/response_store.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

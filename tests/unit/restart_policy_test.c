@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "server/restart_policy.h"
+#include "supervisor/restart_policy.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

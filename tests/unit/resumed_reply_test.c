@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/proxy.h"
-#include "server/routes.h"
+#include "front/proxy.h"
+#include "http/routes.h"
 #include "support/cmocka_all.h"
 #include "support/http_stage.h"
 #include "support/support.h"

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "server/routes.h"
+#include "http/routes.h"
 #include "support/cmocka_all.h"
 
 TEST(paths_with_and_without_a_version_are_one_endpoint)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "cache/kvc_signature.h"
-#include "engine/row_transfer.h"
+#include "rows/kvc_signature.h"
+#include "transfer/row_transfer.h"
 #include "hearth.h"
 #include "support/cmocka_all.h"
 #include "support/made_row.h"

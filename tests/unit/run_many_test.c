@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "options/commands.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

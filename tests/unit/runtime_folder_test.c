@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/runtime_folder.h"
+#include "supervisor/runtime_folder.h"
 #include "support/child.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

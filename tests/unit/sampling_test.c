@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sampling.h"
+#include "sampling/sampling.h"
 #include "support/cmocka_all.h"
 
 static void expect(const hearth_sampling *sampling, const char *option)

@@ -21,7 +21,7 @@
 
 #include "base/os.h"
 #include "base/read_ring.h"
-#include "server/sandbox.h"
+#include "worker/sandbox.h"
 #include "support/child.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "server/sandbox.h"
+#include "worker/sandbox.h"
 #include "support/child.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"

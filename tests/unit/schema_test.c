@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/grammar.h"
-#include "engine/schema.h"
+#include "grammar/grammar.h"
+#include "schema/schema.h"
 #include "support/cmocka_all.h"
 
 enum { TEXTS_MAX = 8, BYTES_MAX = HTH_SCHEMA_BYTES_MAX };

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/serve_config.h"
-#include "cli/trusted_file.h"
+#include "options/serve_config.h"
+#include "console/trusted_file.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"
 #include "support/support.h"

@@ -1,7 +1,7 @@
 /*
  * short_program_test.c - programs that print and end, and others
  */
-#include "server/short_program.h"
+#include "supervisor/short_program.h"
 
 #include <event2/event.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/signing_key.h"
+#include "rows/signing_key.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

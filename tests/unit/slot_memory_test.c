@@ -1,7 +1,7 @@
 /*
  * slot_memory_test.c - slots have numbers, and what ran in them last is theirs
  */
-#include "server/slot_memory.h"
+#include "worker/slot_memory.h"
 
 #include <stdlib.h>
 

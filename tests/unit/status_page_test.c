@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/status_page.h"
+#include "wire/status_page.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

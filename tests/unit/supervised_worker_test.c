@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "server/supervisor.h"
+#include "supervisor/supervisor.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

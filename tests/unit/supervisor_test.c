@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/restart_policy.h"
+#include "supervisor/restart_policy.h"
 #include "support/supervisor_stage.h"
 
 #define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)

@@ -1,7 +1,7 @@
 /*
  * talk_test.c - the conversations that `hearth chat` keeps
  */
-#include "cli/dialog_talk.h"
+#include "chat/dialog_talk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sampler.h"
-#include "engine/thinking.h"
+#include "sampling/sampler.h"
+#include "sampling/thinking.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 #include "cache/upkeep.h"
 #include "support/made_row.h"
 #include "support/step_fs.h"

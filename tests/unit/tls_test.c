@@ -14,7 +14,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include "server/tls.h"
+#include "http/tls.h"
 #include "support/cmocka_all.h"
 #include "support/http_stage.h"
 #include "support/support.h"

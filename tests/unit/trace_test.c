@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "server/trace.h"
+#include "http/trace.h"
 #include "support/cmocka_all.h"
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"

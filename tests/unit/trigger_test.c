@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/trigger.h"
+#include "grammar/trigger.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "api/buffer.h"
-#include "server/upstream.h"
+#include "http/upstream.h"
 #include "support/fake_worker.h"
 #include "support/support.h"
 

@@ -3,7 +3,7 @@
  */
 #include <stddef.h>
 
-#include "server/waiters.h"
+#include "supervisor/waiters.h"
 #include "support/cmocka_all.h"
 
 enum { N = 5 };

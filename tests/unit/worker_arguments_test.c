@@ -1,7 +1,7 @@
 /*
  * worker_arguments_test.c - which changes of a worker's command line change its replies
  */
-#include "server/worker_arguments.h"
+#include "supervisor/worker_arguments.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

@@ -1,7 +1,7 @@
 /*
  * worker_events_test.c - what operators are told while a worker loads its model and hashes the model's file
  */
-#include "server/event_feed.h"
+#include "supervisor/event_feed.h"
 #include "support/supervisor_stage.h"
 
 #define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "server/status_page.h"
+#include "wire/status_page.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cache/row_file.h"
+#include "rows/row_file.h"
 #include "hearth.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"

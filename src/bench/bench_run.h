@@ -1,0 +1,42 @@
+/*
+ * bench_run.h - a loaded model that `hearth bench` measures: prompts, requests, time left
+ */
+#ifndef HTH_BENCH_BENCH_RUN_H
+#define HTH_BENCH_BENCH_RUN_H
+
+#include <stdatomic.h>
+
+#include "options/bench_options.h"
+#include "options/open_model.h"
+
+typedef struct hth_bench_run {
+    /* given */
+    hth_bench_options *options;
+    atomic_bool *interrupted;
+    uint64_t begin_ns;
+
+    hth_open_model open;
+    hearth_model_info info;
+    uint64_t n_prompts;   /* made so far; each is another one */
+    hearth_token *tokens; /* of the last prompt, [the longest length] */
+    char doing[64];       /* for the progress */
+} hth_bench_run;
+
+/* Load the model, with or without a cache, into a run whose given fields are set, and warm it up. */
+hearth_status hth_bench_run_load(hth_bench_run *run, bool with_cache, hearth_error *err);
+/* Close it; accepts one that was not loaded. */
+void hth_bench_run_close(hth_bench_run *run);
+
+/* Fill tokens with a prompt that no other one begins like. Random ordinary tokens of the vocabulary. */
+void hth_bench_run_new_prompt(hth_bench_run *run, hearth_token *tokens, size_t n);
+
+/* Read n tokens of run->tokens and draw one more. HEARTH_CANCELLED: interrupted. */
+hearth_status hth_bench_run_ask(hth_bench_run *run, size_t n, hearth_stats *out, hearth_error *err);
+
+/* Show the progress, as the part of the time that is planned. */
+void hth_bench_run_show(hth_bench_run *run);
+/* Show the present measure in the progress; without a terminal as a line, for the first of its repetitions. */
+void hth_bench_run_say(hth_bench_run *run, bool is_first, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

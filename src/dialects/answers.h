@@ -1,0 +1,19 @@
+/*
+ * answers.h - endpoints that ask a model and generate nothing
+ */
+#ifndef HTH_DIALECTS_ANSWERS_H
+#define HTH_DIALECTS_ANSWERS_H
+
+#include <stdatomic.h>
+
+#include "api/request.h"
+
+/*
+ * Answer /tokenize, /detokenize, /apply-template, the counting of tokens, /api/show, or a request to load a model:
+ * append the body to out. False with error filled. *is_gone (NULL: never) becomes true when the client has left; a long
+ * answer then ends early. Any thread.
+ */
+bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
+                    hth_api_error *error);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * native_request.c - llama.cpp's own endpoints: /completion, /tokenize, /detokenize
+ */
+#include <string.h>
+
+#include "api/request_inside.h"
+#include "dialects/kinds.h"
+
+enum {
+    TOKENS_MAX = 1 << 24,
+    RESPONSE_FIELDS_MAX = 64,
+};
+
+/* The members that the reply has: names, or paths with slashes. */
+static void parse_response_fields(hth_api_parse *parse)
+{
+    json_t *array = hth_fields_array(&parse->body, "response_fields", RESPONSE_FIELDS_MAX);
+
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (!json_is_string(json_array_get(array, i))) {
+            hth_fields_wrong_type(&parse->body, "response_fields", "an array of texts", json_array_get(array, i));
+            return;
+        }
+    if (json_array_size(array) == 0)
+        return;
+    parse->request->response_fields = array;
+    parse->request->omits_probabilities = true;
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (strcmp(json_string_value(json_array_get(array, i)), "completion_probabilities") == 0)
+            parse->request->omits_probabilities = false;
+}
+
+void hth_api_parse_native(hth_api_parse *parse)
+{
+    static const char *const of_infill[] = { "input_prefix", "input_suffix", "input_extra" };
+    static const char *const known[] = { HTH_API_EXTRA_FIELDS,
+                                         HTH_API_SAMPLING_FIELDS,
+                                         "model",
+                                         "stream",
+                                         "max_tokens",
+                                         "n_predict",
+                                         "n",
+                                         "n_probs",
+                                         "return_tokens",
+                                         "seed",
+                                         "stop",
+                                         "prompt",
+                                         "response_fields",
+                                         "n_cache_reuse",
+                                         "input_prefix",
+                                         "input_suffix",
+                                         "input_extra",
+                                         NULL };
+    hth_api_request *request = parse->request;
+    hearth_request *options = &request->options;
+    json_int_t n_tokens = options->n_predict, n_reuse = 0;
+
+    hth_fields_rest(&parse->body, known);
+    if (request->kind != HTH_API_INFILL)
+        for (size_t i = 0; i < sizeof(of_infill) / sizeof(of_infill[0]); i++)
+            hth_fields_pass_over(&parse->body, of_infill[i]);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
+    hth_fields_bool(&parse->body, "stream", &request->stream);
+    hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
+    hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
+    hth_fields_u32(&parse->body, "n", 1, HTH_API_REPLIES_MAX, &options->n);
+    hth_fields_u32(&parse->body, "n_probs", 0, 64, &options->n_top_logprobs);
+    options->logprobs = options->n_top_logprobs > 0;
+    hth_fields_bool(&parse->body, "return_tokens", &request->wants_tokens);
+    hth_api_parse_native_extras(parse);
+    hth_api_parse_chain(parse, 1000);
+    hth_api_parse_logit_bias(parse, 1e6);
+    hth_api_parse_grammar(parse);
+    hth_api_parse_seed(parse, -1);
+    hth_api_parse_stop(parse, "stop");
+    hth_api_parse_extras(parse);
+    parse_response_fields(parse);
+    hth_fields_integer(&parse->body, "n_cache_reuse", 0, INT32_MAX, &n_reuse);
+    if (n_reuse > 0) /* moved cells differ from those that the model would compute */
+        hth_fields_pass_over(&parse->body, "n_cache_reuse");
+    if (request->kind == HTH_API_INFILL)
+        hth_api_parse_infill(parse);
+    else
+        hth_api_parse_prompts(parse, /* mixed= */ true);
+}
+
+void hth_api_parse_tokenize(hth_api_parse *parse)
+{
+    static const char *const known[] = { "model", "content", "add_special", "parse_special", "with_pieces", NULL };
+    hth_api_request *request = parse->request;
+
+    request->parse_special = true;
+    hth_fields_rest(&parse->body, known);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
+    hth_fields_require(&parse->body, "content");
+    hth_fields_string(&parse->body, "content", HTH_API_TEXT_BYTES_MAX, &request->text);
+    hth_fields_bool(&parse->body, "add_special", &request->add_special);
+    hth_fields_bool(&parse->body, "parse_special", &request->parse_special);
+    hth_fields_bool(&parse->body, "with_pieces", &request->with_pieces);
+}
+
+void hth_api_parse_detokenize(hth_api_parse *parse)
+{
+    static const char *const known[] = { "model", "tokens", NULL };
+    hth_api_request *request = parse->request;
+    json_t *array;
+
+    hth_fields_rest(&parse->body, known);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
+    hth_fields_require(&parse->body, "tokens");
+    array = hth_fields_array(&parse->body, "tokens", TOKENS_MAX);
+    if (!array)
+        return;
+    request->tokens = hth_api_parse_tokens(parse, "tokens", array);
+    request->n_tokens = json_array_size(array);
+}

@@ -1,0 +1,325 @@
+/*
+ * ollama_request.c - Ollama's /api/chat and /api/generate
+ *
+ * Both stream unless the client declines. A request without messages or prompt only loads the model. Results of tools
+ * come without the id of their call, but templates need ids, so calls and results are paired here. Fields that OpenAI's
+ * chats have, too, are read by the same functions; options are in ollama_options.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "dialects/ollama_inside.h"
+#include "dialects/kinds.h"
+
+enum {
+    CONTEXT_TOKENS_MAX = 1 << 24,
+    IMAGES_MAX = 1024,
+};
+
+/* ---- images ---- */
+
+/* Refuse images in the message that the reply answers. */
+static void refuse_images(const hth_fields *fields)
+{
+    if (json_array_size(hth_fields_array(fields, "images", IMAGES_MAX)) > 0)
+        hth_fields_fail(fields, HTH_API_UNSUPPORTED, "images",
+                        "has images, which this server does not read; it reads text");
+}
+
+/* Replace the images of an older message by short texts behind its own text. */
+static void replace_images(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
+{
+    size_t n = json_array_size(hth_fields_array(fields, "images", IMAGES_MAX));
+    const char **parts;
+
+    if (n == 0 || !turn->content)
+        return;
+    parts = hth_api_allocate(parse, n + 1, sizeof(*parts));
+    if (!parts)
+        return;
+    parts[0] = turn->content;
+    for (size_t i = 1; i <= n; i++)
+        parts[i] = hth_api_replaced_part(parse, fields, "images[].image");
+    turn->content = NULL;
+    turn->parts = parts;
+    turn->n_parts = n + 1;
+}
+
+/* ---- messages ---- */
+
+static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, hearth_chat_turn *turn)
+{
+    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", NULL };
+    static const char *const known[] = { "role",      "content",      "thinking", "images", "tool_calls",
+                                         "tool_name", "tool_call_id", "name",     NULL };
+
+    hth_fields_rest(fields, known);
+    turn->role = hth_api_parse_role(fields, roles);
+    if (!turn->role)
+        return;
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn->name);
+    if (strcmp(turn->role, "assistant") == 0) {
+        hth_api_parse_calls(parse, fields, turn);
+        hth_fields_string(fields, "thinking", HTH_API_TEXT_BYTES_MAX, &turn->reasoning);
+        if (turn->reasoning && !*turn->reasoning)
+            turn->reasoning = NULL;
+    }
+    if (strcmp(turn->role, "tool") == 0) {
+        hth_fields_string(fields, "tool_name", HTH_API_NAME_BYTES_MAX, &turn->name);
+        hth_fields_string(fields, "tool_call_id", HTH_API_NAME_BYTES_MAX, &turn->call_id);
+    }
+    if (hth_fields_has(fields, "content"))
+        hth_api_parse_content(parse, fields, is_last && strcmp(turn->role, "user") == 0, turn);
+    else if (turn->n_calls == 0)
+        turn->content = "";
+    if (is_last)
+        refuse_images(fields);
+    else
+        replace_images(parse, fields, turn);
+}
+
+/* ---- calls and their results ---- */
+
+/* The last calls, which results may still answer. */
+typedef struct open_calls {
+    hearth_chat_call *calls; /* [n] */
+    size_t n;
+    bool *has_result; /* [n] */
+    size_t n_before;  /* calls of earlier messages */
+} open_calls;
+
+/*
+ * Open the calls of an assistant's turn. A call without an id gets one of nine letters and digits, as some templates
+ * demand.
+ */
+static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_calls *open)
+{
+    size_t n = turn->n_calls;
+    hearth_chat_call *calls = hth_api_allocate_structs(parse, n, sizeof(*calls));
+    bool *has_result = hth_api_allocate(parse, n, sizeof(*has_result));
+
+    if (!calls || !has_result)
+        return false;
+    memcpy(calls, turn->calls, n * sizeof(*calls));
+    for (size_t i = 0; i < n; i++) {
+        char *id = calls[i].id && *calls[i].id ? NULL : hth_api_allocate(parse, 10, 1);
+
+        if (id) {
+            (void)snprintf(id, 10, "call%05zu", (open->n_before + i) % 100000); /* fits */
+            calls[i].id = id;
+        }
+    }
+    turn->calls = calls;
+    open->n_before += n;
+    open->calls = calls;
+    open->n = n;
+    open->has_result = has_result;
+    return true;
+}
+
+/*
+ * The call that a result belongs to: the one of its id; else the first of its name without a result; else the first
+ * without a result.
+ */
+static size_t call_of(const open_calls *open, const hearth_chat_turn *turn)
+{
+    size_t i = 0;
+
+    if (turn->call_id) {
+        while (i < open->n && (!open->calls[i].id || strcmp(open->calls[i].id, turn->call_id) != 0))
+            i++;
+        return i;
+    }
+    while (i < open->n &&
+           (open->has_result[i] || (turn->name && open->calls[i].name && strcmp(open->calls[i].name, turn->name) != 0)))
+        i++;
+    return i;
+}
+
+static void pair_results(hth_api_parse *parse, hearth_chat_turn *turns, size_t n)
+{
+    open_calls open = { .n = 0 };
+
+    for (size_t i = 0; i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
+        hearth_chat_turn *turn = &turns[i];
+        size_t call;
+
+        if (turn->n_calls > 0 && !open_calls_of(parse, turn, &open))
+            return;
+        if (strcmp(turn->role, "tool") != 0)
+            continue;
+        call = call_of(&open, turn);
+        if (call == open.n || !open.has_result)
+            continue;
+        open.has_result[call] = true;
+        if (!turn->call_id)
+            turn->call_id = open.calls[call].id;
+        if (!turn->name)
+            turn->name = open.calls[call].name;
+    }
+}
+
+static void parse_messages(hth_api_parse *parse)
+{
+    json_t *array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
+    size_t n = json_array_size(array);
+    hearth_chat_turn *turns;
+
+    if (n == 0) {
+        parse->request->is_load = true;
+        return;
+    }
+    turns = hth_api_allocate_structs(parse, n, sizeof(*turns));
+    for (size_t i = 0; turns && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
+        hth_fields fields;
+
+        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
+            return;
+        parse_message(parse, &fields, i + 1 == n, &turns[i]);
+    }
+    if (!turns || parse->error->kind != HTH_API_NO_ERROR)
+        return;
+    pair_results(parse, turns, n);
+    parse->request->conversation.continue_last = hth_api_begins_reply(&turns[n - 1]);
+    parse->request->conversation.turns = turns;
+    parse->request->conversation.n_turns = n;
+}
+
+void hth_api_parse_ollama_chat(hth_api_parse *parse)
+{
+    static const char *const known[] = { HTH_API_OLLAMA_FIELDS, "messages", "tools", "tool_choice", NULL };
+
+    parse->request->is_chat = true;
+    hth_fields_rest(&parse->body, known);
+    parse_messages(parse);
+    hth_api_parse_ollama_common(parse);
+    hth_api_parse_tools(parse);
+}
+
+/* ---- /api/generate ---- */
+
+/* Use the prompt without a template. */
+static void parse_raw(hth_api_parse *parse, const char *prompt)
+{
+    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
+    hth_api_text_prompt *one = hth_api_allocate(parse, 1, sizeof(*one));
+
+    if (!piece || !one)
+        return;
+    piece->text = prompt;
+    *one = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
+    parse->request->prompts = one;
+    parse->request->n_prompts = 1;
+}
+
+/* Make the prompt a user's message, behind the context if there is one. */
+static void parse_question(hth_api_parse *parse, const char *prompt)
+{
+    hth_api_request *request = parse->request;
+    hearth_chat_turn *turns = hth_api_allocate_structs(parse, 2, sizeof(*turns));
+    json_t *context = hth_fields_array(&parse->body, "context", CONTEXT_TOKENS_MAX);
+    const char *system = NULL;
+    size_t n = 0;
+
+    if (!turns)
+        return;
+    hth_fields_string(&parse->body, "system", HTH_API_TEXT_BYTES_MAX, &system);
+    if (system && *system)
+        turns[n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = system };
+    turns[n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = prompt };
+    request->is_chat = true;
+    request->wants_context = true;
+    request->conversation.turns = turns;
+    request->conversation.n_turns = n;
+    if (json_array_size(context) == 0)
+        return;
+    request->context = hth_api_parse_tokens(parse, "context", context);
+    request->n_context = request->context ? json_array_size(context) : 0;
+}
+
+/* Is the template just the place of the prompt? Other templates, in Ollama's own language, are ignored. */
+static bool is_bare_template(const char *template)
+{
+    static const char *const words[] = { "{{", ".Prompt", "}}" };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        template += strspn(template, " \t\r\n");
+        if (strncmp(template, words[i], strlen(words[i])) != 0)
+            return false;
+        template += strlen(words[i]);
+    }
+    return template[strspn(template, " \t\r\n")] == '\0';
+}
+
+/* Does the prompt go to the model without a template? */
+static bool parse_is_raw(hth_api_parse *parse)
+{
+    const char *template = NULL, *system = NULL;
+    bool is_raw = false;
+
+    hth_fields_bool(&parse->body, "raw", &is_raw);
+    hth_fields_string(&parse->body, "template", HTH_API_TEXT_BYTES_MAX, &template);
+    hth_fields_string(&parse->body, "system", HTH_API_TEXT_BYTES_MAX, &system);
+    if (is_raw && ((template && *template) || (system && *system) || hth_fields_has(&parse->body, "context")))
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "raw",
+                        "is true, so 'template', 'system' and 'context' have no place; take them out");
+    if (is_raw || !template || !*template)
+        return is_raw;
+    if (is_bare_template(template) && !(system && *system) && !hth_fields_has(&parse->body, "context"))
+        return true;
+    hth_fields_pass_over(&parse->body, "template");
+    return false;
+}
+
+/* Fields for images, which this server does not generate. */
+#define DRAWING_FIELDS "width", "height", "steps"
+
+void hth_api_parse_ollama_generate(hth_api_parse *parse)
+{
+    static const char *const known[] = { HTH_API_OLLAMA_FIELDS,
+                                         DRAWING_FIELDS,
+                                         "prompt",
+                                         "suffix",
+                                         "system",
+                                         "template",
+                                         "context",
+                                         "raw",
+                                         "images",
+                                         NULL };
+    static const char *const drawing[] = { DRAWING_FIELDS };
+    const char *prompt = "", *suffix = "";
+    bool is_raw;
+
+    hth_fields_rest(&parse->body, known);
+    for (size_t i = 0; i < sizeof(drawing) / sizeof(drawing[0]); i++)
+        hth_fields_pass_over(&parse->body, drawing[i]);
+    hth_fields_string(&parse->body, "prompt", HTH_API_TEXT_BYTES_MAX, &prompt);
+    hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &suffix);
+    refuse_images(&parse->body);
+    is_raw = parse_is_raw(parse);
+    if (*suffix) { /* text between two texts is no answer to a question */
+        parse->request->suffix = suffix;
+        is_raw = true;
+    }
+    if (!*prompt)
+        parse->request->is_load = true;
+    else if (is_raw)
+        parse_raw(parse, prompt);
+    else
+        parse_question(parse, prompt);
+    hth_api_parse_ollama_common(parse);
+}
+
+/* ---- /api/show ---- */
+
+void hth_api_parse_ollama_show(hth_api_parse *parse)
+{
+    static const char *const known[] = { "model", "name", "verbose", "system", "template", "options", NULL };
+    static const char *const idle[] = { "system", "template", "options" };
+
+    hth_fields_rest(&parse->body, known);
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+        hth_fields_pass_over(&parse->body, idle[i]);
+    hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &parse->request->model); /* the older name */
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
+}

@@ -1,0 +1,42 @@
+/*
+ * slot_request.c - the body of POST /slots/N
+ *
+ * The file lies in a folder of the operator, so its name must be a plain name. Names are refused that mean something to
+ * a shell or in a path, or that look like another name.
+ */
+#include <string.h>
+
+#include "api/request_inside.h"
+#include "dialects/kinds.h"
+
+enum { FILENAME_BYTES_MAX = 255 };
+
+/* The character that replaces NUL and invalid characters in texts. */
+static const char replacement[] = "\xEF\xBF\xBD";
+
+static bool is_filename(const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F || name[i] == '/' || name[i] == '\\')
+            return false;
+    return n > 0 && n <= FILENAME_BYTES_MAX && name[0] != '.' && !strstr(name, replacement);
+}
+
+void hth_api_parse_slot(hth_api_parse *parse)
+{
+    static const char *const known[] = { "model", "filename", "cache_salt", "lora", NULL };
+    hth_api_request *request = parse->request;
+
+    hth_fields_rest(&parse->body, known);
+    hth_fields_string(&parse->body, "model", FILENAME_BYTES_MAX, &request->model);
+    hth_fields_string(&parse->body, "filename", parse->limits->body_bytes_max, &request->filename);
+    hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);
+    hth_api_parse_adapters(parse);
+    if (request->filename && !is_filename(request->filename))
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "filename",
+                        "is no plain name of a file: give 1 to %d bytes without '/', '\\' and control characters, that "
+                        "do not begin with '.'",
+                        FILENAME_BYTES_MAX);
+}

@@ -1,0 +1,358 @@
+/*
+ * access_log.c - lines for people and lines for programs
+ *
+ * A program's line is a JSON object that begins with time, level and msg. Empty texts are left out, and texts are
+ * bounded so that a line always fits. A person's line has columns. The lock is held while a line is written, so that
+ * lines of several threads do not mix. Writing never waits, so no thread is held up.
+ */
+#include "front/access_log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/log_line.h"
+#include "wire/log_sink.h"
+
+/* Bounds of texts, in bytes as written. All texts and numbers of a line are below HTH_SERVER_LOG_LINE_MAX. */
+enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
+
+struct hth_server_log {
+    /* Fixed at creation. */
+    char *path; /* NULL: standard error */
+    bool is_json;
+    bool is_short; /* on a terminal */
+    atomic_int level;
+
+    /* Guards the fields below; no other lock is taken while it is held. */
+    pthread_mutex_t lock;
+    hth_log_sink sink;
+    uint64_t n_lost; /* lost lines since the last report */
+};
+
+hearth_status hth_server_log_new(const char *file, hth_log_format format, hearth_log_level level, hth_server_log **out,
+                                 hearth_error *err)
+{
+    hth_server_log *log = calloc(1, sizeof(*log));
+    hearth_status status;
+
+    if (!log)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the log");
+    log->sink.fd = -1;
+    if (pthread_mutex_init(&log->lock, NULL) != 0) {
+        free(log);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the log's lock");
+    }
+    log->path = file ? strdup(file) : NULL;
+    status = file && !log->path ? hth_fail(err, HEARTH_NO_MEMORY, "no memory for the log")
+                                : hth_log_sink_open(file, &log->sink, err);
+    if (status != HEARTH_OK) {
+        hth_server_log_free(log);
+        return status;
+    }
+    log->is_short = hth_log_sink_is_terminal(&log->sink);
+    log->is_json = format == HTH_LOG_JSON || (format == HTH_LOG_AUTO && !log->is_short);
+    atomic_init(&log->level, level);
+    *out = log;
+    return HEARTH_OK;
+}
+
+void hth_server_log_free(hth_server_log *log)
+{
+    if (!log)
+        return;
+    hth_log_sink_close(&log->sink);
+    (void)pthread_mutex_destroy(&log->lock); /* nobody holds it */
+    free(log->path);
+    free(log);
+}
+
+/* A mutex of the default kind that its holder does not take again: locking cannot fail. */
+static void lock(hth_server_log *log)
+{
+    (void)pthread_mutex_lock(&log->lock);
+}
+
+static void unlock(hth_server_log *log)
+{
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
+hearth_status hth_server_log_reopen(hth_server_log *log, hearth_error *err)
+{
+    hth_log_sink sink;
+    hearth_status status;
+
+    if (!log->path)
+        return HEARTH_OK;
+    status = hth_log_sink_open(log->path, &sink, err);
+    if (status != HEARTH_OK)
+        return status;
+    lock(log);
+    hth_log_sink_close(&log->sink);
+    log->sink = sink;
+    unlock(log);
+    return HEARTH_OK;
+}
+
+void hth_server_log_level_set(hth_server_log *log, hearth_log_level level)
+{
+    atomic_store_explicit(&log->level, level, memory_order_relaxed);
+}
+
+/* ---- events ---- */
+
+static const char *level_name(hearth_log_level level)
+{
+    switch (level) {
+    case HEARTH_LOG_ERROR: return "error";
+    case HEARTH_LOG_WARNING: return "warning";
+    case HEARTH_LOG_INFO: return "info";
+    default: return "debug";
+    }
+}
+
+/* The members that every JSON line begins with. */
+static void begin_json(hth_line *line, hearth_log_level level, const char *message)
+{
+    hth_line_add(line, "{\"time\":\"");
+    hth_line_add_time(line, false);
+    hth_line_addf(line, "\",\"level\":\"%s\"", level_name(level));
+    hth_line_json_text(line, "msg", message, MESSAGE_MAX);
+}
+
+static void end_json(hth_line *line)
+{
+    hth_line_add(line, "}");
+    hth_line_end(line);
+}
+
+static void format_event(const hth_server_log *log, hearth_log_level level, const char *source, const char *message,
+                         hth_line *line)
+{
+    static const char worker[] = "worker ";
+    const char *model = strncmp(source, worker, sizeof(worker) - 1) == 0 ? source + sizeof(worker) - 1 : NULL;
+
+    line->n = 0;
+    line->is_full = false;
+    if (log->is_json) {
+        begin_json(line, level, message);
+        hth_line_json_text(line, "source", model ? "worker" : source, ID_MAX);
+        hth_line_json_text(line, "model", model, NAME_MAX_BYTES);
+        end_json(line);
+        return;
+    }
+    hth_line_add_time(line, log->is_short);
+    hth_line_addf(line, " %-7s ", level_name(level));
+    if (strcmp(source, "hearth") != 0) {
+        hth_line_add_plain(line, source, NAME_MAX_BYTES, false);
+        hth_line_add(line, ": ");
+    }
+    hth_line_add_plain(line, message, MESSAGE_MAX, false);
+    hth_line_end(line);
+}
+
+/* ---- writing ---- */
+
+/* Report the number of lost lines, before the next one. False: the report cannot be written either. */
+static bool tell_lost_locked(hth_server_log *log)
+{
+    hth_line line, message = { .n = 0 };
+
+    hth_line_addf(&message, "%" PRIu64 " lines of this log were lost: its reader was too slow or its disk full",
+                  log->n_lost);
+    message.text[message.n] = '\0';
+    format_event(log, HEARTH_LOG_WARNING, "hearth", message.text, &line);
+    if (!hth_log_sink_write(&log->sink, line.text, line.n))
+        return false;
+    log->n_lost = 0;
+    return true;
+}
+
+static void write_line(hth_server_log *log, const hth_line *line)
+{
+    lock(log);
+    if ((log->n_lost > 0 && !tell_lost_locked(log)) || !hth_log_sink_write(&log->sink, line->text, line->n))
+        log->n_lost++;
+    unlock(log);
+}
+
+void hth_server_log_fn(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    hth_server_log *log = user_data;
+    hth_line line;
+
+    if ((int)level > atomic_load_explicit(&log->level, memory_order_relaxed))
+        return;
+    format_event(log, level, source, message, &line);
+    write_line(log, &line);
+}
+
+/* ---- requests ---- */
+
+static const char *outcome_of(int status)
+{
+    return status == HTH_STATUS_CLIENT_GONE ? "client_gone"
+         : status >= 500                    ? "server_error"
+         : status >= 400                    ? "client_error"
+                                            : "ok";
+}
+
+static const char *miss_of(const hth_record *record)
+{
+    return record->summary.figures.miss == HEARTH_MISS_NONE
+             ? ""
+             : hearth_miss_name((hearth_miss)record->summary.figures.miss);
+}
+
+static const char *finish_of(const hth_record *record)
+{
+    return record->summary.finish == HEARTH_FINISH_NONE
+             ? ""
+             : hearth_finish_reason_name((hearth_finish_reason)record->summary.finish);
+}
+
+/* A request for embeddings has many prompts, and no hit of its own. */
+static const char *hit_of(const hth_frame_figures *figures)
+{
+    return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);
+}
+
+static void json_summary(const hth_record *record, hth_line *line)
+{
+    const hth_frame_figures *figures = &record->summary.figures;
+
+    hth_line_json_ms(line, "prepare_ms", figures->prepare_ms);
+    hth_line_json_ms(line, "queue_ms", figures->queue_ms);
+    hth_line_json_ms(line, "restore_ms", figures->restore_ms);
+    hth_line_json_ms(line, "prefill_ms", figures->prefill_ms);
+    hth_line_json_ms(line, "ttft_ms", figures->ttft_ms);
+    hth_line_json_ms(line, "decode_ms", figures->decode_ms);
+    hth_line_json_count(line, "prompt_tokens", figures->n_prompt_tokens);
+    hth_line_json_count(line, "cached_tokens", figures->n_cached_tokens);
+    hth_line_json_count(line, "completion_tokens", figures->n_reply_tokens);
+    hth_line_json_text(line, "hit", hit_of(figures), ID_MAX);
+    hth_line_json_text(line, "tier", hearth_tier_name((hearth_tier)figures->tier), ID_MAX);
+    hth_line_json_text(line, "miss", miss_of(record), ID_MAX);
+    hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
+}
+
+/* The path up to its query: a query may hold secrets. */
+static void path_only(const char *path, char *out, size_t capacity)
+{
+    size_t n = strcspn(path, "?");
+
+    if (n >= capacity)
+        n = capacity - 1;
+    memcpy(out, path, n);
+    out[n] = '\0';
+}
+
+static void format_json(const hth_record *record, const char *path, hth_line *line)
+{
+    begin_json(line, record->status >= 500 ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO, "request");
+    hth_line_json_text(line, "request_id", record->request_id, ID_MAX);
+    hth_line_json_text(line, "trace_id", record->trace_id, ID_MAX);
+    hth_line_json_text(line, "key", record->key, NAME_MAX_BYTES);
+    hth_line_json_text(line, "peer", record->peer, ID_MAX);
+    hth_line_json_text(line, "method", record->method, ID_MAX);
+    hth_line_json_text(line, "path", path, PATH_MAX_BYTES);
+    hth_line_json_text(line, "endpoint", record->endpoint, ID_MAX);
+    hth_line_json_text(line, "model", record->model, NAME_MAX_BYTES);
+    hth_line_json_count(line, "status", record->status > 0 ? (uint64_t)record->status : 0);
+    hth_line_json_text(line, "outcome", outcome_of(record->status), ID_MAX);
+    hth_line_json_text(line, "reason", record->reason, ID_MAX);
+    hth_line_json_text(line, "why", record->why, WHY_MAX);
+    hth_line_json_bool(line, "stream", record->is_stream);
+    hth_line_json_count(line, "bytes_in", record->bytes_in);
+    hth_line_json_count(line, "bytes_out", record->bytes_out);
+    hth_line_json_ms(line, "duration_ms", record->duration_ms);
+    if (record->first_byte_ms > 0)
+        hth_line_json_ms(line, "first_byte_ms", record->first_byte_ms);
+    if (record->has_summary)
+        json_summary(record, line);
+    if (record->n_resumed > 0)
+        hth_line_json_count(line, "resumed", record->n_resumed);
+    end_json(line);
+}
+
+/* A column: the text, padded with spaces to its width, and one more space. */
+static void add_column(hth_line *line, const char *text, size_t width, size_t n_max)
+{
+    size_t begin = line->n;
+
+    hth_line_add_plain(line, text && *text ? text : "-", n_max, true);
+    do
+        hth_line_add(line, " ");
+    while (line->n - begin <= width && !line->is_full);
+}
+
+static void add_note(hth_line *line, const char *name, const char *value)
+{
+    if (!value || !*value)
+        return;
+    hth_line_addf(line, "  %s ", name);
+    hth_line_add_plain(line, value, NAME_MAX_BYTES, true);
+}
+
+static double or_zero(double ms)
+{
+    return isfinite(ms) ? ms : 0;
+}
+
+static void text_summary(const hth_record *record, hth_line *line)
+{
+    const hth_frame_figures *figures = &record->summary.figures;
+
+    hth_line_addf(line, " %6" PRIu32 " prompt %6" PRIu32 " cached %5" PRIu32 " reply  ", figures->n_prompt_tokens,
+                  figures->n_cached_tokens, figures->n_reply_tokens);
+    add_column(line, hit_of(figures), 6, ID_MAX);
+    add_column(line, hearth_tier_name((hearth_tier)figures->tier), 8, ID_MAX);
+    hth_line_addf(line, " first %7.1f ms", or_zero(figures->ttft_ms));
+}
+
+static void format_text(const hth_server_log *log, const hth_record *record, const char *path, hth_line *line)
+{
+    char resumed[16] = "";
+
+    hth_line_add_time(line, log->is_short);
+    hth_line_addf(line, " %3d ", record->status);
+    add_column(line, record->method, 4, ID_MAX);
+    add_column(line, path, 20, PATH_MAX_BYTES);
+    add_column(line, record->model, 12, NAME_MAX_BYTES);
+    if (record->has_summary)
+        text_summary(record, line);
+    hth_line_addf(line, " total %8.1f ms", or_zero(record->duration_ms));
+    if (record->has_summary)
+        add_note(line, "computed:", miss_of(record));
+    if (record->status == HTH_STATUS_CLIENT_GONE)
+        hth_line_add(line, "  the client left");
+    if (record->n_resumed > 0) {
+        (void)snprintf(resumed, sizeof(resumed), "%" PRIu32, record->n_resumed); /* fits */
+        add_note(line, "resumed", resumed);
+    }
+    add_note(line, "key", record->key);
+    add_note(line, "id", record->request_id);
+    if (record->why && *record->why) {
+        hth_line_add(line, "  why: ");
+        hth_line_add_plain(line, record->why, WHY_MAX, false);
+    }
+    hth_line_end(line);
+}
+
+void hth_server_log_request(hth_server_log *log, const hth_record *record)
+{
+    char path[PATH_MAX_BYTES + 1];
+    hth_line line = { .n = 0 };
+
+    path_only(record->path ? record->path : "", path, sizeof(path));
+    if (log->is_json)
+        format_json(record, path, &line);
+    else
+        format_text(log, record, path, &line);
+    write_line(log, &line);
+}

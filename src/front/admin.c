@@ -1,0 +1,565 @@
+/*
+ * admin.c - chooses the page that answers, and writes the short pages
+ *
+ * An order may end the process or change the options. So the reply goes first if possible, and afterwards no code here
+ * uses the front.
+ */
+#include "front/admin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/error.h"
+#include "api/sse.h"
+#include "front/admin_models.h"
+#include "http/routes.h"
+
+enum { ORDER_BYTES_MAX = 65536 };
+
+static const char content_type_json[] = "application/json";
+
+/* ---- answers ---- */
+
+static void reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_api_error_write(dialect, error, &out);
+    hth_http_reply(exchange, hth_api_error_http_status(dialect, error), content_type_json, hth_buffer_text(&out),
+                   out.n);
+    hth_buffer_deinit(&out);
+}
+
+/* Send body and release it. */
+static void reply_take(hth_http_exchange *exchange, int status, const char *content_type, hth_buffer *body)
+{
+    if (body->failed) {
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the page");
+        reply_error(exchange, HTH_API_OPENAI, &error);
+    } else {
+        hth_http_reply(exchange, status, content_type, hth_buffer_text(body), body->n);
+    }
+    hth_buffer_deinit(body);
+}
+
+static void reply_status(hth_http_exchange *exchange, int status, const char *word)
+{
+    char body[64];
+    int n = snprintf(body, sizeof(body), "{\"status\":\"%s\"}\n", word); /* fits: our own words */
+
+    hth_http_reply(exchange, status, content_type_json, body, (size_t)n);
+}
+
+/* Does the request have this method? False: it was answered. */
+static bool has_method(hth_http_exchange *exchange, hth_api_dialect dialect, const char *method)
+{
+    const char *given = hth_http_method(exchange);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (hth_method_is(method, given))
+        return true;
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%s' takes %s, not %s", hth_http_path(exchange), method, given);
+    hth_http_header_add(exchange, "Allow", strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
+    error.status = 405;
+    reply_error(exchange, dialect, &error);
+    return false;
+}
+
+/* ---- /health and /ready ---- */
+
+static void reply_unavailable(hth_http_exchange *exchange, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", message);
+    reply_error(exchange, HTH_API_NATIVE, &error);
+}
+
+/* Append to a message that may be cut. */
+static void append(char *message, size_t capacity, const char *text)
+{
+    size_t n = strlen(message);
+
+    (void)snprintf(message + n, capacity - n, "%s%s", n > 0 ? "; " : "", text);
+}
+
+static void say_broken(const hth_worker_view *view, char *message, size_t capacity)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "model '%.100s' is broken: its worker died too often; next start in %u s",
+                   view->model, (view->restart_in_ms + 999) / 1000);
+    append(message, capacity, text);
+}
+
+/* Does the model, with which the server starts, still load for the first time? A broken one does not count. */
+static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
+{
+    if (view->was_ready || view->state == HTH_WORKER_BROKEN ||
+        (view->state == HTH_WORKER_STOPPED && (!view->is_awaited || view->waits_for_room || view->n_starts > 0)))
+        return false; /* it was unloaded, has no room, or left before it was ready */
+    for (size_t i = 0; i < admin->options->n_models; i++)
+        if (strcmp(admin->options->models[i].name, view->model) == 0)
+            return !admin->options->models[i].on_demand;
+    return false;
+}
+
+static void say_first_start(const hth_worker_view *view, char *message, size_t capacity)
+{
+    char text[256];
+
+    if (view->last_death[0])
+        (void)snprintf(text, sizeof(text), "model '%.100s' could not be loaded yet, and is tried again", view->model);
+    else
+        (void)snprintf(text, sizeof(text), "model '%.100s' is being loaded: %.0f %%", view->model,
+                       100.0 * (double)view->load_progress);
+    append(message, capacity, text);
+}
+
+/* 503 until the first model is ready, for which clients of llama-server wait; then 503 if a model is broken. */
+static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    char broken[512] = "", loading[512] = "";
+    bool was_any_ready = false;
+    hth_worker_view view;
+
+    for (size_t i = 0; i < hth_supervisor_n(admin->supervisor); i++) {
+        hth_supervisor_view(admin->supervisor, i, &view);
+        was_any_ready |= view.was_ready;
+        if (view.state == HTH_WORKER_BROKEN)
+            say_broken(&view, broken, sizeof(broken));
+        else if (is_first_start(admin, &view))
+            say_first_start(&view, loading, sizeof(loading));
+    }
+    if (broken[0])
+        reply_unavailable(exchange, broken);
+    else if (loading[0] && !was_any_ready)
+        reply_unavailable(exchange, loading);
+    else
+        reply_status(exchange, 200, "ok");
+}
+
+static void answer_ready(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    char message[512] = "";
+    hth_worker_view view;
+    size_t n = hth_supervisor_n(admin->supervisor), n_broken = 0;
+
+    for (size_t i = 0; i < n && !admin->is_draining; i++) {
+        hth_supervisor_view(admin->supervisor, i, &view);
+        n_broken += view.state == HTH_WORKER_BROKEN;
+        if (is_first_start(admin, &view))
+            say_first_start(&view, message, sizeof(message));
+    }
+    if (admin->is_draining)
+        reply_unavailable(exchange, "the server is stopping: it takes no more requests");
+    else if (message[0])
+        reply_unavailable(exchange, message);
+    else if (n > 0 && n_broken == n)
+        reply_unavailable(exchange, "every model is broken; /health says more");
+    else
+        reply_status(exchange, 200, "ready");
+}
+
+bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    const char *path = hth_http_path(exchange);
+    bool is_ready = strcmp(path, "/ready") == 0;
+
+    if (!is_ready && strcmp(path, "/health") != 0 && strcmp(path, "/v1/health") != 0)
+        return false;
+    if (!has_method(exchange, HTH_API_NATIVE, "GET"))
+        return true;
+    if (is_ready)
+        answer_ready(admin, exchange);
+    else
+        answer_health(admin, exchange);
+    return true;
+}
+
+/* ---- pages ---- */
+
+static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_http_numbers numbers = hth_http_server_numbers(admin->http);
+    hth_buffer out = { .text = NULL };
+
+    hth_metrics_write(admin->metrics, admin->supervisor, &numbers, &out);
+    hth_pressure_watch_write_metrics(admin->pressure, &out);
+    reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
+}
+
+static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    const hth_http_numbers numbers = hth_http_server_numbers(admin->http);
+    hth_buffer out = { .text = NULL };
+
+    hth_buffer_add_json_take(&out,
+                             hth_admin_models_json(admin->supervisor, admin->is_draining, admin->n_requests, &numbers));
+    hth_buffer_add_text(&out, "\n");
+    reply_take(exchange, 200, content_type_json, &out);
+}
+
+static void answer_config(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_admin_write_options(admin->options, &out);
+    reply_take(exchange, 200, content_type_json, &out);
+}
+
+static void answer_events(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(hth_http_method(exchange), "HEAD") == 0)
+        hth_http_reply(exchange, 200, HTH_SSE_CONTENT_TYPE, NULL, 0);
+    else if (!hth_event_feed_listen(admin->feed, exchange, &error))
+        reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* ---- orders ---- */
+
+static void answer_drain(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    void (*drain)(void *user_data) = admin->is_draining ? NULL : admin->drain;
+    void *user_data = admin->user_data;
+
+    reply_status(exchange, 202, "draining");
+    if (drain)
+        drain(user_data);
+}
+
+static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hearth_error err = { .status = HEARTH_OK };
+
+    if (admin->reload(admin->user_data, &err)) {
+        reply_status(exchange, 200, "reloaded");
+        return;
+    }
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the configuration stays as it was: %s", err.message);
+    reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* The names of settings that differ from those of the configuration; a new array. */
+static json_t *ordered_json(json_t *settings, const json_t *configured)
+{
+    json_t *array = json_array();
+
+    for (void *at = json_object_iter(settings); at; at = json_object_iter_next(settings, at))
+        if (!json_equal(json_object_iter_value(at), json_object_get(configured, json_object_iter_key(at))))
+            (void)json_array_append_new(array, json_string(json_object_iter_key(at))); /* left out without memory */
+    return array;
+}
+
+/* The state; after an order to free memory also the bytes that will be free. */
+static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, const uint64_t *freeing)
+{
+    json_t *settings = hth_admin_pressure_json(hth_pressure_watch_settings(admin->pressure));
+    json_t *configured = hth_admin_pressure_json(&admin->options->pressure);
+    json_t *ordered = ordered_json(settings, configured);
+    json_t *page = json_pack("{s:o, s:o, s:o}", "sources", hth_pressure_watch_json(admin->pressure), "settings",
+                             settings, "ordered", ordered);
+    hth_buffer out = { .text = NULL };
+
+    json_decref(configured);
+    if (freeing)
+        (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* left out without memory */
+    hth_buffer_add_json_take(&out, page);
+    hth_buffer_add_text(&out, "\n");
+    reply_take(exchange, freeing ? 202 : 200, content_type_json, &out);
+}
+
+static void reply_wrong(hth_http_exchange *exchange, const char *field, const char *form)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, field, "the body must be a JSON object with %s", form);
+    reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* The body, if it is a JSON object of a fit size; the caller releases it. NULL: it is not. */
+static json_t *read_order(hth_http_exchange *exchange)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(exchange, &n);
+    json_t *order = n > 0 && n <= ORDER_BYTES_MAX ? json_loadb(body, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+    if (json_is_object(order))
+        return order;
+    json_decref(order);
+    return NULL;
+}
+
+static void reply_refusal(hth_http_exchange *exchange, const hearth_error *err)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail_order(&error, err);
+    reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* Settings come first, so that a wrong one leaves all as it was. wanted: bytes to free; NULL: none. */
+static void order_pressure(const hth_admin *admin, hth_http_exchange *exchange, const json_t *settings,
+                           const json_t *wanted)
+{
+    char *text = json_dumps(settings, JSON_COMPACT);
+    hearth_error err = { .status = HEARTH_OK };
+    uint64_t freeing = 0;
+
+    if (!text) {
+        reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
+    } else if (json_object_size(settings) > 0 && admin->set_pressure(text, admin->user_data, &err) != HEARTH_OK) {
+        reply_refusal(exchange, &err);
+    } else {
+        if (wanted)
+            freeing = hth_pressure_watch_force(admin->pressure, (uint64_t)json_integer_value(wanted));
+        reply_pressure(admin, exchange, wanted ? &freeing : NULL);
+    }
+    free(text);
+}
+
+static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order, *wanted;
+
+    if (strcmp(hth_http_method(exchange), "POST") != 0) {
+        reply_pressure(admin, exchange, NULL);
+        return;
+    }
+    order = read_order(exchange);
+    wanted = json_incref(json_object_get(order, "free"));
+    if (json_object_size(order) == 0 || (wanted && (!json_is_integer(wanted) || json_integer_value(wanted) <= 0))) {
+        reply_wrong(exchange, "free",
+                    "'free', a number of bytes above 0, or settings of pressure, such as 'high_percent'");
+    } else {
+        (void)json_object_del(order, "free"); /* it may not be there */
+        order_pressure(admin, exchange, order, wanted);
+    }
+    json_decref(wanted);
+    json_decref(order);
+}
+
+/* Send the page, and release it. */
+static void reply_done(hth_http_exchange *exchange, json_t *page)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_buffer_add_json_take(&out, page);
+    hth_buffer_add_text(&out, "\n");
+    reply_take(exchange, 202, content_type_json, &out);
+}
+
+static void answer_preload(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order = read_order(exchange), *page = NULL;
+    const json_t *models = json_object_get(order, "models");
+    const size_t n = json_array_size(models);
+    const char **names = (const char **)calloc(n + 1, sizeof(char *));
+    hearth_error err = { .status = HEARTH_OK };
+    size_t n_names = 0;
+
+    while (names && n_names < n && json_is_string(json_array_get(models, n_names))) {
+        names[n_names] = json_string_value(json_array_get(models, n_names));
+        n_names++;
+    }
+    if (!names || n == 0 || n_names < n)
+        reply_wrong(exchange, "models", "a list of names, 'models'");
+    else if (hth_supervisor_preload(admin->supervisor, names, n, &page, &err) == HEARTH_OK)
+        reply_done(exchange, page);
+    else
+        reply_refusal(exchange, &err);
+    free((void *)names);
+    json_decref(order);
+}
+
+static void answer_release_all(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order = read_order(exchange), *page = NULL;
+    const json_t *rows = json_object_get(order, "rows");
+    hearth_error err = { .status = HEARTH_OK };
+    size_t n_body;
+
+    (void)hth_http_body(exchange, &n_body);
+    if ((n_body > 0 && !order) || (rows && !json_is_boolean(rows)))
+        reply_wrong(exchange, "rows", "true or false for 'rows', or there must be none");
+    else if (hth_supervisor_release_all(admin->supervisor, json_is_true(rows), &page, &err) == HEARTH_OK)
+        reply_done(exchange, page);
+    else
+        reply_refusal(exchange, &err);
+    json_decref(order);
+}
+
+static void answer_compact(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hearth_error err = { .status = HEARTH_OK };
+    json_t *page = NULL;
+
+    if (hth_supervisor_compact(admin->supervisor, &page, &err) == HEARTH_OK)
+        reply_done(exchange, page);
+    else
+        reply_refusal(exchange, &err);
+}
+
+static const char of_model[] = "/admin/models/";
+
+/* POST /admin/models/NAME/ORDER */
+static const struct order {
+    const char *end; /* of the path */
+    const char *status;
+    hearth_status (*give)(hth_supervisor *supervisor, const char *model, hearth_error *err); /* NULL: /residency */
+} orders[] = {
+    { "/restart", "restarting", hth_supervisor_restart },
+    { "/load", "loading", hth_supervisor_load },
+    { "/unload", "unloading", hth_supervisor_unload },
+    { "/residency", "moving", NULL },
+};
+
+static bool read_residency(hth_http_exchange *exchange, hth_residency *out)
+{
+    json_t *order = read_order(exchange);
+    const char *name = json_string_value(json_object_get(order, "residency"));
+    const bool is_known = name && hth_residency_read(name, out);
+
+    json_decref(order);
+    return is_known;
+}
+
+/* A name may have slashes. */
+static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, const struct order *order,
+                         const char *name, size_t n_name)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hearth_error err = { .status = HEARTH_OK };
+    hth_residency residency;
+    char model[512];
+    hearth_status status;
+
+    if (n_name >= sizeof(model)) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "no model has so long a name");
+        reply_error(exchange, HTH_API_OPENAI, &error);
+        return;
+    }
+    memcpy(model, name, n_name);
+    model[n_name] = '\0';
+    if (!order->give && !read_residency(exchange, &residency)) {
+        reply_wrong(exchange, "residency", "'residency': evicted, host, device, pinned_host or pinned_device");
+        return;
+    }
+    status = order->give ? order->give(admin->supervisor, model, &err)
+                         : hth_supervisor_set_residency(admin->supervisor, model, residency, &err);
+    if (status == HEARTH_OK)
+        reply_status(exchange, 202, order->status);
+    else
+        reply_refusal(exchange, &err);
+}
+
+/* One more model: its name, and keys of a model's section. */
+static void answer_name_model(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order = read_order(exchange), *name = json_incref(json_object_get(order, "name"));
+    hearth_error err = { .status = HEARTH_OK };
+    char *settings;
+
+    (void)json_object_del(order, "name"); /* the name is looked at below */
+    settings = order ? json_dumps(order, JSON_COMPACT) : NULL;
+    if (!json_is_string(name) || json_string_length(name) == 0)
+        reply_wrong(exchange, "name", "'name', a text, and the keys of a model's section, such as 'path'");
+    else if (!settings)
+        reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
+    else if (admin->name_model(json_string_value(name), settings, admin->user_data, &err) == HEARTH_OK)
+        reply_status(exchange, 201, "added");
+    else
+        reply_refusal(exchange, &err);
+    free(settings);
+    json_decref(name);
+    json_decref(order);
+}
+
+bool hth_admin_names_paths(const char *method, const char *path)
+{
+    return strcmp(method, "POST") == 0 && strcmp(path, "/admin/models") == 0;
+}
+
+/* Also POST /admin/models. */
+static void answer_models_page(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    if (strcmp(hth_http_method(exchange), "POST") == 0)
+        answer_name_model(admin, exchange);
+    else
+        answer_models(admin, exchange);
+}
+
+static void answer_forget(const hth_admin *admin, hth_http_exchange *exchange, const char *name)
+{
+    hearth_error err = { .status = HEARTH_OK };
+
+    if (admin->forget_model(name, admin->user_data, &err) == HEARTH_OK)
+        reply_status(exchange, 200, "removed");
+    else
+        reply_refusal(exchange, &err);
+}
+
+/* The order of the path, and the NAME in it; NULL: the path is another one. */
+static const struct order *order_of(const char *path, const char **name_out, size_t *n_name_out)
+{
+    const size_t n = strlen(path), n_begin = sizeof(of_model) - 1;
+
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        const size_t n_end = strlen(orders[i].end);
+
+        if (n <= n_begin + n_end || strncmp(path, of_model, n_begin) != 0 ||
+            strcmp(path + n - n_end, orders[i].end) != 0)
+            continue;
+        *name_out = path + n_begin;
+        *n_name_out = n - n_begin - n_end;
+        return &orders[i];
+    }
+    return NULL;
+}
+
+bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    static const struct {
+        const char *path;
+        const char *method;
+        void (*answer)(const hth_admin *admin, hth_http_exchange *exchange);
+    } pages[] = {
+        { "/admin/pressure", "GET, POST", answer_pressure },
+        { "/metrics", "GET", answer_metrics },
+        { "/admin/models", "GET, POST", answer_models_page },
+        { "/admin/config", "GET", answer_config },
+        { "/admin/events", "GET", answer_events },
+        { "/admin/drain", "POST", answer_drain },
+        { "/admin/reload", "POST", answer_reload },
+        { "/admin/preload", "POST", answer_preload },
+        { "/admin/compact", "POST", answer_compact },
+        { "/admin/release_all", "POST", answer_release_all },
+    };
+    const char *path = hth_http_path(exchange), *name = NULL;
+    size_t n_name = 0;
+    const struct order *order = order_of(path, &name, &n_name);
+
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        if (strcmp(path, pages[i].path) != 0)
+            continue;
+        if (has_method(exchange, HTH_API_OPENAI, pages[i].method))
+            pages[i].answer(admin, exchange);
+        return true;
+    }
+    if (!order && strncmp(path, of_model, sizeof(of_model) - 1) == 0 &&
+        strcmp(hth_http_method(exchange), "DELETE") == 0) {
+        answer_forget(admin, exchange, path + sizeof(of_model) - 1);
+        return true;
+    }
+    if (!order)
+        return false;
+    if (has_method(exchange, HTH_API_OPENAI, "POST"))
+        answer_order(admin, exchange, order, name, n_name);
+    return true;
+}

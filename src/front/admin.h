@@ -1,0 +1,64 @@
+/*
+ * admin.h - pages for operators: /health, /ready, /metrics, /admin/...
+ *
+ *   GET  /health              200 while every model is available; 503 names the broken ones
+ *   GET  /ready               200 when requests are taken; 503 while starting or draining
+ *   GET  /metrics             Prometheus
+ *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
+ *   POST /admin/models {"name": NAME, "path": FILE, ...}; DELETE /admin/models/NAME: while the server runs
+ *   GET  /admin/events        a stream of events (event_feed.h)
+ *   GET  /admin/pressure      the use of memory, and its marks; POST {"free": BYTES} frees so much, also with marks,
+ *                             {"high_percent": N, ...}, which hold until a reload
+ *   POST /admin/models/NAME/restart, /load, /unload; /residency {"residency": PLACE}
+ *   POST /admin/preload {"models": [NAME, ...]}; /admin/release_all, also with {"rows": true}; /admin/compact
+ *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
+ *                             (default), relayed to the worker
+ *   GET  /admin/config        the options in force, without secrets
+ *   POST /admin/drain         as SIGTERM; POST /admin/reload as SIGHUP
+ *
+ * The front checks the listener and the key. Event loop only.
+ */
+#ifndef HTH_FRONT_ADMIN_H
+#define HTH_FRONT_ADMIN_H
+
+#include "api/buffer.h"
+#include "supervisor/event_feed.h"
+#include "http/http.h"
+#include "front/metrics.h"
+#include "supervisor/options.h"
+#include "supervisor/pressure_watch.h"
+#include "supervisor/supervisor.h"
+
+typedef struct hth_admin {
+    const hth_server_options *options; /* in force; borrowed, as all pointers */
+    hth_supervisor *supervisor;
+    hth_metrics *metrics;
+    hth_http_server *http;
+    hth_event_feed *feed;
+    hth_pressure_watch *pressure;
+    bool is_draining;
+    size_t n_requests;                                  /* pending */
+    void (*drain)(void *user_data);                     /* begin to drain */
+    bool (*reload)(void *user_data, hearth_error *err); /* read the configuration again; false: the old one stays */
+    /* Serve one more model, and take that back. settings: a JSON object with keys of its section. err is not NULL. */
+    hearth_status (*name_model)(const char *name, const char *settings, void *user_data, hearth_error *err);
+    hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
+    /* Change the settings of pressure that this JSON object has; all of them, or none with err, which is not NULL. */
+    hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
+    void *user_data;
+} hth_admin;
+
+/* Answer /health or /ready, which need no key. False: the path is neither. */
+bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange);
+/* Answer /metrics or /admin/...; the key was checked. False: no such page, or explain, which the front relays. */
+bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
+
+/* Does this order name paths of files and folders? Reaching the operators' address is not enough for such a one. */
+bool hth_admin_names_paths(const char *method, const char *path);
+
+/* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */
+void hth_admin_write_options(const hth_server_options *options, hth_buffer *out);
+/* Settings under their names in the configuration file, a new object; NULL without memory. */
+json_t *hth_admin_pressure_json(const hth_pressure_settings *settings);
+
+#endif

@@ -1,0 +1,682 @@
+/*
+ * front.c - the life of the front: begin, reload, drain, end
+ *
+ *   SERVING   requests come and go
+ *   DRAINING  after SIGTERM: /ready is 503, new requests are refused, running ones may finish within a limit
+ *   STOPPING  no request is left: workers save and end
+ *
+ * A second signal while draining or stopping ends everything at once. A reload replaces the whole set of options.
+ * Requests that began under the old set keep it until they end.
+ */
+#include "front/front.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "front/admin_models.h"
+#include "supervisor/descriptors.h"
+#include "front/front_inside.h"
+#include "wire/notify.h"
+
+enum {
+    SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
+    LAST_REPLIES_MS = 5000,  /* for clients to take their last replies after that */
+    LAST_LOOK_MS = 10,
+    OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all other connections */
+    CONNECTIONS_FEW = 1024,     /* fewer are worth a warning; a limit that leaves more is an ordinary one */
+};
+
+/* ---- sets of options ---- */
+
+hth_front_options *hth_front_options_hold(hth_front *front)
+{
+    front->options->n_users++;
+    return front->options;
+}
+
+void hth_front_options_drop(hth_front *front, hth_front_options *options)
+{
+    if (!options || --options->n_users > 0)
+        return;
+    if (!options->is_first && front->hooks->release)
+        front->hooks->release(options->options, front->hooks->user_data);
+    free(options);
+}
+
+/* Put a set into use. False without memory. */
+static bool use_options(hth_front *front, const hth_server_options *options, bool is_first)
+{
+    hth_front_options *set = calloc(1, sizeof(*set));
+
+    if (!set)
+        return false;
+    *set = (hth_front_options){ .options = options, .n_users = 1, .is_first = is_first };
+    if (!hth_keys_set(front->keys, options)) {
+        free(set);
+        return false;
+    }
+    hth_front_options_drop(front, front->options);
+    front->options = set;
+    hth_metrics_models_set(front->metrics, options);
+    return true;
+}
+
+static hth_http_options http_options(const hth_front *front, const hth_server_options *options)
+{
+    uint32_t n_connections = hth_descriptors_for(options->connections_max, options->requests_max);
+
+    if (n_connections < options->connections_max)
+        hth_log_line(&front->log, n_connections < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_DEBUG, "hearth",
+                     "the system's limit of open files allows %u connections and not %u (limits.connections_max): "
+                     "raise it (LimitNOFILE=, ulimit -n)",
+                     n_connections, options->connections_max);
+    return (hth_http_options){
+        .headers_bytes_max = options->headers_bytes_max,
+        .body_bytes_max = options->body_bytes_max,
+        .bodies_bytes_max = options->bodies_bytes_max,
+        .connections_max = n_connections,
+        .idle_timeout_ms = options->idle_timeout_ms,
+        .request_timeout_ms = options->request_timeout_ms,
+        .write_timeout_ms = options->write_timeout_ms,
+        .server_name = "hearth",
+    };
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same_address(const hth_server_address *a, const hth_server_address *b)
+{
+    return is_same_text(a->host, b->host) && is_same_text(a->path, b->path) && a->port == b->port;
+}
+
+static bool listens_alike(const hth_server_options *a, const hth_server_options *b)
+{
+    if (a->n_listen != b->n_listen || !is_same_address(&a->admin, &b->admin) ||
+        !is_same_text(a->tls_certificate, b->tls_certificate) || !is_same_text(a->tls_key, b->tls_key))
+        return false;
+    for (size_t i = 0; i < a->n_listen; i++)
+        if (!is_same_address(&a->listen[i], &b->listen[i]))
+            return false;
+    return true;
+}
+
+/*
+ * Listeners stay as they are for the life of the process. A set without keys may be safe only because of its new
+ * addresses. Then the old addresses, which stay open, would serve everybody.
+ */
+static bool check_listeners(const hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    if (listens_alike(front->first_options, options))
+        return true;
+    if (options->n_keys == 0 && front->options->options->n_keys > 0 && !options->allow_public_without_keys) {
+        (void)hth_fail(err, HEARTH_MISUSE,
+                       "keys are taken away, and addresses changed, which a reload cannot do: the old addresses would "
+                       "ask for no key; start the server anew"); /* false says it */
+        return false;
+    }
+    hth_warn(&front->log, "addresses to listen on, and the files of TLS, change when the server is started anew");
+    return true;
+}
+
+static hth_kept_options kept_options(const hth_server_options *options)
+{
+    return (hth_kept_options){
+        .keep_ms = options->stream_keep_ms,
+        .bytes_max = options->stream_bytes_max,
+        .total_bytes_max = options->streams_bytes_max,
+    };
+}
+
+/* False while the server ends, with the error. */
+static bool may_change(const hth_front *front, hearth_error *err)
+{
+    if (front->is_draining)
+        (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down"); /* false says it */
+    return !front->is_draining;
+}
+
+/*
+ * Put options in force, which reconfigure hands to the supervisor. False without memory: they are released, and the old
+ * ones stay.
+ */
+static bool take_options(hth_front *front, const hth_server_options *options,
+                         void (*reconfigure)(hth_supervisor *supervisor, const hth_server_options *options),
+                         hearth_error *err)
+{
+    /* The supervisor reads the set without holding a reference, so it gets the new set before the old one goes. */
+    reconfigure(front->supervisor, options);
+    hth_pressure_watch_set_options(front->pressure, options);
+    if (use_options(front, options, false))
+        return true;
+    reconfigure(front->supervisor, front->options->options);
+    hth_pressure_watch_set_options(front->pressure, front->options->options);
+    front->hooks->release(options, front->hooks->user_data);
+    (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new options; the old ones stay"); /* false says it */
+    return false;
+}
+
+bool hth_front_reload(hth_front *front, hearth_error *err)
+{
+    const hth_server_options *options;
+    hth_http_options http;
+    hth_kept_options kept;
+    hearth_error problem;
+
+    if (!may_change(front, err))
+        return false;
+    if (hth_server_log_reopen(front->server_log, &problem) != HEARTH_OK)
+        hth_warn(&front->log, "%s; the log stays where it was", problem.message);
+    if (!front->hooks->reload)
+        return true;
+    options = front->hooks->reload(front->options->options, front->hooks->user_data, err);
+    if (!options)
+        return false;
+    if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err)) {
+        front->hooks->release(options, front->hooks->user_data);
+        return false;
+    }
+    if (front->tls && hth_tls_reload(front->tls, err) != HEARTH_OK) {
+        front->hooks->release(options, front->hooks->user_data);
+        return false;
+    }
+    if (!take_options(front, options, hth_supervisor_reconfigure, err))
+        return false;
+    hth_pressure_watch_set_settings(front->pressure, &options->pressure); /* orders do not outlive a reload */
+    http = http_options(front, options);
+    hth_http_server_set_options(front->http, &http);
+    front->log.level = options->log_level;
+    hth_server_log_level_set(front->server_log, options->log_level);
+    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
+    kept = kept_options(options);
+    hth_kept_streams_set_options(front->kept, &kept);
+    hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
+    hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
+    for (size_t i = 0; i < options->n_warnings; i++)
+        hth_warn(&front->log, "%s", options->warnings[i]);
+    hth_info(&front->log, "the configuration was read anew");
+    return true;
+}
+
+static void reload_and_tell(hth_front *front)
+{
+    hearth_error err;
+
+    hth_notify("RELOADING=1");
+    if (!hth_front_reload(front, &err))
+        hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
+    hth_notify("READY=1");
+}
+
+static void on_folders_changed(void *user_data)
+{
+    hth_front *front = user_data;
+
+    if (front->is_draining)
+        return;
+    hth_info(&front->log, "the folder of models has changed");
+    reload_and_tell(front);
+}
+
+/* ---- the end ---- */
+
+/* Workers have ended. The front ends once clients have taken their last replies, or have stopped taking them. */
+static void end_when_taken(hth_front *front)
+{
+    const struct timeval delay = { .tv_usec = (suseconds_t)LAST_LOOK_MS * 1000 };
+
+    if (hth_http_server_owes_replies(front->http) && hth_os_monotonic_ns() < front->end_by_ns &&
+        evtimer_add(front->end_timer, &delay) == 0)
+        return;
+    (void)event_base_loopbreak(front->base); /* fails only without a base */
+}
+
+static void on_workers_stopped(void *user_data)
+{
+    hth_front *front = user_data;
+
+    hth_event_feed_end(front->feed);
+    front->end_by_ns = hth_os_monotonic_ns() + hth_ms_to_ns(LAST_REPLIES_MS);
+    end_when_taken(front);
+}
+
+static void stop_workers(hth_front *front)
+{
+    if (front->is_stopping)
+        return;
+    front->is_stopping = true;
+    (void)evtimer_del(front->end_timer); /* an event of ours */
+    hth_info(&front->log, "stopping: workers save what they hold");
+    hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
+}
+
+void hth_front_note_over(hth_front *front)
+{
+    front->n_requests--;
+    if (front->is_draining && front->n_requests == 0)
+        stop_workers(front);
+}
+
+static void end_requests(hth_front *front)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_warn(&front->log, "%zu requests did not finish in time and are ended", front->n_requests);
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
+                 "the server is shutting down, and this request took too long to be waited for");
+    error.retry_after_s = 5;
+    hth_proxy_end_all(front->proxy, &error);
+    stop_workers(front);
+}
+
+/* Of two phases, one after the other: requests finish, then clients take their replies. */
+static void on_timer(int fd, short what, void *user_data)
+{
+    hth_front *front = user_data;
+
+    (void)fd;
+    (void)what;
+    if (front->is_stopping)
+        end_when_taken(front);
+    else
+        end_requests(front);
+}
+
+void hth_front_drain(hth_front *front)
+{
+    const uint32_t ms = front->options->options->drain_timeout_ms;
+    const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
+
+    if (front->is_draining)
+        return;
+    front->is_draining = true;
+    hth_notify("STOPPING=1");
+    hth_http_server_drain(front->http);
+    if (front->n_requests == 0) {
+        stop_workers(front);
+        return;
+    }
+    hth_info(&front->log, "stopping: %zu requests may finish within %u ms", front->n_requests, ms);
+    if (evtimer_add(front->end_timer, &timeout) != 0)
+        end_requests(front); /* no memory for waiting */
+}
+
+static void on_signal(evutil_socket_t number, short what, void *user_data)
+{
+    hth_front *front = user_data;
+
+    (void)what;
+    if (number == SIGHUP && front->is_draining) {
+        hth_warn(&front->log, "the configuration stays as it was: the server is shutting down");
+    } else if (number == SIGHUP) {
+        reload_and_tell(front);
+    } else if (!front->is_draining) {
+        hth_front_drain(front);
+    } else {
+        front->was_killed = true;
+        (void)event_base_loopbreak(front->base); /* fails only without a base */
+    }
+}
+
+/* ---- pages for operators ---- */
+
+static void order_drain(void *user_data)
+{
+    hth_front_drain(user_data);
+}
+
+static bool order_reload(void *user_data, hearth_error *err)
+{
+    return hth_front_reload(user_data, err);
+}
+
+/* Put options in force that have one model more or fewer; options is NULL, with the error, if there are none. */
+static hearth_status take_models(hth_front *front, const hth_server_options *options, const char *name,
+                                 const char *done, hearth_error *err)
+{
+    if (!options)
+        return err->status;
+    if (!hth_front_adapters_fit(front, options, err)) {
+        front->hooks->release(options, front->hooks->user_data);
+        return err->status;
+    }
+    if (!take_options(front, options, hth_supervisor_set_models, err))
+        return err->status;
+    hth_info(&front->log, "an operator's order %s model '%s'", done, name);
+    return HEARTH_OK;
+}
+
+static hearth_status order_name_model(const char *name, const char *settings, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    const hth_front_hooks *hooks = front->hooks;
+
+    if (!hooks->name_model)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no further models");
+    if (!may_change(front, err))
+        return err->status;
+    return take_models(front, hooks->name_model(front->options->options, name, settings, hooks->user_data, err), name,
+                       "added", err);
+}
+
+static hearth_status order_forget_model(const char *name, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    const hth_front_hooks *hooks = front->hooks;
+
+    if (!hooks->forget_model)
+        return hth_fail(err, HEARTH_NOT_FOUND, "this server takes no further models");
+    if (!may_change(front, err))
+        return err->status;
+    return take_models(front, hooks->forget_model(front->options->options, name, hooks->user_data, err), name,
+                       "took back", err);
+}
+
+static hearth_status order_set_pressure(const char *text, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    const hth_front_hooks *hooks = front->hooks;
+    hth_pressure_settings settings = *hth_pressure_watch_settings(front->pressure);
+    hearth_status status;
+
+    if (!hooks->read_pressure)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no settings of pressure while it runs");
+    status = hooks->read_pressure(text, &settings, hooks->user_data, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_pressure_watch_set_settings(front->pressure, &settings);
+    hth_info(&front->log, "an operator's order changed settings of memory pressure, until a reload: %.200s", text);
+    return HEARTH_OK;
+}
+
+void hth_front_admin_fill(hth_front *front, hth_admin *out)
+{
+    *out = (hth_admin){
+        .options = front->options->options,
+        .supervisor = front->supervisor,
+        .metrics = front->metrics,
+        .http = front->http,
+        .feed = front->feed,
+        .pressure = front->pressure,
+        .is_draining = front->is_draining,
+        .n_requests = front->n_requests,
+        .drain = order_drain,
+        .reload = order_reload,
+        .name_model = order_name_model,
+        .forget_model = order_forget_model,
+        .set_pressure = order_set_pressure,
+        .user_data = front,
+    };
+}
+
+/* ---- the beginning ---- */
+
+static hearth_status make_base(hth_front *front, hearth_error *err)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+
+    front->base = event_base_new();
+    if (!front->base)
+        return hth_fail(err, HEARTH_FAILED, "the event loop cannot be made; are file descriptors left (ulimit -n)?");
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        front->signals[i] = evsignal_new(front->base, numbers[i], on_signal, front);
+        if (!front->signals[i] || evsignal_add(front->signals[i], NULL) != 0)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's signals");
+    }
+    front->end_timer = evtimer_new(front->base, on_timer, front);
+    return front->end_timer ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the event loop's timers");
+}
+
+static hearth_status make_parts(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    hth_http_options http;
+    hearth_status status;
+
+    status = hth_server_log_new(options->log_file, options->log_format, options->log_level, &front->server_log, err);
+    if (status != HEARTH_OK)
+        return status;
+    front->log = (hth_log){ .level = options->log_level, .write = hth_server_log_fn, .user_data = front->server_log };
+    http = http_options(front, options);
+    front->metrics = hth_metrics_new();
+    front->keys = hth_keys_new();
+    if (!front->metrics || !front->keys || !use_options(front, options, true))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the server");
+    if (options->tls_certificate)
+        status = hth_tls_new(options->tls_certificate, options->tls_key, &front->tls, err);
+    if (status == HEARTH_OK)
+        status = hth_http_server_new(front->base, &http, hth_front_handle, front, &front->http, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_http_server_set_errors(front->http, hth_front_protocol_error);
+    hth_http_server_set_gate(front->http, hth_front_wants_body);
+    hth_http_server_reserve(front->http, HTH_FRONT_ADMIN, OPERATORS_CONNECTIONS);
+    return HEARTH_OK;
+}
+
+static hearth_status make_kept_streams(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hth_kept_options kept = kept_options(options);
+
+    return hth_kept_streams_new(front->base, &kept, &front->kept, err);
+}
+
+static json_t *snapshot(void *user_data)
+{
+    const hth_front *front = user_data;
+    const hth_http_numbers numbers = hth_http_server_numbers(front->http);
+
+    return hth_admin_models_json(front->supervisor, front->is_draining, front->n_requests, &numbers);
+}
+
+static hearth_status make_feed(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hearth_status status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
+
+    if (status == HEARTH_OK)
+        hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
+    return status;
+}
+
+static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data)
+{
+    return hth_supervisor_relieve(user_data, n_bytes, is_device, patience);
+}
+
+static void hold(bool is_held, void *user_data)
+{
+    hth_supervisor_hold(user_data, is_held);
+}
+
+static hearth_status make_pressure_watch(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hth_pressure_orders orders = { .relieve = relieve, .hold = hold, .user_data = front->supervisor };
+
+    return hth_pressure_watch_new(front->base, front->hooks->program, options, &orders, &front->log, front->feed,
+                                  &front->pressure, err);
+}
+
+/* Called once the addresses are bound: a second server finds them in use before it loads anything. */
+static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
+
+    if (status == HEARTH_OK)
+        status = make_feed(front, options, err);
+    if (status == HEARTH_OK)
+        status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, front->feed,
+                                    &front->supervisor, err);
+    if (status == HEARTH_OK)
+        status = make_pressure_watch(front, options, err);
+    if (status == HEARTH_OK)
+        status = make_kept_streams(front, options, err);
+    if (status == HEARTH_OK)
+        status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
+                                                     .supervisor = front->supervisor,
+                                                     .kept = front->kept,
+                                                     .metrics = front->metrics,
+                                                     .log = &front->log,
+                                                     .retries_max = options->retries_max,
+                                                     .keep_alive_ms = options->keep_alive_ms,
+                                                     .wait_timeout_ms = options->wait_timeout_ms },
+                               &front->proxy, err);
+    if (status == HEARTH_OK)
+        status = hth_response_store_new(&(hth_response_store_options){ .base = front->base,
+                                                                       .directory = options->responses_directory,
+                                                                       .bytes_max = options->responses_bytes_max,
+                                                                       .days_max = options->responses_days_max,
+                                                                       .log = &front->log },
+                                        &front->responses, err);
+    if (status != HEARTH_OK)
+        return status;
+    front->folders = hth_folder_watch_new(front->base, &front->log, on_folders_changed, front);
+    if (!front->folders)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the watch of folders");
+    hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
+    return HEARTH_OK;
+}
+
+static hearth_status listen_at(hth_front *front, const hth_server_address *address, hth_front_tag tag,
+                               uint16_t *port_out, hearth_error *err)
+{
+    hth_http_listener *listener; /* goes with the server */
+
+    *port_out = 0;
+    if (address->path)
+        return hth_http_listen_unix(front->http, address->path, tag, &listener, err);
+    return hth_http_listen_tcp(front->http, address->host, address->port, tag,
+                               front->tls && tag == HTH_FRONT_PUBLIC ? hth_tls_context : NULL, front->tls, port_out,
+                               &listener, err);
+}
+
+static bool is_listed(const hth_server_options *options, const char *host, uint16_t port)
+{
+    for (size_t i = 0; i < options->n_listen; i++)
+        if (options->listen[i].host && strcmp(options->listen[i].host, host) == 0 && options->listen[i].port == port)
+            return true;
+    return false;
+}
+
+/*
+ * "localhost" means both loopback addresses, and clients try either first. So the front listens at both, on one port,
+ * as far as the system has them. If another process has the port at one of them, some clients would ask that process:
+ * then the start fails, unless any free port was wanted.
+ */
+static hearth_status listen_at_localhost(hth_front *front, const hth_server_options *options, uint16_t port,
+                                         uint16_t *port_out, hearth_error *err)
+{
+    const hth_server_address v4 = { .host = "127.0.0.1", .port = port };
+    hth_server_address v6 = { .host = "::1", .port = port };
+    hearth_error problem = { .message = "" };
+    hearth_status status = listen_at(front, &v4, HTH_FRONT_PUBLIC, port_out, err), other;
+    uint16_t same_port;
+
+    if (status == HEARTH_BUSY || status == HEARTH_PERMISSION)
+        return status;
+    if (status != HEARTH_OK)
+        return listen_at(front, &v6, HTH_FRONT_PUBLIC, port_out, err);
+    if (is_listed(options, v6.host, *port_out))
+        return HEARTH_OK; /* the list has this address itself */
+    v6.port = *port_out;
+    other = listen_at(front, &v6, HTH_FRONT_PUBLIC, &same_port, &problem);
+    return other == HEARTH_BUSY && port != 0 ? hth_fail(err, other, "%s", problem.message) : HEARTH_OK;
+}
+
+/* ports: [n_listen + 1], the operators' port last. */
+static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    for (size_t i = 0; i < options->n_listen && status == HEARTH_OK; i++) {
+        const hth_server_address *address = &options->listen[i];
+
+        if (address->host && strcasecmp(address->host, "localhost") == 0)
+            status = listen_at_localhost(front, options, address->port, &ports[i], err);
+        else
+            status = listen_at(front, address, HTH_FRONT_PUBLIC, &ports[i], err);
+    }
+    if (status == HEARTH_OK && hth_server_has_admin(options))
+        status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
+    return status;
+}
+
+static hearth_status make_all(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    uint16_t *ports = calloc(options->n_listen + 1, sizeof(*ports));
+    hearth_status status = HEARTH_OK;
+
+    if (!ports)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the listeners");
+    status = make_base(front, err);
+    if (status == HEARTH_OK)
+        status = make_parts(front, options, err);
+    if (status == HEARTH_OK)
+        status = listen_all(front, options, ports, err);
+    if (status == HEARTH_OK)
+        status = make_workers(front, options, err);
+    if (status == HEARTH_OK && front->hooks->on_listening)
+        front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin(options), front->hooks->user_data);
+    free(ports);
+    return status;
+}
+
+static void front_deinit(hth_front *front)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server ended");
+    if (front->proxy)
+        hth_proxy_end_all(front->proxy, &error);
+    hth_http_server_free(front->http);
+    hth_proxy_free(front->proxy);
+    hth_front_orders_free(front);
+    hth_folder_watch_free(front->folders);
+    hth_response_store_free(front->responses);
+    hth_kept_streams_free(front->kept);
+    hth_pressure_watch_free(front->pressure);
+    hth_supervisor_free(front->supervisor);
+    hth_event_feed_free(front->feed);
+    hth_upstream_free(front->upstream);
+    hth_tls_free(front->tls);
+    hth_front_options_drop(front, front->options);
+    hth_keys_free(front->keys);
+    hth_metrics_free(front->metrics);
+    hth_buffer_deinit(&front->protocol_error);
+    for (size_t i = 0; i < sizeof(front->signals) / sizeof(front->signals[0]); i++)
+        if (front->signals[i])
+            event_free(front->signals[i]);
+    if (front->end_timer)
+        event_free(front->end_timer);
+    if (front->base)
+        event_base_free(front->base);
+    hth_server_log_free(front->server_log);
+}
+
+hearth_status hth_front_run(const hth_server_options *options, const hth_front_hooks *hooks, hearth_error *err)
+{
+    hth_front front = { .hooks = hooks, .first_options = options, .started_s = (int64_t)time(NULL) };
+    uint64_t random;
+    hearth_status status;
+
+    hth_os_random(&random, sizeof(random));
+    (void)snprintf(front.id_prefix, sizeof(front.id_prefix), "%016" PRIx64, random); /* fits */
+    status = make_all(&front, options, err);
+    if (status == HEARTH_OK) {
+        hth_notify("READY=1");
+        if (event_base_dispatch(front.base) < 0)
+            status = hth_fail(err, HEARTH_FAILED, "the event loop failed");
+        else if (front.was_killed)
+            status = hth_fail(err, HEARTH_CANCELLED, "ended by a second signal");
+    }
+    front_deinit(&front);
+    return status;
+}

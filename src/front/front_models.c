@@ -1,0 +1,239 @@
+/*
+ * front_models.c - the model of a request, and pages about models that the front answers itself
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/peek.h"
+#include "base/gguf_text.h"
+#include "base/os.h"
+#include "front/front_request.h"
+#include "wire/model_files_size.h"
+#include "front/model_names.h"
+#include "front/ollama_pages.h"
+
+const hth_server_model *hth_front_choose_model(hth_front_request *r)
+{
+    const hth_server_options *options = r->options->options;
+    const char *named = hth_http_query(r->exchange, "model"), *owner;
+    const hth_server_model *model;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_peeked peeked;
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    if (n > 0 && hth_api_peek(body, n, &peeked)) {
+        if (!named && peeked.has_model)
+            named = peeked.model;
+        r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
+    }
+    if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
+        named = peeked.model; /* under its older name */
+    owner = named ? hth_supervisor_adapter_owner(r->front->supervisor, named) : NULL;
+    model = hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
+    if (model && !hth_front_may_use(r, model->name)) {
+        hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
+                     "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
+        hth_front_request_refuse(r, &error, "forbidden");
+        return NULL;
+    }
+    if (!model) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
+                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
+                         ? "model '%.100s' not found; GET /api/tags lists those that there are"
+                         : "there is no model '%.100s' here; GET /v1/models lists those that there are",
+                     named ? named : "");
+        hth_front_request_refuse(r, &error, "not_found");
+        return NULL;
+    }
+    (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
+    r->record.model = r->model;
+    r->names_adapter = named && hth_model_has_adapter(model, named, owner);
+    return model;
+}
+
+/* What a GGUF file says of its architecture; "": nothing. */
+static void read_architecture(const char *path, char *out, size_t capacity)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd < 0 || !hth_gguf_text_read(fd, "general.architecture", out, capacity))
+        out[0] = '\0';
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
+}
+
+/* The facts about a model that need no question to its worker. Strings of *view live as long as the supervisor's. */
+static hth_api_listed_model listed(const hth_front *front, const hth_server_model *of, hth_worker_view *view)
+{
+    hth_api_listed_model model = {
+        .name = of->name,
+        .shown = of->shown,
+        .created_s = front->started_s,
+        .file_bytes = hth_model_files_bytes(of->path),
+        .aliases = of->aliases,
+        .n_aliases = of->n_aliases,
+        .tags = of->tags,
+        .n_tags = of->n_tags,
+    };
+
+    if (!hth_supervisor_view_of(front->supervisor, of->name, view))
+        return model;
+    model.info = view->status.has_numbers ? &view->status.info : NULL;
+    model.has_failed = view->state == HTH_WORKER_BROKEN;
+    model.status = view->state == HTH_WORKER_READY                                         ? "loaded"
+                 : view->state == HTH_WORKER_STARTING || view->state == HTH_WORKER_WAITING ? "loading"
+                                                                                           : "unloaded";
+    if (view->leaves_in_ms < UINT64_MAX)
+        model.expires_s = (int64_t)(hth_os_unix_seconds() + view->leaves_in_ms / 1000);
+    return model;
+}
+
+static size_t n_adapters(const hth_server_options *options, const hth_supervisor *supervisor)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < options->n_models; i++) {
+        const hth_adapter_state *state = hth_supervisor_adapters(supervisor, options->models[i].name);
+
+        n += options->models[i].n_adapters + (state ? state->n_loaded : 0);
+    }
+    return n;
+}
+
+/* List the adapters of the listed models behind them, under their own names. Returns how many. */
+static size_t list_adapters(const hth_server_options *options, const hth_supervisor *supervisor,
+                            hth_api_listed_model *models, size_t n_listed)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_listed; i++) {
+        const hth_server_model *of = hth_model_named(options, models[i].name, NULL);
+        const hth_adapter_state *state = hth_supervisor_adapters(supervisor, models[i].name);
+
+        for (size_t j = 0; of && j < of->n_adapters; j++) {
+            models[n_listed + n] = models[i];
+            models[n_listed + n++].asked = of->adapters[j];
+        }
+        for (size_t j = 0; state && j < state->n_loaded; j++) {
+            models[n_listed + n] = models[i];
+            models[n_listed + n++].asked = state->loaded[j].name;
+        }
+    }
+    return n;
+}
+
+void hth_front_list_models(hth_front_request *r)
+{
+    const hth_server_options *options = r->options->options;
+    const char *type = "application/json", *bytes;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    size_t n = 0, n_bytes;
+    hth_api_listed_model *models =
+        calloc(options->n_models + n_adapters(options, r->front->supervisor) + 1, sizeof(*models));
+    hth_worker_view *views = calloc(options->n_models + 1, sizeof(*views));
+
+    if (models && views) {
+        for (size_t i = 0; i < options->n_models; i++)
+            if (hth_front_may_use(r, options->models[i].name)) {
+                models[n] = listed(r->front, &options->models[i], &views[n]);
+                if (r->route->kind != HTH_ROUTE_MODELS && !models[n].info)
+                    read_architecture(options->models[i].path, models[n].architecture, sizeof(models[n].architecture));
+                n++;
+            }
+        bytes = hth_http_body(r->exchange, &n_bytes);
+        if (r->route->kind == HTH_ROUTE_MODELS)
+            hth_api_models_write(models, n + list_adapters(options, r->front->supervisor, models, n), &body);
+        else
+            (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
+                                                         .options = options,
+                                                         .supervisor = r->front->supervisor,
+                                                         .key = r->use ? hth_key_use_key(r->use) : NULL,
+                                                         .models = models,
+                                                         .n_models = n,
+                                                         .bytes = bytes,
+                                                         .n_bytes = n_bytes },
+                                  &body, &type, &error); /* the error says whether */
+    }
+    if (!models || !views || body.failed)
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
+    if (error.kind != HTH_API_NO_ERROR)
+        hth_front_request_refuse(r, &error, error.kind == HTH_API_OVERLOADED ? "overloaded" : NULL);
+    else
+        hth_front_request_answer(r, 200, type, &body);
+    hth_buffer_deinit(&body);
+    free(models);
+    free(views);
+}
+
+/* The model of this name, which the client may use. NULL with the error. */
+static const hth_server_model *model_of(const hth_front_request *r, const char *name, hth_api_error *error)
+{
+    const hth_server_model *model =
+        hth_model_named(r->options->options, name, hth_supervisor_adapter_owner(r->front->supervisor, name));
+
+    if (model && hth_front_may_use(r, model->name))
+        return model;
+    hth_api_fail(error, HTH_API_NOT_FOUND, "model",
+                 "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
+    return NULL;
+}
+
+void hth_front_show_model(hth_front_request *r)
+{
+    const char *name = r->path + strlen(r->route->path);
+    const hth_server_model *model;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_listed_model one;
+    hth_worker_view view;
+    hth_buffer body = { .text = NULL };
+
+    model = model_of(r, name, &error);
+    if (!model) {
+        hth_front_request_refuse(r, &error, "not_found");
+        return;
+    }
+    one = listed(r->front, model, &view);
+    one.asked = name;
+    hth_api_model_write(&one, &body);
+    if (body.failed) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, "model",
+                     "the model cannot be shown under the name that was asked for; ask for it in UTF-8");
+        hth_front_request_refuse(r, &error, NULL);
+    } else {
+        hth_front_request_answer(r, 200, "application/json", &body);
+    }
+    hth_buffer_deinit(&body);
+}
+
+void hth_front_order_model(hth_front_request *r)
+{
+    hearth_status (*order)(hth_supervisor * supervisor, const char *model, hearth_error *err) =
+        r->route->kind == HTH_ROUTE_LOAD_MODEL ? hth_supervisor_load : hth_supervisor_unload;
+    const hth_server_model *model = NULL;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    hth_api_peeked peeked;
+    hearth_error err = { .status = HEARTH_OK };
+    size_t n = 0;
+    const char *bytes = hth_http_body(r->exchange, &n);
+
+    (void)hth_api_peek(bytes ? bytes : "", n, &peeked); /* what was found before it ended counts */
+    if (peeked.has_model)
+        model = model_of(r, peeked.model, &error);
+    else
+        hth_api_fail(&error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
+    if (model && order(r->front->supervisor, model->name, &err) != HEARTH_OK)
+        hth_api_fail_order(&error, &err);
+    if (error.kind != HTH_API_NO_ERROR) {
+        hth_front_request_refuse(r, &error, NULL);
+        return;
+    }
+    hth_buffer_add_text(&body, "{\"success\":true}");
+    hth_front_request_answer(r, 200, "application/json", &body);
+    hth_buffer_deinit(&body);
+}

@@ -1,0 +1,115 @@
+/*
+ * front_prefixes.c - GET /admin/prefixes?model=NAME: the most used prefixes, which the model's worker tells
+ *
+ * The question is no use of the model: it starts no worker, and an idle model leaves as if nobody had asked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/front_request.h"
+
+enum { REPLY_BYTES_MAX = 1 << 20 };
+
+typedef struct question {
+    hth_front_request *r;
+    hth_upstream_call *call;
+    int status;
+    hth_buffer reply;
+} question;
+
+static void question_free(question *q)
+{
+    hth_buffer_deinit(&q->reply);
+    free(q);
+}
+
+static void refuse(hth_front_request *r, hth_api_error_kind kind, const char *why)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, NULL, "%s", why);
+    hth_front_request_refuse(r, &error, NULL);
+}
+
+static void on_gone(void *user_data)
+{
+    question *q = user_data;
+
+    hth_upstream_cancel(q->call);
+    hth_front_request_drop(q->r);
+    question_free(q);
+}
+
+static void on_head(const hth_upstream_head *head, void *user_data)
+{
+    question *q = user_data;
+
+    q->status = head->status;
+}
+
+static bool on_bytes(const void *bytes, size_t n, void *user_data)
+{
+    question *q = user_data;
+
+    if (q->reply.n + n <= REPLY_BYTES_MAX)
+        hth_buffer_add(&q->reply, bytes, n);
+    else
+        q->reply.failed = true;
+    return true;
+}
+
+static void on_done(hearth_status status, const hearth_error *err, void *user_data)
+{
+    question *q = user_data;
+    hth_front_request *r = q->r;
+
+    (void)err; /* of the connection */
+    if (status != HEARTH_OK || q->reply.failed || q->status > HTH_UPSTREAM_STATUS_MAX) {
+        refuse(r, HTH_API_OVERLOADED, "the model's worker ended before it answered; ask again when the model is ready");
+    } else {
+        hth_http_reply(r->exchange, q->status, "application/json", hth_buffer_text(&q->reply), q->reply.n);
+        hth_front_request_drop(r);
+    }
+    question_free(q);
+}
+
+/* The socket of the model's worker; NULL: it takes no requests now. */
+static const char *socket_of(const hth_front_request *r)
+{
+    hth_worker_view view;
+
+    return hth_supervisor_view_of(r->front->supervisor, r->model, &view) ? view.socket_path : NULL;
+}
+
+void hth_front_show_prefixes(hth_front_request *r)
+{
+    hth_upstream_watch watch = { .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done };
+    const char *socket_path;
+    hearth_error err;
+    question *q;
+
+    if (!hth_front_choose_model(r))
+        return;
+    socket_path = socket_of(r);
+    if (!socket_path) {
+        refuse(r, HTH_API_CONFLICT,
+               "the model is not loaded, and its worker tells its prefixes; `hearth cache stat` shows those in files");
+        return;
+    }
+    q = calloc(1, sizeof(*q));
+    if (!q) {
+        refuse(r, HTH_API_OVERLOADED, "no memory for the request");
+        return;
+    }
+    q->r = r;
+    watch.user_data = q;
+    if (hth_upstream_begin(
+            r->front->upstream,
+            &(hth_upstream_request){ .socket_path = socket_path, .method = "GET", .target = r->route->path }, &watch,
+            &q->call, &err) != HEARTH_OK) {
+        refuse(r, HTH_API_OVERLOADED, err.message);
+        question_free(q);
+        return;
+    }
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = q });
+}

@@ -1,0 +1,250 @@
+/*
+ * front_relay.c - a request's way from the front to its worker, and to kept responses and streams
+ *
+ * The relay (proxy.h) does the rest of the request, and reports its end. If a response continues earlier ones, these
+ * are looked up first. A response is stored for later questions about it. A background response has no waiting client.
+ */
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/peek.h"
+#include "base/os.h"
+#include "front/front_request.h"
+#include "front/front_stream.h"
+
+/* ---- responses that were kept ---- */
+
+/* The key that a client must show to get this client's streams and responses again. */
+static const uint8_t *key_of(const hth_front_request *r)
+{
+    static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
+
+    static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
+    return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
+}
+
+/* The store's key for the response to this request. */
+static void key_of_response(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES])
+{
+    char id[64];
+
+    (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
+    hth_response_key(key_of(r), id, strlen(id), key);
+}
+
+static void on_record(const void *bytes, size_t n, void *user_data)
+{
+    hth_front_request *r = user_data;
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
+
+    key_of_response(r, key);
+    hth_response_store_put(r->front->responses, key, bytes, n);
+    hth_running_end(&r->running);
+}
+
+static void on_begun(const void *bytes, size_t n, void *user_data)
+{
+    hth_front_request *r = user_data;
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
+
+    key_of_response(r, key);
+    hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);
+}
+
+/* The client left during a look-up. */
+static void on_gone(void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    hth_stored_cancel(&r->question);
+    r->record.status = HTH_STATUS_CLIENT_GONE;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    hth_front_request_end(r);
+}
+
+static void on_answer(int status, const hth_buffer *body, const hth_api_error *error, void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    if (r->question.allow)
+        hth_http_header_add(r->exchange, "Allow", r->question.allow);
+    if (error)
+        hth_front_request_refuse(r, error, NULL);
+    else
+        hth_front_request_answer(r, status, "application/json", body);
+}
+
+void hth_front_ask_stored(hth_front_request *r)
+{
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    r->question = (hth_stored_question){
+        .store = r->front->responses, .running = &r->front->running, .on_answer = on_answer, .user_data = r
+    };
+    memcpy(r->question.owner, key_of(r), sizeof(r->question.owner));
+    hth_stored_ask(&r->question, r->exchange, r->route->path);
+}
+
+/* ---- kept streams ---- */
+
+void hth_front_serve_stream(hth_front_request *r)
+{
+    const char *id = r->path + strlen(r->route->path);
+    hth_kept_streams *kept = r->front->kept;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer nothing = { .text = NULL };
+
+    if (strcmp(r->method, "DELETE") == 0) {
+        if (hth_front_stream_drop(kept, id, key_of(r), &error))
+            hth_front_request_answer(r, 204, NULL, &nothing);
+        else
+            hth_front_request_refuse(r, &error, "not_found");
+    } else if (strcmp(r->method, "GET") != 0) {
+        hth_http_header_add(r->exchange, "Allow", "GET, DELETE");
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
+        error.status = 405;
+        hth_front_request_refuse(r, &error, NULL);
+    } else if (hth_front_stream_read(kept, r->exchange, id, key_of(r), &error)) {
+        r->record.status = 200;
+        r->record.is_stream = true;
+        hth_front_request_end(r);
+    } else {
+        hth_front_request_refuse(r, &error, "not_found");
+    }
+}
+
+/* ---- the way through ---- */
+
+enum { TARGET_BYTES = 128 };
+
+/* Copy a client's word into a target: cut, and without special characters, which no known word has. */
+static void copy_word(char out[TARGET_BYTES / 4], const char *text)
+{
+    (void)snprintf(out, TARGET_BYTES / 4, "%s", text);
+    for (; *out; out++)
+        if (!isalnum((unsigned char)*out) && *out != '-')
+            *out = '_';
+}
+
+/* The slot, and the action on it. */
+static void write_slot_target(const hth_front_request *r, char target[TARGET_BYTES])
+{
+    const char *action = hth_http_query(r->exchange, "action");
+    char number[TARGET_BYTES / 4], word[TARGET_BYTES / 4];
+
+    copy_word(number, r->path + strlen(r->route->path));
+    copy_word(word, action ? action : "");
+    (void)snprintf(target, TARGET_BYTES, "%s%s?action=%s", r->route->path, number, word); /* fits */
+}
+
+static void on_relayed(const hth_record *record, void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    r->record.status = record->status;
+    r->record.is_stream = record->is_stream;
+    r->record.has_summary = record->has_summary;
+    r->record.summary = record->summary;
+    r->record.n_tokens_in = record->n_tokens_in;
+    r->record.n_tokens_out = record->n_tokens_out;
+    r->record.bytes_out = record->bytes_out;
+    r->record.duration_ms = record->duration_ms;
+    r->record.first_byte_ms = record->first_byte_ms;
+    r->record.n_resumed = record->n_resumed;
+    r->record.notes = record->notes;
+    r->record.why = record->why;
+    hth_front_request_end(r);
+}
+
+/* Does the body say for how long its model stays? */
+static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    return hth_route_dialect(r->route) == HTH_API_OLLAMA && n > 0 && hth_api_peek_keep_alive(body, n, keep_ms);
+}
+
+void hth_front_relay(hth_front_request *r)
+{
+    hth_front *front = r->front;
+    const hth_server_model *model = hth_front_choose_model(r);
+    hth_relay *relayed;
+    uint64_t keep_ms = 0;
+    bool wants_kept, keeps;
+    char target[TARGET_BYTES];
+
+    if (!model)
+        return; /* and the request is over */
+    keeps = wants_to_keep(r, &keep_ms);
+    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
+    (void)snprintf(target, sizeof(target), "%s", r->route->path);
+    if (r->route->kind == HTH_ROUTE_SLOT)
+        write_slot_target(r, target);
+    if (r->route->kind == HTH_ROUTE_EXPLAIN) {
+        const char *endpoint = hth_http_query(r->exchange, "endpoint");
+        const hth_route *asked = endpoint ? hth_route_find(endpoint) : NULL;
+
+        if (endpoint && (!asked || asked->kind != HTH_ROUTE_GENERATE)) {
+            hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+            hth_api_fail(&error, HTH_API_INVALID_VALUE, "endpoint",
+                         "'%.60s' is no endpoint that generates; '/v1/chat/completions' is one", endpoint);
+            hth_front_request_refuse(r, &error, NULL);
+            return;
+        }
+        if (asked)
+            (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
+    }
+    /* Whoever has the id can fetch the reply again; without keys, that is anybody. So the id must not be guessable. */
+    if (wants_kept || r->route->api == HTH_API_RESPONSES)
+        hth_front_stream_id(r->id);
+    hth_front_tell_begin(r);
+    relayed =
+        hth_proxy_relay(r->front->proxy, r->exchange,
+                        &(hth_relay_request){
+                            .model = r->model,
+                            .method = r->method,
+                            .target = target,
+                            .dialect = hth_route_dialect(r->route),
+                            .generates = r->route->kind == HTH_ROUTE_GENERATE || r->route->kind == HTH_ROUTE_EMBED,
+                            .names_adapter = r->names_adapter,
+                            .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
+                            .id = r->id,
+                            .request_id = r->record.request_id,
+                            .traceparent = r->traceparent,
+                            .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                            .past = r->past.records.text,
+                            .past_bytes = r->past.records.n,
+                            .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+                            .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
+                            .wants_events = r->wants_events,
+                            .wants_kept = wants_kept,
+                            .key = key_of(r),
+                            .on_over = on_relayed,
+                            .user_data = r,
+                        });
+    if (!relayed)
+        return; /* and the request is gone */
+    r->running.relay = relayed;
+    if (keeps)
+        hth_supervisor_keep(front->supervisor, r->model, keep_ms);
+}
+
+static void on_past(void *user_data)
+{
+    hth_front_relay(user_data);
+}
+
+void hth_front_relay_response(hth_front_request *r)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
+    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* the worker refuses a malformed body */
+    memcpy(r->past.owner, key_of(r), sizeof(r->past.owner));
+    hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+    hth_past_search_begin(&r->past);
+}

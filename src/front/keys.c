@@ -1,0 +1,271 @@
+/*
+ * keys.c - keys by their digests, and buckets that refill
+ *
+ * A key's limits are two buckets. A request pays for itself when it begins, and for its tokens when it ends, because
+ * their number is not known before. A bucket holds the used part of a minute's worth, which decreases at the rate of
+ * the limit. A request may begin while something is left. So an idle key may use a minute's worth at once, and one
+ * request may exceed the rest; later requests wait for it.
+ *
+ * The digest of the client's key is compared with every known digest, whatever the earlier comparisons said, so that
+ * the time says nothing about a key. A key's use outlives a reload, by its name. A use whose key is gone lives until
+ * its requests end.
+ */
+#include "front/keys.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/hash.h"
+#include "base/hmac.h"
+
+static_assert(HTH_SHA256_BYTES == HTH_HMAC_BYTES, "digests are compared as codes are");
+
+typedef struct bucket {
+    double used; /* of a minute's worth; a large request may exceed it */
+    uint64_t at_ns;
+} bucket;
+
+struct hth_key_use {
+    hth_keys *keys;
+    const hth_server_key *key; /* in the current options; NULL: gone */
+    char *name;
+    bucket requests;
+    bucket tokens;
+    uint32_t n_running;
+};
+
+struct hth_keys {
+    hth_key_use **uses; /* [n]: those of the current options, in their order, then those that are gone */
+    size_t n;
+};
+
+hth_keys *hth_keys_new(void)
+{
+    return calloc(1, sizeof(hth_keys));
+}
+
+static void use_free(hth_key_use *use)
+{
+    if (!use)
+        return;
+    free(use->name);
+    free(use);
+}
+
+void hth_keys_free(hth_keys *keys)
+{
+    if (!keys)
+        return;
+    for (size_t i = 0; i < keys->n; i++)
+        use_free(keys->uses[i]);
+    free(keys->uses);
+    free(keys);
+}
+
+/* ---- another set of keys ---- */
+
+static hth_key_use *use_of(const hth_keys *keys, const char *name)
+{
+    for (size_t i = 0; i < keys->n; i++)
+        if (strcmp(keys->uses[i]->name, name) == 0)
+            return keys->uses[i];
+    return NULL;
+}
+
+static hth_key_use *use_new(hth_keys *keys, const char *name)
+{
+    hth_key_use *use = calloc(1, sizeof(*use));
+
+    if (!use)
+        return NULL;
+    use->keys = keys;
+    use->name = strdup(name);
+    if (!use->name) {
+        free(use);
+        return NULL;
+    }
+    return use;
+}
+
+bool hth_keys_set(hth_keys *keys, const hth_server_options *options)
+{
+    hth_key_use **uses = calloc(options->n_keys + keys->n + 1, sizeof(hth_key_use *));
+    bool *is_new = calloc(options->n_keys + 1, sizeof(*is_new));
+    size_t n = 0;
+
+    while (uses && is_new && n < options->n_keys) {
+        uses[n] = use_of(keys, options->keys[n].name);
+        is_new[n] = !uses[n];
+        if (is_new[n])
+            uses[n] = use_new(keys, options->keys[n].name);
+        if (!uses[n])
+            break;
+        n++;
+    }
+    if (!uses || !is_new || n < options->n_keys) {
+        while (n-- > 0)
+            if (is_new[n])
+                use_free(uses[n]);
+        free(uses);
+        free(is_new);
+        return false;
+    }
+    /* From here on nothing fails. */
+    for (size_t i = 0; i < keys->n; i++)
+        keys->uses[i]->key = NULL;
+    for (size_t i = 0; i < n; i++)
+        uses[i]->key = &options->keys[i];
+    for (size_t i = 0; i < keys->n; i++) {
+        hth_key_use *use = keys->uses[i];
+
+        if (!use->key && use->n_running > 0)
+            uses[n++] = use;
+        else if (!use->key)
+            use_free(use);
+    }
+    free(keys->uses);
+    free(is_new);
+    keys->uses = uses;
+    keys->n = n;
+    return true;
+}
+
+/* The last request of a use that is gone has ended. */
+static void remove_use(hth_key_use *use)
+{
+    hth_keys *keys = use->keys;
+
+    for (size_t i = 0; i < keys->n; i++) {
+        if (keys->uses[i] != use)
+            continue;
+        memmove(&keys->uses[i], &keys->uses[i + 1], (keys->n - i - 1) * sizeof(hth_key_use *));
+        keys->n--;
+        break;
+    }
+    use_free(use);
+}
+
+/* ---- who is it? ---- */
+
+static hth_key_use *find_secret(hth_keys *keys, const char *secret)
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+    hth_key_use *found = NULL;
+
+    hth_sha256_of(secret, strlen(secret), digest);
+    for (size_t i = 0; i < keys->n; i++) {
+        hth_key_use *use = keys->uses[i];
+
+        if (use->key && hth_hmac_equal(use->key->sha256, digest))
+            found = use;
+    }
+    return found;
+}
+
+/* The text after "Bearer"; NULL: the scheme is another. */
+static const char *bearer(const char *authorization)
+{
+    static const char scheme[] = "bearer";
+    const size_t n = sizeof(scheme) - 1;
+
+    if (!authorization || strncasecmp(authorization, scheme, n) != 0 || authorization[n] != ' ')
+        return NULL;
+    return authorization + n + strspn(authorization + n, " ");
+}
+
+hth_key_use *hth_keys_find(hth_keys *keys, const char *authorization, const char *bare_key)
+{
+    const char *secret = bearer(authorization);
+    hth_key_use *use = secret ? find_secret(keys, secret) : NULL;
+
+    return use || !bare_key ? use : find_secret(keys, bare_key);
+}
+
+const hth_server_key *hth_key_use_key(const hth_key_use *use)
+{
+    return use->key;
+}
+
+bool hth_key_is_expired(const hth_server_key *key, int64_t now_s)
+{
+    return key->expires_s != 0 && now_s >= key->expires_s;
+}
+
+bool hth_key_allows_model(const hth_server_key *key, const char *model)
+{
+    for (size_t i = 0; i < key->n_models; i++)
+        if (strcmp(key->models[i], model) == 0)
+            return true;
+    return key->n_models == 0;
+}
+
+/* ---- what may it do now? ---- */
+
+static double rate_per_ns(uint32_t per_minute)
+{
+    return (double)per_minute / 60e9;
+}
+
+/* Subtract the part that has refilled since the last call. */
+static void refill(bucket *b, uint32_t per_minute, uint64_t now_ns)
+{
+    if (now_ns > b->at_ns) {
+        b->used -= (double)(now_ns - b->at_ns) * rate_per_ns(per_minute);
+        b->at_ns = now_ns;
+    }
+    if (b->used < 0)
+        b->used = 0;
+}
+
+/* Seconds until at most `left` of the bucket is used; at least 1. */
+static uint32_t seconds_until(const bucket *b, uint32_t per_minute, double left)
+{
+    double seconds = ceil((b->used - left) / rate_per_ns(per_minute) / 1e9);
+
+    if (seconds < 1)
+        return 1;
+    return seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds;
+}
+
+hth_key_verdict hth_key_use_begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s)
+{
+    const hth_server_key *key = use->key;
+
+    assert(key); /* found in the same turn of the event loop */
+    if (key->concurrency > 0 && use->n_running >= key->concurrency) {
+        *retry_after_s = 1;
+        return HTH_KEY_TOO_MANY_AT_ONCE;
+    }
+    refill(&use->tokens, key->tokens_per_minute, now_ns);
+    refill(&use->requests, key->requests_per_minute, now_ns);
+    if (key->tokens_per_minute > 0 && use->tokens.used >= key->tokens_per_minute) {
+        *retry_after_s = seconds_until(&use->tokens, key->tokens_per_minute, key->tokens_per_minute);
+        return HTH_KEY_TOO_MANY_TOKENS;
+    }
+    if (key->requests_per_minute > 0 && use->requests.used + 1 > key->requests_per_minute) {
+        *retry_after_s = seconds_until(&use->requests, key->requests_per_minute, key->requests_per_minute - 1.0);
+        return HTH_KEY_TOO_MANY_REQUESTS;
+    }
+    if (key->requests_per_minute > 0)
+        use->requests.used += 1;
+    use->n_running++;
+    return HTH_KEY_OK;
+}
+
+void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens)
+{
+    assert(use->n_running > 0);
+    use->n_running--;
+    if (!use->key) {
+        if (use->n_running == 0)
+            remove_use(use);
+        return;
+    }
+    if (use->key->tokens_per_minute == 0)
+        return;
+    refill(&use->tokens, use->key->tokens_per_minute, now_ns);
+    use->tokens.used += (double)n_tokens;
+}

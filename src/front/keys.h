@@ -1,0 +1,47 @@
+/*
+ * keys.h - which key a client shows, and what it may do now
+ *
+ * Keys are kept as SHA-256 digests and compared in constant time. The limits of a key are token buckets of a minute.
+ * Their contents survive a reload, by the key's name. Event loop only.
+ */
+#ifndef HTH_FRONT_KEYS_H
+#define HTH_FRONT_KEYS_H
+
+#include "supervisor/options.h"
+
+typedef struct hth_keys hth_keys;
+
+hth_keys *hth_keys_new(void);       /* NULL without memory */
+void hth_keys_free(hth_keys *keys); /* accepts NULL */
+/* Use the keys of options, which live until the next call. False without memory: the old ones stay. */
+bool hth_keys_set(hth_keys *keys, const hth_server_options *options);
+
+/* A key and its use. Valid until the next hth_keys_set, and while a request of the key runs. */
+typedef struct hth_key_use hth_key_use;
+
+/*
+ * The key of the header authorization ("Bearer ...") or x-api-key (the bare key); either may be NULL. NULL: an unknown
+ * key. The key may be expired.
+ */
+hth_key_use *hth_keys_find(hth_keys *keys, const char *authorization, const char *bare_key);
+/* Valid until the next hth_keys_set; NULL when a reload removed the key while a request ran. */
+const hth_server_key *hth_key_use_key(const hth_key_use *use);
+/* now_s: Unix time. */
+bool hth_key_is_expired(const hth_server_key *key, int64_t now_s);
+bool hth_key_allows_model(const hth_server_key *key, const char *model);
+
+typedef enum hth_key_verdict {
+    HTH_KEY_OK,
+    HTH_KEY_TOO_MANY_REQUESTS,
+    HTH_KEY_TOO_MANY_TOKENS,
+    HTH_KEY_TOO_MANY_AT_ONCE
+} hth_key_verdict;
+
+/*
+ * Begin a request at now_ns, in the same turn of the event loop as hth_keys_find. After OK, hth_key_use_end must
+ * follow; it may free the use. Otherwise *retry_after_s is set.
+ */
+hth_key_verdict hth_key_use_begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s);
+void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens);
+
+#endif

@@ -1,0 +1,265 @@
+/*
+ * stored_responses.c - see stored_responses.h
+ *
+ * A response is returned as it is stored. A list of items is made of the items' texts. Nothing is parsed.
+ */
+#include "front/stored_responses.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialects/response_record.h"
+#include "http/routes.h"
+
+enum { LIMIT_USUAL = 20, LIMIT_MAX = 100 };
+
+static void answer(const hth_stored_question *question, const hth_buffer *body)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!body->failed) {
+        question->on_answer(200, body, NULL, question->user_data);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the response");
+    question->on_answer(0, NULL, &error, question->user_data);
+}
+
+static void refuse(const hth_stored_question *question, hth_api_error_kind kind, int status, const char *param,
+                   const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, param, "%s", message);
+    error.status = status;
+    question->on_answer(0, NULL, &error, question->user_data);
+}
+
+static void refuse_unknown(const hth_stored_question *question)
+{
+    char message[256];
+
+    (void)snprintf(message, sizeof(message), "there is no response '%.100s' here for this key (any more)",
+                   question->id); /* fits */
+    refuse(question, HTH_API_NOT_FOUND, 0, NULL, message);
+}
+
+/* ---- items ---- */
+
+static void add_id(hth_buffer *out, const char *name, const hth_response_item *item)
+{
+    hth_buffer_add_text(out, name);
+    if (item)
+        hth_buffer_add_json_take(out, json_stringn(item->id, item->n_id));
+    else
+        hth_buffer_add_text(out, "null");
+}
+
+/* Item i in the requested order. */
+static const hth_response_item *item_at(const hth_stored_question *question, const hth_response_item *items, size_t n,
+                                        size_t i)
+{
+    return &items[question->is_ascending ? i : n - 1 - i];
+}
+
+/* The beginning of the list: behind the named item. False: there is no such item. */
+static bool find_begin(const hth_stored_question *question, const hth_response_item *items, size_t n, size_t *out)
+{
+    *out = 0;
+    if (!question->after[0])
+        return true;
+    for (size_t i = 0; i < n; i++) {
+        const hth_response_item *item = item_at(question, items, n, i);
+
+        if (item->n_id == strlen(question->after) && memcmp(item->id, question->after, item->n_id) == 0) {
+            *out = i + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void list_items(const hth_stored_question *question, const hth_response_record *record)
+{
+    size_t n = record->n_items, begin, end;
+    hth_response_item *items = calloc(n + 1, sizeof(*items));
+    hth_buffer body = { .text = NULL };
+
+    if (items)
+        hth_response_record_items(record, items);
+    if (!items) {
+        body.failed = true;
+    } else if (!find_begin(question, items, n, &begin)) {
+        free(items);
+        refuse(question, HTH_API_INVALID_VALUE, 0, "after", "'after' names no item of this response");
+        return;
+    } else {
+        end = n - begin < question->limit ? n : begin + question->limit;
+        hth_buffer_add_text(&body, "{\"object\":\"list\",\"data\":[");
+        for (size_t i = begin; i < end; i++) {
+            const hth_response_item *item = item_at(question, items, n, i);
+
+            hth_buffer_add_text(&body, i > begin ? "," : "");
+            hth_buffer_add(&body, item->text, item->n_text);
+        }
+        add_id(&body, "],\"first_id\":", end > begin ? item_at(question, items, n, begin) : NULL);
+        add_id(&body, ",\"last_id\":", end > begin ? item_at(question, items, n, end - 1) : NULL);
+        hth_buffer_add_text(&body, end < n ? ",\"has_more\":true}" : ",\"has_more\":false}");
+    }
+    free(items);
+    answer(question, &body);
+    hth_buffer_deinit(&body);
+}
+
+/* ---- questions ---- */
+
+static void give_response(const hth_stored_question *question, const hth_response_record *record)
+{
+    hth_buffer body = { .text = NULL };
+
+    hth_buffer_add(&body, record->response, record->n_response);
+    answer(question, &body);
+    hth_buffer_deinit(&body);
+}
+
+static void remove_response(const hth_stored_question *question)
+{
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
+    hth_buffer body = { .text = NULL };
+
+    hth_response_key(question->owner, question->id, strlen(question->id), key);
+    hth_response_store_remove(question->store, key);
+    hth_buffer_add_json_take(&body,
+                             json_pack("{s:s, s:s, s:b}", "id", question->id, "object", "response", "deleted", 1));
+    answer(question, &body);
+    hth_buffer_deinit(&body);
+}
+
+static void on_found(const void *bytes, size_t n, void *user_data)
+{
+    hth_stored_question *question = user_data;
+    hth_response_record record;
+
+    if (!bytes || !hth_response_record_read(bytes, n, &record))
+        refuse_unknown(question);
+    else if (question->what == HTH_STORED_CANCEL && !question->was_running)
+        refuse(
+            question, HTH_API_INVALID_VALUE, 0, NULL,
+            "this response has ended; only one that was asked for with 'background' and still runs can be cancelled");
+    else if (question->what == HTH_STORED_ITEMS)
+        list_items(question, &record);
+    else if (question->is_removal)
+        remove_response(question);
+    else
+        give_response(question, &record);
+}
+
+/* The same for a running response that is only read. */
+static void answer_running(const hth_stored_question *question, const hth_running_response *one)
+{
+    hth_response_record record;
+
+    if (!hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
+        refuse_unknown(question);
+    else if (question->what == HTH_STORED_ITEMS)
+        list_items(question, &record);
+    else
+        give_response(question, &record);
+}
+
+/* The part of the path behind the prefix. False: it names nothing. */
+static bool read_path(hth_stored_question *question, const char *path)
+{
+    const char *slash = strchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : strlen(path);
+
+    if (n == 0 || n >= sizeof(question->id))
+        return false;
+    memcpy(question->id, path, n);
+    question->id[n] = '\0';
+    question->what = !slash                             ? HTH_STORED_RESPONSE
+                   : strcmp(slash, "/input_items") == 0 ? HTH_STORED_ITEMS
+                                                        : HTH_STORED_CANCEL;
+    return question->what != HTH_STORED_CANCEL || strcmp(slash, "/cancel") == 0;
+}
+
+/* The query of a list. False: an error was answered. */
+static bool read_query(hth_stored_question *question, const hth_http_exchange *exchange)
+{
+    const char *limit = hth_http_query(exchange, "limit");
+    unsigned long number = limit ? strtoul(limit, NULL, 10) : LIMIT_USUAL;
+    const char *text;
+
+    if (number < 1 || number > LIMIT_MAX) {
+        refuse(question, HTH_API_INVALID_VALUE, 0, "limit", "'limit' must be 1 to 100");
+        return false;
+    }
+    question->limit = number;
+    text = hth_http_query(exchange, "order");
+    question->is_ascending = text && strcmp(text, "asc") == 0;
+    if (text && !question->is_ascending && strcmp(text, "desc") != 0) {
+        refuse(question, HTH_API_INVALID_VALUE, 0, "order", "'order' must be asc or desc");
+        return false;
+    }
+    text = hth_http_query(exchange, "after");
+    if (text && strlen(text) >= sizeof(question->after)) {
+        refuse(question, HTH_API_INVALID_VALUE, 0, "after", "'after' names no item of this response");
+        return false;
+    }
+    (void)snprintf(question->after, sizeof(question->after), "%s", text ? text : ""); /* fits */
+    return true;
+}
+
+void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix)
+{
+    const char *method = hth_http_method(exchange), *path = hth_http_path(exchange) + strlen(prefix), *stream;
+    hth_running_response *one;
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
+
+    if (strcmp(path, "compact") == 0) {
+        refuse(question, HTH_API_UNSUPPORTED, 0, NULL,
+               "compaction is not supported here: its result would be text that only OpenAI's models read. Prompts are "
+               "cached, so a conversation may be as long as the context; to shorten one, have the model sum it up");
+        return;
+    }
+    if (!read_path(question, path)) {
+        refuse(question, HTH_API_NOT_FOUND, 0, NULL,
+               "there is nothing of this name below '/v1/responses'; docs/api.md lists what there is");
+        return;
+    }
+    question->is_removal = question->what == HTH_STORED_RESPONSE && strcmp(method, "DELETE") == 0;
+    if (question->what == HTH_STORED_CANCEL ? strcmp(method, "POST") != 0
+                                            : !question->is_removal && !hth_method_is("GET", method)) {
+        question->allow = question->what == HTH_STORED_CANCEL ? "POST"
+                        : question->what == HTH_STORED_ITEMS  ? "GET, HEAD"
+                                                              : "GET, HEAD, DELETE";
+        refuse(question, HTH_API_INVALID_VALUE, 405, NULL, "this endpoint does not take this method");
+        return;
+    }
+    stream = hth_http_query(exchange, "stream");
+    if (stream && strcmp(stream, "true") == 0) {
+        refuse(question, HTH_API_UNSUPPORTED, 0, "stream",
+               "'stream' is not supported here: a response that is kept is told as a whole");
+        return;
+    }
+    if (question->what == HTH_STORED_ITEMS && !read_query(question, exchange))
+        return;
+    question->lookup = (hth_response_lookup){ .on_found = on_found, .user_data = question };
+    hth_response_key(question->owner, question->id, strlen(question->id), key);
+    one = hth_running_find(*question->running, key);
+    question->was_running = one != NULL;
+    if (one &&
+        (question->what == HTH_STORED_ITEMS || (question->what == HTH_STORED_RESPONSE && !question->is_removal))) {
+        answer_running(question, one);
+        return;
+    }
+    if (one)
+        hth_running_cancel(one); /* after this the store has it */
+    hth_response_store_find(question->store, key, &question->lookup);
+}
+
+void hth_stored_cancel(hth_stored_question *question)
+{
+    hth_response_lookup_cancel(&question->lookup);
+}

@@ -1,0 +1,41 @@
+/*
+ * stored_responses.h - /v1/responses/ID and the pages below it: stored responses and their items
+ */
+#ifndef HTH_FRONT_STORED_RESPONSES_H
+#define HTH_FRONT_STORED_RESPONSES_H
+
+#include "api/error.h"
+#include "http/http.h"
+#include "front/running_responses.h"
+
+enum { HTH_STORED_ID_BYTES = 128 };
+
+typedef enum hth_stored_what { HTH_STORED_RESPONSE, HTH_STORED_ITEMS, HTH_STORED_CANCEL } hth_stored_what;
+
+/* One question. Event loop. */
+typedef struct hth_stored_question {
+    hth_response_store *store;
+    hth_running_response **running; /* in the background, not ended */
+    uint8_t owner[HTH_RESPONSE_OWNER_BYTES];
+    /* The answer: a body and its status, or an error. May be called within hth_stored_ask. */
+    void (*on_answer)(int status, const hth_buffer *body, const hth_api_error *error, void *user_data);
+    void *user_data;
+
+    const char *allow; /* of an error: the header Allow; NULL otherwise */
+
+    hth_response_lookup lookup;
+    hth_stored_what what;
+    bool is_removal;
+    bool was_running; /* until now */
+    char id[HTH_STORED_ID_BYTES];
+    char after[HTH_STORED_ID_BYTES]; /* of a list: the item before its first one; "": from the beginning */
+    size_t limit;
+    bool is_ascending;
+} hth_stored_question;
+
+/* Answer the exchange's method, path behind prefix, and query. The first fields of question are set by the caller. */
+void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix);
+/* on_answer will not be called. */
+void hth_stored_cancel(hth_stored_question *question);
+
+#endif

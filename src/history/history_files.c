@@ -1,0 +1,582 @@
+/*
+ * history_files.c - see history_files.h
+ */
+#include "history/history_files.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/deadline.h"
+#include "base/grow.h"
+#include "base/os.h"
+#include "rows/directory.h"
+#include "history/history_room.h"
+
+enum {
+    BATCH_BYTES = 1 << 20, /* of one write, and one entry more */
+    FILES_MANY = 16,
+    FILES_MAX = 4096, /* more are not read */
+    FOLDERS_TIMES = 4,
+    PATH_BYTES = HTH_HISTORY_PATH_BYTES,
+};
+
+typedef enum file_state {
+    FILE_UNREAD,  /* not yet, or it could not be */
+    FILE_READ,    /* its records are in the history */
+    FILE_FOREIGN, /* nothing in it is for us: the entries of another key, or no history */
+    FILE_GONE,
+} file_state;
+
+typedef struct file {
+    uint64_t number;
+    uint64_t n_bytes; /* that were read or written */
+    file_state state;
+} file;
+
+struct hth_history_files {
+    /* Fixed. */
+    hth_history *history;
+    char *directory;
+    size_t bytes_max;
+    hth_history_text_fn text_of;
+    void *user_data;
+    const hth_signing_key *key;
+    const hth_fs *fs;
+    const hth_log *log;
+
+    /* Of the thread; of the opening before. */
+    file *items; /* [n_items], by their numbers; the last one is written if there is an fd */
+    size_t n_items, capacity;
+    uint64_t bytes_limit; /* with more, or with more files, they become one */
+    size_t files_limit;
+    int fd; /* the file that is written; -1: none */
+    bool has_written;
+    bool has_warned;
+    uint8_t *batch; /* [n_batch] */
+    size_t n_batch, batch_capacity;
+
+    pthread_t thread;
+    /* Guards the fields below. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool has_new;
+    bool is_writing;
+    bool is_closing;
+    bool has_ended;
+};
+
+static void path_of(const hth_history_files *files, uint64_t number, char *path, size_t capacity)
+{
+    (void)snprintf(path, capacity, "%s/%016" PRIx64 "%s", files->directory, number,
+                   HTH_HISTORY_SUFFIX); /* checked at opening */
+}
+
+static uint64_t sum_of_bytes(const hth_history_files *files)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < files->n_items; i++)
+        n += files->items[i].n_bytes;
+    return n;
+}
+
+/* From now on, wait for as much again before the files become one: what stays now stays then. */
+static void set_limits(hth_history_files *files)
+{
+    uint64_t n_bytes = sum_of_bytes(files) + files->bytes_max, least = 2 * (uint64_t)files->bytes_max;
+
+    files->bytes_limit = n_bytes > least ? n_bytes : least;
+    files->files_limit = files->n_items + FILES_MANY;
+}
+
+/* ---- reading ---- */
+
+static bool add_item(hth_history_files *files, uint64_t number)
+{
+    file *grown = hth_grown(files->items, files->n_items, &files->capacity, sizeof(*grown));
+
+    if (!grown)
+        return false;
+    files->items = grown;
+    files->items[files->n_items++] = (file){ .number = number };
+    return true;
+}
+
+/* hth_fs_visit_fn */
+static bool note_name(const char *name, void *user_data)
+{
+    hth_history_files *files = user_data;
+    uint64_t number;
+
+    if (hth_history_file_number(name, &number))
+        (void)add_item(files, number); /* without memory it is not read */
+    return files->n_items < FILES_MAX;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    uint64_t x = ((const file *)a)->number, y = ((const file *)b)->number;
+
+    return (x > y) - (x < y);
+}
+
+/* Add the record of an entry, if it can have these tokens, and they have the text that they had. */
+static void add_entry(const hth_history_files *files, const hth_history_entry *entry)
+{
+    hth_history_record record = {
+        .space = entry->space,
+        .below = entry->below,
+        .tokens = entry->tokens,
+        .n_tokens = entry->n_tokens,
+        .n_reply_bytes = entry->n_reply_bytes,
+    };
+    hth_history_end before;
+    const hth_history_span span = {
+        .space = &entry->space, .before = &before, .tokens = entry->tokens, .n_tokens = entry->n_tokens
+    };
+    hth_history_digest digest;
+    char *text;
+
+    if (!hth_history_end_of(files->history, &entry->space, &entry->below, &before))
+        return;
+    text = files->text_of(&span, entry->form, &record.n_bytes, files->user_data);
+    record.text = text;
+    if (text && hth_history_digest_of(&record, &digest) && memcmp(&digest, &entry->digest, sizeof(digest)) == 0)
+        hth_history_add_record(files->history, &record, &digest);
+    free(text);
+}
+
+static file_state read_entries(const hth_history_files *files, const uint8_t *bytes, size_t n_bytes)
+{
+    hth_history_reader reader = { .bytes = bytes, .n_bytes = n_bytes, .key = files->key };
+    hth_history_entry entry;
+    size_t n_sound = 0;
+
+    for (; hth_history_reader_next(&reader, &entry); n_sound++) {
+        add_entry(files, &entry);
+        free(entry.tokens);
+    }
+    if (reader.has_no_memory)
+        return FILE_UNREAD;
+    return reader.has_given_up || (n_sound == 0 && n_bytes > 0) ? FILE_FOREIGN : FILE_READ;
+}
+
+static file_state read_open(hth_history_files *files, int fd, uint64_t *n_out)
+{
+    file_state state = FILE_UNREAD;
+    uint8_t *bytes = NULL;
+    hth_fs_stat st;
+    size_t n = 0;
+
+    if (hth_fs_stat_open(files->fs, fd, &st) != 0)
+        return FILE_UNREAD;
+    *n_out = st.bytes;
+    if (!st.is_regular || st.bytes > 8 * (uint64_t)files->bytes_max)
+        return FILE_FOREIGN;
+    bytes = malloc(st.bytes ? (size_t)st.bytes : 1);
+    if (bytes && hth_fs_read_full(files->fs, fd, bytes, (size_t)st.bytes, 0, &n) == 0 && n == st.bytes)
+        state = read_entries(files, bytes, n);
+    free(bytes);
+    return state;
+}
+
+static void read_file(hth_history_files *files, file *f)
+{
+    char path[PATH_BYTES];
+    int fd;
+
+    path_of(files, f->number, path, sizeof(path));
+    fd = hth_fs_open(files->fs, path, HTH_FS_READ);
+    f->n_bytes = 0;
+    f->state = fd == -ENOENT ? FILE_GONE : FILE_UNREAD;
+    if (fd < 0)
+        return;
+    f->state = read_open(files, fd, &f->n_bytes);
+    hth_fs_close(files->fs, fd);
+}
+
+static void read_all(hth_history_files *files)
+{
+    (void)hth_fs_list(files->fs, files->directory, note_name, files); /* what cannot be listed is not read */
+    if (files->n_items > 0)
+        qsort(files->items, files->n_items, sizeof(*files->items), compare_items);
+    for (size_t i = 0; i < files->n_items; i++)
+        read_file(files, &files->items[i]);
+    files->bytes_limit = 2 * (uint64_t)files->bytes_max;
+    files->files_limit = FILES_MANY;
+}
+
+/* ---- writing ---- */
+
+static void warn_once(hth_history_files *files, const char *what, int error)
+{
+    if (!files->has_warned)
+        hth_warn(files->log, "%s in '%s': %s; what is not written is tokenized again after a restart", what,
+                 files->directory, strerror(-error));
+    files->has_warned = true;
+}
+
+/* Make the folder, and the one above it, if they are missing. */
+static int make_folder(const hth_history_files *files)
+{
+    char above[PATH_BYTES];
+    char *slash;
+    int result;
+
+    (void)snprintf(above, sizeof(above), "%s", files->directory); /* checked at opening */
+    slash = strrchr(above, '/');
+    if (slash && slash > above) {
+        *slash = '\0';
+        (void)hth_fs_make_directory(files->fs, above); /* the next call tells what is wrong */
+    }
+    result = hth_fs_make_directory(files->fs, files->directory);
+    return result == -EEXIST ? 0 : result;
+}
+
+/* Does the path still lead to the open file? */
+static bool is_at(const hth_history_files *files, int fd, const char *path)
+{
+    hth_fs_stat open, named;
+
+    return hth_fs_stat_open(files->fs, fd, &open) == 0 && hth_fs_stat_path(files->fs, path, &named) == 0 &&
+           open.inode == named.inode && open.device == named.device;
+}
+
+/*
+ * Make a file of this number and lock it. Another process may take it for one whose writer has ended, until it is
+ * locked.
+ */
+static int make_file(const hth_history_files *files, uint64_t number)
+{
+    char path[PATH_BYTES];
+    int fd;
+
+    path_of(files, number, path, sizeof(path));
+    fd = hth_fs_open(files->fs, path, HTH_FS_CREATE);
+    if (fd < 0)
+        return fd;
+    (void)hth_fs_lock(files->fs, fd, HTH_FS_LOCK_TRY); /* it is new; where locks fail, nobody removes it */
+    if (is_at(files, fd, path))
+        return fd;
+    hth_fs_close(files->fs, fd);
+    return -EEXIST;
+}
+
+/* Begin the next file. */
+static bool begin_file(hth_history_files *files)
+{
+    uint64_t number = files->n_items > 0 ? files->items[files->n_items - 1].number : 0;
+    int fd;
+
+    hth_history_room_make(files->fs, files->directory, FOLDERS_TIMES * (uint64_t)files->bytes_max);
+    fd = make_folder(files);
+    if (fd == 0)
+        fd = -EEXIST;
+    for (int i = 0; i < FILES_MAX && fd == -EEXIST; i++)
+        fd = make_file(files, ++number);
+    if (fd >= 0 && !add_item(files, number)) {
+        hth_fs_close(files->fs, fd);
+        fd = -ENOMEM;
+    }
+    if (fd < 0) {
+        warn_once(files, "cannot make a file for the history of tokens", fd);
+        return false;
+    }
+    files->items[files->n_items - 1].state = FILE_READ;
+    files->fd = fd;
+    files->has_written = true;
+    return true;
+}
+
+static void end_file(hth_history_files *files)
+{
+    if (files->fd >= 0)
+        hth_fs_close(files->fs, files->fd);
+    files->fd = -1;
+}
+
+/* Append to the batch. False without memory. */
+static bool put_entry(hth_history_files *files, const hth_history_record *record)
+{
+    size_t n = hth_history_entry_bytes(record->n_tokens, files->key != NULL);
+    hth_history_end before;
+    uint8_t *grown;
+
+    if (!hth_history_end_of(files->history, &record->space, &record->below, &before))
+        return true; /* both were evicted meanwhile */
+    grown = hth_grown_by(files->batch, files->n_batch, n, &files->batch_capacity, 1);
+    if (!grown)
+        return false;
+    files->batch = grown;
+    if (hth_history_entry_write(record, &before, files->key, files->text_of, files->user_data,
+                                files->batch + files->n_batch))
+        files->n_batch += n;
+    return true;
+}
+
+/* An entry that a failure cuts off is passed over by readers, so the file can go on. */
+static bool write_batch(hth_history_files *files)
+{
+    int result;
+
+    if (files->n_batch == 0)
+        return true;
+    if (files->fd < 0 && !begin_file(files)) {
+        files->n_batch = 0;
+        return false;
+    }
+    result = hth_fs_write_all(files->fs, files->fd, files->batch, files->n_batch);
+    if (result == 0)
+        files->items[files->n_items - 1].n_bytes += files->n_batch;
+    else
+        warn_once(files, "cannot write the history of tokens", result);
+    files->n_batch = 0;
+    return result == 0;
+}
+
+/* Write all that is new. False if some of it was not written. */
+static bool write_new(hth_history_files *files)
+{
+    hth_history_record *record;
+    bool ok = true;
+
+    while (hth_history_take_new(files->history, &record)) {
+        ok = record && put_entry(files, record) && ok;
+        free(record);
+        if (files->n_batch >= BATCH_BYTES)
+            ok = write_batch(files) && ok;
+    }
+    return write_batch(files) && ok;
+}
+
+/* Read the files that were not read, or have changed since. True if all are in the history then. */
+static bool read_changed(hth_history_files *files)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < files->n_items; i++) {
+        file *f = &files->items[i];
+        char path[PATH_BYTES];
+        hth_fs_stat st;
+
+        path_of(files, f->number, path, sizeof(path));
+        if (f->state == FILE_UNREAD || hth_fs_stat_path(files->fs, path, &st) != 0 || st.bytes != f->n_bytes)
+            read_file(files, f);
+        ok = ok && f->state != FILE_UNREAD;
+    }
+    return ok;
+}
+
+/* Remove a file whose writer has ended, if it was read to its end. False: it stays. */
+static bool remove_read(const hth_history_files *files, const file *f)
+{
+    char path[PATH_BYTES];
+    hth_fs_stat st;
+    bool ok;
+    int fd;
+
+    if (f->state != FILE_READ)
+        return f->state == FILE_GONE;
+    path_of(files, f->number, path, sizeof(path));
+    fd = hth_fs_open(files->fs, path, HTH_FS_READ);
+    if (fd < 0)
+        return fd == -ENOENT;
+    ok = hth_fs_lock(files->fs, fd, HTH_FS_LOCK_PROBE) == 0 && hth_fs_stat_open(files->fs, fd, &st) == 0 &&
+         st.bytes == f->n_bytes && hth_fs_remove(files->fs, path) == 0;
+    hth_fs_close(files->fs, fd);
+    return ok;
+}
+
+/* Remove the files before the last one, which has all records. */
+static void remove_superfluous(hth_history_files *files)
+{
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i + 1 < files->n_items; i++)
+        if (!remove_read(files, &files->items[i]))
+            files->items[n_kept++] = files->items[i];
+    files->items[n_kept++] = files->items[files->n_items - 1];
+    files->n_items = n_kept;
+}
+
+/* Give up the last file, which was begun in vain. */
+static void discard_file(hth_history_files *files)
+{
+    char path[PATH_BYTES];
+
+    path_of(files, files->items[files->n_items - 1].number, path, sizeof(path));
+    end_file(files);
+    if (hth_fs_remove(files->fs, path) == 0)
+        files->n_items--;
+}
+
+/* Write everything to one new file, and remove the files that are superfluous then. */
+static void compact(hth_history_files *files)
+{
+    end_file(files);
+    if (read_changed(files)) {
+        hth_history_all_are_new(files->history);
+        if (begin_file(files)) {
+            if (write_new(files) && hth_fs_sync_data(files->fs, files->fd) == 0 &&
+                hth_fs_sync_directory(files->fs, files->directory) == 0)
+                remove_superfluous(files);
+            else
+                discard_file(files);
+        }
+    }
+    set_limits(files);
+}
+
+/* Whoever only reads changes nothing. */
+static bool should_compact(const hth_history_files *files)
+{
+    return files->has_written && (sum_of_bytes(files) > files->bytes_limit || files->n_items > files->files_limit);
+}
+
+static void *run(void *user_data)
+{
+    hth_history_files *files = user_data;
+    bool goes_on = true;
+
+    hth_os_thread_name("hearth-history");
+    pthread_mutex_lock(&files->lock);
+    while (goes_on) {
+        while (!files->has_new && !files->is_closing)
+            pthread_cond_wait(&files->changed, &files->lock);
+        goes_on = !files->is_closing;
+        files->has_new = false;
+        files->is_writing = true;
+        pthread_mutex_unlock(&files->lock);
+        (void)write_new(files); /* a failure was told */
+        if (should_compact(files))
+            compact(files);
+        pthread_mutex_lock(&files->lock);
+        files->is_writing = false;
+        pthread_cond_broadcast(&files->changed);
+    }
+    files->has_ended = true;
+    pthread_cond_broadcast(&files->changed);
+    pthread_mutex_unlock(&files->lock);
+    return NULL;
+}
+
+/* ---- from other threads ---- */
+
+static void files_free(hth_history_files *files)
+{
+    end_file(files);
+    pthread_cond_destroy(&files->changed);
+    pthread_mutex_destroy(&files->lock);
+    free(files->batch);
+    free(files->items);
+    free(files->directory);
+    free(files);
+}
+
+/* A folder that is not there yet is made with the first file. */
+static hearth_status check_folder(const hth_history_files *files, hearth_error *err)
+{
+    hth_fs_stat st;
+
+    if (strlen(files->directory) + HTH_HISTORY_NAME_BYTES + 2 > PATH_BYTES)
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.100s...' is too long", files->directory);
+    if (hth_fs_stat_path(files->fs, files->directory, &st) == -ENOENT)
+        return HEARTH_OK;
+    return hth_directory_check(files->fs, files->directory, NULL, err);
+}
+
+hearth_status hth_history_files_open(const hth_history_files_options *options, hth_history_files **out,
+                                     hearth_error *err)
+{
+    hth_history_files *files = calloc(1, sizeof(*files));
+    hearth_status status;
+    int failed;
+
+    if (!files || !(files->directory = strdup(options->directory))) {
+        free(files);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the history of tokens");
+    }
+    files->history = options->history;
+    files->bytes_max = options->bytes_max;
+    files->text_of = options->text_of;
+    files->user_data = options->user_data;
+    files->key = options->key;
+    files->fs = options->fs ? options->fs : hth_fs_system();
+    files->log = options->log;
+    files->fd = -1;
+    pthread_mutex_init(&files->lock, NULL);
+    hth_condition_init(&files->changed);
+    status = check_folder(files, err);
+    if (status == HEARTH_OK) {
+        read_all(files);
+        failed = pthread_create(&files->thread, NULL, run, files);
+        if (failed)
+            status = hth_fail_errno(err, failed, "cannot start a thread for the history of tokens");
+    }
+    if (status != HEARTH_OK) {
+        files_free(files);
+        return status;
+    }
+    *out = files;
+    return HEARTH_OK;
+}
+
+void hth_history_files_wake(hth_history_files *files)
+{
+    if (!files)
+        return;
+    pthread_mutex_lock(&files->lock);
+    files->has_new = true;
+    pthread_cond_broadcast(&files->changed);
+    pthread_mutex_unlock(&files->lock);
+}
+
+static bool is_idle(const hth_history_files *files)
+{
+    return !files->has_new && !files->is_writing;
+}
+
+static bool wait_until(hth_history_files *files, uint32_t timeout_ms, bool (*holds)(const hth_history_files *))
+{
+    struct timespec deadline = hth_deadline_after(timeout_ms);
+    int result = 0;
+    bool ok;
+
+    while (!holds(files) && result == 0)
+        result = pthread_cond_timedwait(&files->changed, &files->lock, &deadline);
+    ok = holds(files);
+    pthread_mutex_unlock(&files->lock);
+    return ok;
+}
+
+bool hth_history_files_flush(hth_history_files *files, uint32_t timeout_ms)
+{
+    pthread_mutex_lock(&files->lock);
+    return wait_until(files, timeout_ms, is_idle);
+}
+
+static bool thread_has_ended(const hth_history_files *files)
+{
+    return files->has_ended;
+}
+
+bool hth_history_files_close(hth_history_files *files, uint32_t timeout_ms)
+{
+    if (!files)
+        return true;
+    pthread_mutex_lock(&files->lock);
+    files->is_closing = true;
+    pthread_cond_broadcast(&files->changed);
+    if (!wait_until(files, timeout_ms, thread_has_ended)) {
+        (void)pthread_detach(files->thread);
+        return false;
+    }
+    pthread_join(files->thread, NULL);
+    files_free(files);
+    return true;
+}

@@ -1,0 +1,318 @@
+/*
+ * fetch.c - see fetch.h
+ */
+#include "http/fetch.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/status.h"
+
+enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, ACCEPT_BYTES_MAX = 512, HOST_BYTES = 256 };
+
+struct hth_fetch {
+    CURL *easy;
+    const hth_fetch_order *order; /* while it runs */
+    bool has_reached;             /* in the last transfer */
+    char header[KEY_BYTES_MAX + 32];
+    char accept[ACCEPT_BYTES_MAX];
+};
+
+static const char unix_scheme[] = "unix:";
+
+/* ---- addresses ---- */
+
+static bool is_socket(const char *base)
+{
+    return strncasecmp(base, unix_scheme, strlen(unix_scheme)) == 0;
+}
+
+typedef struct origin {
+    char *scheme, *host, *port;
+} origin;
+
+static void origin_deinit(origin *o)
+{
+    curl_free(o->scheme);
+    curl_free(o->host);
+    curl_free(o->port);
+}
+
+static bool origin_read(const char *url, origin *out)
+{
+    CURLU *parts = curl_url();
+
+    *out = (origin){ .scheme = NULL };
+    if (parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_SCHEME, &out->scheme, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_HOST, &out->host, 0) == CURLUE_OK)
+        (void)curl_url_get(parts, CURLUPART_PORT, &out->port, CURLU_DEFAULT_PORT); /* checked by its value */
+    curl_url_cleanup(parts);
+    return out->port != NULL;
+}
+
+bool hth_fetch_same_origin(const char *a, const char *b)
+{
+    origin first, second = { .scheme = NULL };
+    const bool same = origin_read(a, &first) && origin_read(b, &second) &&
+                      strcasecmp(first.scheme, second.scheme) == 0 && strcasecmp(first.host, second.host) == 0 &&
+                      strcmp(first.port, second.port) == 0;
+
+    origin_deinit(&first);
+    origin_deinit(&second);
+    return same;
+}
+
+static bool is_loopback(const origin *o)
+{
+    static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]" };
+
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+        if (strcasecmp(o->host, hosts[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_own_http(const char *url)
+{
+    origin o;
+    const bool is_own = origin_read(url, &o) && strcasecmp(o.scheme, "http") == 0 && is_loopback(&o);
+
+    origin_deinit(&o);
+    return is_own;
+}
+
+static bool is_https(const char *url)
+{
+    origin o;
+    const bool is = origin_read(url, &o) && strcasecmp(o.scheme, "https") == 0;
+
+    origin_deinit(&o);
+    return is;
+}
+
+bool hth_fetch_may_lead(const char *from, const char *to)
+{
+    return is_https(to) || hth_fetch_same_origin(from, to) || (is_own_http(from) && is_own_http(to));
+}
+
+const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES])
+{
+    size_t n_scheme = strcspn(url, ":/?#@"), n_login = 0, n_host;
+
+    if (is_socket(url)) {
+        (void)snprintf(out, HTH_FETCH_URL_BYTES, "%s", url); /* cut */
+        return out;
+    }
+
+    n_scheme = url[n_scheme] == ':' && url[n_scheme + 1] == '/' ? n_scheme + 1 : 0; /* curl needs none */
+    n_scheme += n_scheme > 0 ? strspn(url + n_scheme, "/") : 0;
+    n_host = strcspn(url + n_scheme, "/?#");
+    for (size_t i = 0; i < n_host; i++)
+        if (url[n_scheme + i] == '@')
+            n_login = i + 1; /* as curl reads it, the last one counts */
+    (void)snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", (int)n_scheme, url, url + n_scheme + n_login); /* cut */
+    return out;
+}
+
+bool hth_fetch_address(const char *base, const char *path, char out[HTH_FETCH_URL_BYTES], const char **socket_out)
+{
+    const char *host = is_socket(base) ? "http://localhost" : base;
+    const int n = (int)strlen(host), n_host = n - (n > 0 && host[n - 1] == '/');
+
+    *socket_out = is_socket(base) ? base + strlen(unix_scheme) : NULL;
+    if (*socket_out && strncmp(*socket_out, "///", 3) == 0) /* as an address with an empty host */
+        *socket_out += 2;
+    return snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", n_host, host, path) < HTH_FETCH_URL_BYTES;
+}
+
+/* What this machine says to itself is no business of a proxy, which libcurl would take from the environment. */
+static bool set_proxy(CURL *easy, const char *url)
+{
+    origin o;
+    const bool is_own = origin_read(url, &o) && is_loopback(&o);
+
+    origin_deinit(&o);
+    return !is_own || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
+}
+
+static void host_text(const char *url, char out[HOST_BYTES])
+{
+    origin o;
+
+    (void)snprintf(out, HOST_BYTES, "%s", origin_read(url, &o) ? o.host : "an address that cannot be read");
+    origin_deinit(&o);
+}
+
+/* ---- transfers ---- */
+
+hth_fetch *hth_fetch_new(void)
+{
+    hth_fetch *fetch = calloc(1, sizeof(*fetch));
+
+    if (!fetch)
+        return NULL;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
+        fetch->easy = curl_easy_init();
+        if (fetch->easy)
+            return fetch;
+        curl_global_cleanup();
+    }
+    free(fetch);
+    return NULL;
+}
+
+void hth_fetch_free(hth_fetch *fetch)
+{
+    if (!fetch)
+        return;
+    curl_easy_cleanup(fetch->easy);
+    curl_global_cleanup();
+    free(fetch);
+}
+
+static size_t on_bytes(char *bytes, size_t size, size_t n, void *user_data)
+{
+    hth_fetch *fetch = user_data;
+    long status = 0;
+
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status); /* known before the body */
+    return fetch->order->on_bytes(fetch, status, bytes, size * n, fetch->order->user_data) ? size * n : 0;
+}
+
+static bool set_range(CURL *easy, const hth_fetch_order *order)
+{
+    char range[64];
+
+    if (order->end == 0)
+        return true;
+    (void)snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, order->begin, order->end - 1);
+    return curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK; /* which copies it */
+}
+
+/* Not 0 ends the transfer. curl calls it once a second, and after each piece. */
+static int is_stopped(void *user_data, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+    const hth_fetch *fetch = user_data;
+
+    (void)down_total, (void)down, (void)up_total, (void)up;            /* on_bytes counts */
+    return __atomic_load_n(fetch->order->stop, __ATOMIC_RELAXED) != 0; /* another thread may set it */
+}
+
+static bool set_stop(CURL *easy, hth_fetch *fetch)
+{
+    return !fetch->order->stop || (curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
+                                   curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, is_stopped) == CURLE_OK &&
+                                   curl_easy_setopt(easy, CURLOPT_XFERINFODATA, fetch) == CURLE_OK);
+}
+
+/* curl_easy_reset keeps the connections. */
+static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
+{
+    const hth_fetch_order *order = fetch->order;
+    CURL *easy = fetch->easy;
+
+    curl_easy_reset(easy);
+    return curl_easy_setopt(easy, CURLOPT_URL, order->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_USERAGENT, "hearth") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)order->timeout_ms) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
+                            (long)(order->silence_s > 0 ? order->silence_s : SILENCE_S)) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK &&
+           (!order->socket || curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, order->socket) == CURLE_OK) &&
+           (!order->method || curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, order->method) == CURLE_OK) &&
+           (!order->json || curl_easy_setopt(easy, CURLOPT_POSTFIELDS, order->json) == CURLE_OK) && /* not copied */
+           set_proxy(easy, order->url) && set_stop(easy, fetch) && set_range(easy, order);
+}
+
+/* Append to the list. False: no memory. */
+static bool add_header(struct curl_slist **headers, const char *header)
+{
+    struct curl_slist *longer = curl_slist_append(*headers, header);
+
+    if (longer)
+        *headers = longer;
+    return longer != NULL;
+}
+
+hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err)
+{
+    struct curl_slist *headers = NULL;
+    bool has_headers = true;
+    hearth_status status = HEARTH_OK;
+    char host[HOST_BYTES];
+    CURLcode code;
+
+    fetch->order = order;
+    if (order->key) {
+        (void)snprintf(fetch->header, sizeof(fetch->header), "Authorization: Bearer %.*s", (int)KEY_BYTES_MAX,
+                       order->key);
+        has_headers = add_header(&headers, fetch->header);
+    }
+    if (order->accept && has_headers) {
+        (void)snprintf(fetch->accept, sizeof(fetch->accept), "Accept: %s", order->accept);
+        has_headers = add_header(&headers, fetch->accept);
+    }
+    if (order->json && has_headers)
+        has_headers = add_header(&headers, "Content-Type: application/json");
+    if (!has_headers || !set_options(fetch, headers)) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to a server");
+        goto out;
+    }
+    code = curl_easy_perform(fetch->easy);
+    fetch->has_reached =
+        code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST && code != CURLE_COULDNT_RESOLVE_PROXY;
+    if (order->socket)
+        (void)snprintf(host, sizeof(host), "unix:%s", order->socket); /* 107 bytes, or it was not reached */
+    else
+        host_text(order->url, host);
+    if (code == CURLE_OK)
+        (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
+    else if (code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK)
+        status = hth_fail(err, HEARTH_CANCELLED, "the answer of '%s' was not read to its end", host);
+    else
+        status = hth_fail(err, HEARTH_IO, "cannot read from '%s': %s", host, curl_easy_strerror(code));
+out:
+    (void)curl_easy_setopt(fetch->easy, CURLOPT_HTTPHEADER, NULL); /* the list is freed now */
+    curl_slist_free_all(headers);
+    fetch->order = NULL;
+    return status;
+}
+
+bool hth_fetch_has_reached(const hth_fetch *fetch)
+{
+    return fetch->has_reached;
+}
+
+const char *hth_fetch_header(hth_fetch *fetch, const char *name)
+{
+    struct curl_header *header;
+
+    return curl_easy_header(fetch->easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ? header->value : NULL;
+}
+
+const char *hth_fetch_redirect(hth_fetch *fetch)
+{
+    char *url = NULL;
+
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_REDIRECT_URL, &url); /* NULL where it is unknown */
+    return url;
+}
+
+uint64_t hth_fetch_retry_after_s(hth_fetch *fetch)
+{
+    curl_off_t seconds = 0;
+
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RETRY_AFTER, &seconds); /* 0 where it is unknown */
+    return seconds > 0 ? (uint64_t)seconds : 0;
+}

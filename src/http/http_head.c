@@ -1,0 +1,328 @@
+/*
+ * http_head.c - cut a request's head into texts, and refuse a doubtful one
+ */
+#include "http/http_head.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+bool hth_http_is_token_char(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+bool hth_http_is_token(const char *text)
+{
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (!hth_http_is_token_char(*text))
+            return false;
+    }
+    return true;
+}
+
+bool hth_http_is_value_char(char c)
+{
+    return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
+}
+
+bool hth_http_is_value(const char *text)
+{
+    for (; *text; text++) {
+        if (!hth_http_is_value_char(*text))
+            return false;
+    }
+    return true;
+}
+
+size_t hth_http_head_find(const char *bytes, size_t n, size_t *n_scanned)
+{
+    size_t at = *n_scanned;
+
+    while (at < n) {
+        const char *end = memchr(bytes + at, '\n', n - at);
+        size_t i;
+
+        if (!end)
+            break;
+        i = (size_t)(end - bytes);
+        if (i == 0 || bytes[i - 1] != '\r')
+            return SIZE_MAX;
+        if (i >= 3 && bytes[i - 2] == '\n')
+            return i + 1;
+        at = i + 1;
+    }
+    *n_scanned = n;
+    return 0;
+}
+
+const char *hth_http_head_field(const hth_http_head *head, const char *text, const char *name)
+{
+    for (uint32_t i = 0; i < head->n_fields; i++) {
+        if (strcasecmp(text + head->fields[i].name, name) == 0)
+            return text + head->fields[i].value;
+    }
+    return NULL;
+}
+
+/* ---- the request line ---- */
+
+static int refuse(int status, const char *why, const char **why_out)
+{
+    *why_out = why;
+    return status;
+}
+
+/*
+ * Clients join a base URL and a path, and get it wrong: "//v1/models", "/v1/models/", "/v1/v1/models". Take out of a
+ * path what is too much. Slashes that are encoded belong to a name and stay.
+ */
+static void tidy(char *path)
+{
+    static const char version[] = "/v1";
+    const size_t n_version = strlen(version);
+    char *to = path;
+
+    for (const char *from = path; *from; from++)
+        if (*from != '/' || to == path || to[-1] != '/')
+            *to++ = *from;
+    if (to > path + 1 && to[-1] == '/')
+        to--;
+    *to = '\0';
+    while (strncmp(path, version, n_version) == 0 && strncmp(path + n_version, "/v1/", 4) == 0)
+        memmove(path, path + n_version, strlen(path + n_version) + 1);
+}
+
+/* Path and query, and the host if the target names it. */
+static int parse_target(char *target, hth_http_head *out, const char **why_out)
+{
+    char *query;
+
+    for (const char *c = target; *c; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return refuse(400, "the request's target has a control character", why_out);
+        if (*c == '#')
+            return refuse(400, "the request's target has a fragment, which is for the client alone", why_out);
+    }
+    if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
+        out->authority = strchr(target, ':') + 3;
+        out->n_authority = strcspn(out->authority, "/?");
+        target = strchr(target, ':') + 3 + out->n_authority;
+    } else if (*target != '/' && (strcmp(target, "*") != 0 || strcmp(out->method, "OPTIONS") != 0)) {
+        return refuse(400, "the request's target is no path: it has to begin with '/'", why_out);
+    }
+    query = strchr(target, '?');
+    if (query)
+        *query++ = '\0';
+    if (query && strstr(query, "%00"))
+        return refuse(400, "the request's query has a NUL byte", why_out);
+    tidy(target);
+    out->path = *target ? target : "/";
+    out->query = query;
+    return 0;
+}
+
+/* "GET", " ", target, " ", "HTTP/1.1"; the line is NUL-terminated. */
+static int parse_line(char *line, size_t n, hth_http_head *out, const char **why_out)
+{
+    char *target = memchr(line, ' ', n), *version;
+
+    if (strlen(line) != n)
+        return refuse(400, "the request's line has a NUL byte", why_out);
+    version = target ? strchr(target + 1, ' ') : NULL;
+    if (!version)
+        return refuse(400, "a request begins with a line like 'POST /v1/completions HTTP/1.1'", why_out);
+    *target++ = '\0';
+    *version++ = '\0';
+    if (strncmp(version, "HTTP/", 5) != 0 || strlen(version) != 8 || version[6] != '.' || version[5] < '0' ||
+        version[5] > '9' || version[7] < '0' || version[7] > '9')
+        return refuse(400, "a request begins with a line like 'POST /v1/completions HTTP/1.1'", why_out);
+    if (version[5] != '1')
+        return refuse(505, "only HTTP/1.1 and HTTP/1.0 are spoken here", why_out);
+    out->minor = version[7] > '0';
+    if (!hth_http_is_token(line))
+        return refuse(400, "the request's method is no word", why_out);
+    if (strlen(line) > HTH_HTTP_METHOD_MAX)
+        return refuse(501, "the request's method is longer than any that is known here", why_out);
+    out->method = line;
+    return parse_target(target, out, why_out);
+}
+
+/* ---- its fields ---- */
+
+/* One field; the line is NUL-terminated. */
+static int parse_field(char *text, char *line, size_t n, hth_http_head *out, const char **why_out)
+{
+    char *colon = memchr(line, ':', n), *value, *end = line + n;
+
+    if (*line == ' ' || *line == '\t')
+        return refuse(400, "a header is continued on a second line, which nobody may do any more", why_out);
+    if (!colon)
+        return refuse(400, "a header has no colon", why_out);
+    *colon = '\0';
+    if (!hth_http_is_token(line) || strlen(line) != (size_t)(colon - line))
+        return refuse(400, "a header's name is no word", why_out);
+    value = colon + 1;
+    while (*value == ' ' || *value == '\t')
+        value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+        *--end = '\0';
+    if (strlen(value) != (size_t)(end - value) || !hth_http_is_value(value))
+        return refuse(400, "a header's value has a control character", why_out);
+    if (out->n_fields == HTH_HTTP_FIELDS_MAX)
+        return refuse(431, "the request has too many headers", why_out);
+    out->fields[out->n_fields++] = (hth_http_field){
+        .name = (uint32_t)(line - text),
+        .value = (uint32_t)(value - text),
+    };
+    return 0;
+}
+
+/* True when a list like "keep-alive, Upgrade" has the word. */
+static bool list_has(const char *list, const char *word)
+{
+    size_t n_word = strlen(word);
+
+    while (*list) {
+        size_t n;
+
+        list += strspn(list, ", \t");
+        n = strcspn(list, ",");
+        while (n > 0 && (list[n - 1] == ' ' || list[n - 1] == '\t'))
+            n--;
+        if (n == n_word && strncasecmp(list, word, n) == 0)
+            return true;
+        list += strcspn(list, ",");
+    }
+    return false;
+}
+
+static bool parse_length(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    if (!*text || strlen(text) > 18)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = 10 * value + (uint64_t)(*text - '0');
+    }
+    *out = value;
+    return true;
+}
+
+/* Fields of which two readers could take different ones: each may come once. */
+typedef enum once {
+    ONCE_LENGTH,
+    ONCE_CODING,
+    ONCE_HOST,
+    ONCE_EXPECT,
+    ONCE_AUTHORIZATION,
+    ONCE_KEY,
+    ONCE_ORIGIN,
+    N_ONCE
+} once;
+
+/* The values of the fields that are present. 0, or the status of the refusal. */
+static int find_once(const char *text, const hth_http_head *head, const char *values[N_ONCE], const char **why_out)
+{
+    static const struct {
+        const char *name;
+        const char *why;
+    } fields[N_ONCE] = {
+        [ONCE_LENGTH] = { "content-length", "the request has two headers Content-Length" },
+        [ONCE_CODING] = { "transfer-encoding", "the request has two headers Transfer-Encoding" },
+        [ONCE_HOST] = { "host", "the request has two headers Host" },
+        [ONCE_EXPECT] = { "expect", "the request has two headers Expect" },
+        [ONCE_AUTHORIZATION] = { "authorization", "the request has two headers Authorization" },
+        [ONCE_KEY] = { "x-api-key", "the request has two headers X-Api-Key" },
+        [ONCE_ORIGIN] = { "origin", "the request has two headers Origin" },
+    };
+
+    for (uint32_t i = 0; i < head->n_fields; i++)
+        for (int k = 0; k < N_ONCE; k++) {
+            if (strcasecmp(text + head->fields[i].name, fields[k].name) != 0)
+                continue;
+            if (values[k])
+                return refuse(400, fields[k].why, why_out);
+            values[k] = text + head->fields[i].value;
+        }
+    return 0;
+}
+
+/* The fields about the connection. A wish to close wins over any other. */
+static void parse_connection(const char *text, hth_http_head *out)
+{
+    bool closes = false, stays = false;
+
+    for (uint32_t i = 0; i < out->n_fields; i++) {
+        if (strcasecmp(text + out->fields[i].name, "connection") != 0)
+            continue;
+        closes = closes || list_has(text + out->fields[i].value, "close");
+        stays = stays || list_has(text + out->fields[i].value, "keep-alive");
+    }
+    out->keep_alive = !closes && (out->minor >= 1 || stays);
+}
+
+static bool is_host(const hth_http_head *head, const char *host)
+{
+    return strlen(host) == head->n_authority && strncasecmp(head->authority, host, head->n_authority) == 0;
+}
+
+/* What the fields say of the connection and the body. */
+static int parse_meaning(const char *text, hth_http_head *out, const char **why_out)
+{
+    const char *values[N_ONCE] = { NULL };
+    int status = find_once(text, out, values, why_out);
+
+    if (status != 0)
+        return status;
+    parse_connection(text, out);
+    if (values[ONCE_EXPECT] && strcasecmp(values[ONCE_EXPECT], "100-continue") != 0)
+        return refuse(417, "the header Expect may be 100-continue only", why_out);
+    out->expects_continue = values[ONCE_EXPECT] && out->minor >= 1;
+    if (!values[ONCE_HOST] && out->minor >= 1)
+        return refuse(400, "the request has no header Host", why_out);
+    if (values[ONCE_HOST] && out->authority && !is_host(out, values[ONCE_HOST]))
+        return refuse(400, "the request's target and its header Host name different hosts", why_out);
+    if (values[ONCE_CODING] && values[ONCE_LENGTH])
+        return refuse(400, "the request has both Content-Length and Transfer-Encoding", why_out);
+    if (values[ONCE_CODING] && out->minor == 0)
+        return refuse(400, "a request of HTTP/1.0 cannot have Transfer-Encoding", why_out);
+    if (values[ONCE_CODING] && strcasecmp(values[ONCE_CODING], "chunked") != 0)
+        return refuse(501, "of transfer codings only 'chunked' is known here", why_out);
+    if (values[ONCE_LENGTH] && !parse_length(values[ONCE_LENGTH], &out->body_bytes))
+        return refuse(400, "the header Content-Length is no number of bytes", why_out);
+    out->is_chunked = values[ONCE_CODING] != NULL;
+    return 0;
+}
+
+int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **why_out)
+{
+    char *line = text, *text_end = text + n;
+    int status = 0;
+
+    assert(n >= 4 && n <= UINT32_MAX);
+    *out = (hth_http_head){ .method = "" };
+    out->path = "";
+    while (line < text_end) {
+        char *end = memchr(line, '\n', (size_t)(text_end - line));
+        size_t n_line;
+
+        assert(end && end > line); /* the search for the head's end saw CR LF at every line's end */
+        n_line = (size_t)(end - 1 - line);
+        end[-1] = '\0';
+        if (line == text)
+            status = parse_line(line, n_line, out, why_out);
+        else if (n_line > 0)
+            status = parse_field(text, line, n_line, out, why_out);
+        if (status != 0)
+            return status;
+        line = end + 1;
+    }
+    return parse_meaning(text, out, why_out);
+}

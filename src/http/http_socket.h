@@ -1,0 +1,30 @@
+/*
+ * http_socket.h - bound sockets: TCP addresses by name, unix sockets by path
+ *
+ * These functions block on the look-up of names, so call them while a server starts. Descriptors are close-on-exec and
+ * non-blocking, and they listen already.
+ */
+#ifndef HTH_HTTP_HTTP_SOCKET_H
+#define HTH_HTTP_HTTP_SOCKET_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "hearth.h"
+
+/*
+ * host: a name or an address; an IPv6 address may be in brackets; NULL or "*": all addresses. port 0: any free one.
+ * HEARTH_NOT_FOUND: no such host; HEARTH_BUSY: the port is in use; HEARTH_PERMISSION.
+ */
+hearth_status hth_http_bind_tcp(const char *host, uint16_t port, int *fd_out, uint16_t *port_out, hearth_error *err);
+
+/*
+ * The socket has mode 0600 from its first moment. HEARTH_BUSY: a process listens there; HEARTH_FAILED: the name belongs
+ * to a file that is no socket.
+ */
+hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *err);
+
+/* The text of a peer's address: "127.0.0.1", "::1", "unix". */
+void hth_http_peer_text(const struct sockaddr *address, char *text, socklen_t capacity);
+
+#endif

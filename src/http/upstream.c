@@ -1,0 +1,545 @@
+/*
+ * upstream.c - libcurl's multi interface, driven by libevent
+ *
+ *   begin    an idle call (an easy handle whose constant options are set) gets the request, and is queued
+ *   soon     an event without a descriptor: it hands queued calls to libcurl, resumes paused ones and runs libcurl's
+ *            timer of 0 ms. It is activated, not waited for. So it runs in the same turn of the event loop, without a
+ *            system call, and never inside the function that asked for it
+ *   socket   libcurl reads and writes ready sockets, and calls on_head and on_bytes
+ *   drain    after each of these: ended calls leave libcurl, then on_done is called
+ *
+ * While libcurl is on the stack (is_inside), its handles may not be added or removed, so soon carries out a
+ * cancellation. watched_sockets.c makes and closes sockets.
+ *
+ * Invariant: between turns of the event loop a call is in exactly one list. libcurl has it while it is running, noted
+ * or released.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "http/upstream_inside.h"
+
+enum {
+    CONNECTIONS_IDLE_MAX = 256, /* kept for later requests, of all workers */
+    CALLS_IDLE_MAX = 64,
+    BUSY_US_MIN = 1000,   /* before trying a listener with a full queue again; grows by this much each time */
+    BUSY_TRIES_MAX = 100, /* tries: 5 s in all */
+    RELEASED_LOOK_S = 1,  /* between looks at released calls; the second look closes the connection */
+};
+
+/* ---- lists ---- */
+
+static void list_leave(hth_upstream_call *call)
+{
+    hth_call_list *list = call->list;
+
+    if (!list)
+        return;
+    if (call->previous)
+        call->previous->next = call->next;
+    else
+        list->first = call->next;
+    if (call->next)
+        call->next->previous = call->previous;
+    else
+        list->last = call->previous;
+    call->list = NULL;
+    call->next = NULL;
+    call->previous = NULL;
+}
+
+/* The first one, taken out; NULL: the list is empty. */
+static hth_upstream_call *list_take(hth_call_list *list)
+{
+    hth_upstream_call *call = list->first;
+
+    if (call)
+        list_leave(call);
+    return call;
+}
+
+static void list_join(hth_call_list *list, hth_upstream_call *call)
+{
+    list_leave(call);
+    call->list = list;
+    call->previous = list->last;
+    if (list->last)
+        list->last->next = call;
+    else
+        list->first = call;
+    list->last = call;
+}
+
+/* Put it on soon's list. */
+static void note(hth_upstream_call *call)
+{
+    list_join(&call->upstream->noted, call);
+    event_active(call->upstream->soon, EV_TIMEOUT, 0);
+}
+
+static void cut_without_memory(hth_upstream_call *call)
+{
+    call->open_errno = ENOMEM;
+    call->is_cut = true;
+    note(call);
+}
+
+/* ---- sockets ---- */
+
+/* libcurl waits for other events than before. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
+{
+    hth_upstream *upstream = user_data;
+    short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
+                           (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
+    hth_upstream_call *call = NULL;
+    bool is_watched = hth_watched_sockets_want(&upstream->sockets, fd, wanted) && wanted;
+
+    (void)socket_data;
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
+        return 0; /* not one of our sockets: libcurl has its own for connections that it closes */
+    call->is_watched = is_watched;
+    /* The system is out of memory. A failure returned here would fail every later transfer, so only this one ends. */
+    if (wanted && !is_watched)
+        cut_without_memory(call);
+    return 0;
+}
+
+static void act(hth_upstream *upstream, curl_socket_t fd, int what);
+
+static void on_ready(int fd, short what, void *user_data)
+{
+    act(user_data, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
+}
+
+/* ---- libcurl's other callbacks ---- */
+
+static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+    struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+
+    (void)multi;
+    upstream->is_timer_due = timeout_ms == 0;
+    if (timeout_ms == 0)
+        event_active(upstream->soon, EV_TIMEOUT, 0);
+    if (timeout_ms > 0)
+        (void)event_add(upstream->timer, &wait); /* on failure an idle connection is closed later */
+    else if (event_pending(upstream->timer, EV_TIMEOUT, NULL))
+        (void)event_del(upstream->timer); /* it was assigned */
+    return 0;
+}
+
+/* ---- calls ---- */
+
+/* An idle call, or a new one; in no list. NULL without memory. */
+static hth_upstream_call *call_take(hth_upstream *upstream)
+{
+    hth_upstream_call *call = upstream->idle.last;
+
+    if (!call)
+        return hth_upstream_call_new(upstream);
+    list_leave(call);
+    upstream->n_idle--;
+    return call;
+}
+
+/* It has left libcurl, and nobody refers to it any more. */
+static void call_give(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    if (upstream->n_idle >= CALLS_IDLE_MAX) {
+        hth_upstream_call_free(call);
+        return;
+    }
+    list_join(&upstream->idle, call);
+    upstream->n_idle++;
+}
+
+/* Take it back from libcurl, which closes its connection unless the reply is complete. libcurl is not on the stack. */
+static void call_take_back(hth_upstream_call *call)
+{
+    if (call->is_handed_over)
+        (void)curl_multi_remove_handle(call->upstream->multi, call->easy); /* it is in there */
+    call->is_handed_over = false;
+    list_leave(call);
+}
+
+static void call_end(hth_upstream_call *call)
+{
+    call_take_back(call);
+    call->upstream->numbers.n_calls--;
+    call_give(call);
+}
+
+static bool is_one_line(const char *text)
+{
+    return text[strcspn(text, "\r\n")] == '\0';
+}
+
+/* libcurl writes these texts into the request as they are. */
+static bool is_well_formed(const hth_upstream_request *request)
+{
+    for (size_t i = 0; i < request->n_headers; i++)
+        if (!is_one_line(request->headers[i].value) || strpbrk(request->headers[i].name, "\r\n:"))
+            return false;
+    for (const char *at = request->target; *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 0x7f)
+            return false;
+    return request->target[0] == '/' && !strpbrk(request->method, " \r\n");
+}
+
+hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
+                                 const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err)
+{
+    hth_upstream_call *call;
+
+    if (!is_well_formed(request))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "a request for a worker has a line break in a header, or a target that is "
+                        "no path");
+    call = call_take(upstream);
+    if (call && !hth_upstream_call_set(call, request, watch)) {
+        call_give(call);
+        call = NULL;
+    }
+    if (!call)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
+    list_join(&upstream->queued, call);
+    upstream->numbers.n_calls++;
+    event_active(upstream->soon, EV_TIMEOUT, 0);
+    *out = call;
+    return HEARTH_OK;
+}
+
+void hth_upstream_resume(hth_upstream_call *call)
+{
+    if (call->is_paused && !call->is_quiet)
+        note(call);
+}
+
+void hth_upstream_cancel(hth_upstream_call *call)
+{
+    if (!call)
+        return;
+    call->is_quiet = true;
+    if (!call->upstream->is_inside) {
+        call_end(call);
+        return;
+    }
+    call->is_cut = true;
+    note(call);
+}
+
+void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes)
+{
+    assert(piece < HTH_UPSTREAM_PIECES);
+    call->body[piece] = bytes;
+}
+
+static void linger(hth_upstream *upstream)
+{
+    static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
+
+    if (!event_pending(upstream->linger_timer, EV_TIMEOUT, NULL))
+        (void)event_add(upstream->linger_timer, &look); /* without memory they last as long as their worker */
+}
+
+void hth_upstream_release(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    /* If the reply came before the whole request was sent, the connection cannot be used again. */
+    if (call->list != &upstream->running || call->is_paused ||
+        (!call->is_short && call->n_body_read < hth_upstream_call_body_bytes(call))) {
+        hth_upstream_cancel(call);
+        return;
+    }
+    call->is_quiet = true;
+    list_join(&upstream->released, call);
+    linger(upstream);
+}
+
+/* ---- libcurl runs ---- */
+
+static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, hearth_error *err)
+{
+    if (call->open_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker at '%s'", call->socket_path);
+    if (call->open_errno)
+        return hth_fail_errno(err, call->open_errno, "cannot connect to the worker at '%s'", call->socket_path);
+    return hth_fail(err, HEARTH_IO, "the connection to the worker at '%s' failed: %s", call->socket_path,
+                    call->error_text[0] ? call->error_text : curl_easy_strerror(code));
+}
+
+/*
+ * A full queue of the listener empties in a moment. libcurl does not report it, but takes such a connection for one in
+ * progress.
+ */
+static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
+{
+    hth_upstream *upstream = call->upstream;
+
+    if (code != CURLE_COULDNT_CONNECT || call->is_quiet || call->open_errno)
+        return false;
+    call->open_errno = hth_unix_socket_probe(call->socket_path);
+    if (call->open_errno == EAGAIN)
+        call->open_errno = 0;
+    if (call->open_errno || ++call->n_busy_tries > BUSY_TRIES_MAX)
+        return false;
+    list_join(&upstream->busy, call);
+    if (!event_pending(upstream->busy_timer, EV_TIMEOUT, NULL)) {
+        const struct timeval wait = { .tv_usec = (suseconds_t)BUSY_US_MIN * (suseconds_t)call->n_busy_tries };
+
+        if (event_add(upstream->busy_timer, &wait) != 0) {
+            list_leave(call);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The call is in no list, and libcurl does not have it. */
+static void call_finish(hth_upstream_call *call, CURLcode code)
+{
+    hth_upstream_watch watch = call->watch;
+    bool is_quiet = call->is_quiet;
+    hearth_error err = { .status = HEARTH_OK };
+    hearth_status status = HEARTH_OK;
+
+    /* libcurl accepts a head that breaks off as a whole one. */
+    if (code == CURLE_OK && !call->has_head)
+        code = CURLE_GOT_NOTHING;
+    if (code != CURLE_OK && is_to_be_tried_again(call, code))
+        return;
+    if (code != CURLE_OK)
+        status = tell_failure(call, code, &err);
+    call->upstream->numbers.n_calls--;
+    call_give(call);
+    if (!is_quiet)
+        watch.on_done(status, &err, watch.user_data);
+}
+
+/* Finish ended calls. on_done may begin and cancel calls. */
+static void drain(hth_upstream *upstream)
+{
+    CURLMsg *message;
+    int n_left;
+
+    while ((message = curl_multi_info_read(upstream->multi, &n_left)) != NULL) {
+        hth_upstream_call *call = NULL;
+        CURLcode code = message->data.result; /* removing the handle frees message */
+
+        if (message->msg != CURLMSG_DONE ||
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) != CURLE_OK)
+            continue;
+        call_take_back(call);
+        call_finish(call, code);
+    }
+}
+
+/* libcurl had no memory to note the wait of a call, and does not say which call: cut the ones without any wait. */
+static void cut_forgotten(hth_upstream *upstream)
+{
+    for (hth_upstream_call *call = upstream->running.first, *next; call; call = next) {
+        next = call->next;
+        if (!call->is_watched && !call->is_paused)
+            cut_without_memory(call);
+    }
+}
+
+static void act(hth_upstream *upstream, curl_socket_t fd, int what)
+{
+    CURLMcode code;
+    int n_running;
+
+    assert(!upstream->is_inside);
+    upstream->is_inside = true;
+    code = curl_multi_socket_action(upstream->multi, fd, what, &n_running);
+    upstream->is_inside = false;
+    drain(upstream);
+    if (code != CURLM_OK)
+        cut_forgotten(upstream);
+}
+
+static void hand_over(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    call->is_handed_over = curl_multi_add_handle(upstream->multi, call->easy) == CURLM_OK;
+    if (call->is_handed_over) {
+        list_join(&upstream->running, call);
+        return;
+    }
+    call_finish(call, CURLE_OUT_OF_MEMORY);
+}
+
+static void go_on(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+    CURLcode code;
+
+    call->is_paused = false;
+    upstream->is_inside = true; /* this calls back with the bytes that were held back */
+    code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
+    upstream->is_inside = false;
+    if (code == CURLE_OK || call->is_cut)
+        return;
+    call_take_back(call);
+    call_finish(call, code);
+}
+
+static void end_or_go_on(hth_upstream_call *call)
+{
+    list_join(&call->upstream->running, call);
+    if (!call->is_cut) {
+        go_on(call);
+    } else if (call->is_quiet) {
+        call_end(call);
+    } else {
+        call_take_back(call);
+        call_finish(call, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+static void on_soon(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+    hth_upstream_call *call;
+
+    (void)fd;
+    (void)what;
+    while ((call = list_take(&upstream->noted)) != NULL)
+        end_or_go_on(call);
+    while ((call = list_take(&upstream->queued)) != NULL)
+        hand_over(call);
+    if (upstream->is_timer_due) {
+        upstream->is_timer_due = false;
+        act(upstream, CURL_SOCKET_TIMEOUT, 0);
+    }
+}
+
+static void on_curl_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    act(user_data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void on_busy_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+
+    (void)fd;
+    (void)what;
+    while (upstream->busy.first)
+        list_join(&upstream->queued, upstream->busy.first);
+    event_active(upstream->soon, EV_TIMEOUT, 0);
+}
+
+static void on_linger_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+
+    (void)fd;
+    (void)what;
+    for (hth_upstream_call *call = upstream->released.first, *next; call; call = next) {
+        next = call->next;
+        if (call->was_seen)
+            call_end(call);
+        else
+            call->was_seen = true;
+    }
+    if (upstream->released.first)
+        linger(upstream);
+}
+
+/* ---- all of it ---- */
+
+static void *watch_new(hth_upstream *upstream, event_callback_fn callback)
+{
+    return event_new(upstream->base, -1, 0, callback, upstream);
+}
+
+static bool multi_set(hth_upstream *upstream)
+{
+    CURLM *multi = upstream->multi;
+
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, upstream) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_TIMERDATA, upstream) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_IDLE_MAX) == CURLM_OK;
+}
+
+hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err)
+{
+    hth_upstream *upstream = calloc(1, sizeof(*upstream));
+
+    if (!upstream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
+    /* No TLS: these connections never leave the machine. */
+    if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+        free(upstream);
+        return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
+    }
+    upstream->base = base;
+    hth_watched_sockets_init(&upstream->sockets, base, on_ready, upstream);
+    upstream->multi = curl_multi_init();
+    upstream->soon = watch_new(upstream, on_soon);
+    upstream->timer = watch_new(upstream, on_curl_timer);
+    upstream->busy_timer = watch_new(upstream, on_busy_timer);
+    upstream->linger_timer = watch_new(upstream, on_linger_timer);
+    if (!upstream->multi || !upstream->soon || !upstream->timer || !upstream->busy_timer || !upstream->linger_timer ||
+        !multi_set(upstream)) {
+        hth_upstream_free(upstream);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
+    }
+    *out = upstream;
+    return HEARTH_OK;
+}
+
+static void event_free_if(struct event *event)
+{
+    if (event)
+        event_free(event);
+}
+
+void hth_upstream_free(hth_upstream *upstream)
+{
+    hth_upstream_call *call;
+
+    if (!upstream)
+        return;
+    while ((call = list_take(&upstream->noted)) != NULL)
+        call_end(call); /* cancelled a moment ago */
+    while ((call = list_take(&upstream->released)) != NULL)
+        call_end(call);
+    assert(upstream->numbers.n_calls == 0);
+    while ((call = list_take(&upstream->idle)) != NULL)
+        hth_upstream_call_free(call);
+    (void)curl_multi_cleanup(upstream->multi); /* closes the remaining connections */
+    hth_watched_sockets_deinit(&upstream->sockets);
+    event_free_if(upstream->soon);
+    event_free_if(upstream->timer);
+    event_free_if(upstream->busy_timer);
+    event_free_if(upstream->linger_timer);
+    free(upstream);
+    curl_global_cleanup();
+}
+
+hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream)
+{
+    return upstream->numbers;
+}
+
+struct event_base *hth_upstream_base(const hth_upstream *upstream)
+{
+    return upstream->base;
+}

@@ -1,0 +1,94 @@
+/*
+ * upstream.h - requests to workers: libcurl's multi interface on the front's event loop
+ *
+ * Only this part includes libcurl. Connections are kept and used again. All functions run on the event loop's thread.
+ */
+#ifndef HTH_HTTP_UPSTREAM_H
+#define HTH_HTTP_UPSTREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+struct event_base;
+
+typedef struct hth_upstream hth_upstream;           /* all transfers */
+typedef struct hth_upstream_call hth_upstream_call; /* one */
+
+hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err);
+void hth_upstream_free(hth_upstream *upstream); /* after the end of all calls; accepts NULL */
+
+enum {
+    HTH_UPSTREAM_PIECES = 3,
+    HTH_UPSTREAM_STATUS_MAX = 599, /* a head may have a greater status: libcurl takes any three digits */
+};
+
+typedef struct hth_upstream_header {
+    const char *name;
+    const char *value;
+} hth_upstream_header;
+
+typedef struct hth_upstream_request {
+    const char *socket_path; /* of the worker */
+    const char *method;
+    const char *target;                 /* path and query, encoded */
+    const hth_upstream_header *headers; /* [n_headers] */
+    size_t n_headers;
+    /*
+     * The pieces are sent one after the other. They live until the call has ended, is cancelled or released, or until
+     * hth_upstream_move_body: a worker may reply before it has read them.
+     */
+    const void *body[HTH_UPSTREAM_PIECES];
+    size_t body_bytes[HTH_UPSTREAM_PIECES];
+} hth_upstream_request;
+
+typedef struct hth_upstream_head {
+    int status;
+    const char *content_type; /* "": none */
+    uint32_t retry_after_s;   /* 0: none */
+    const char *notes;        /* the header HTH_API_NOTES_HEADER; "": none */
+} hth_upstream_head;
+
+/* Callbacks may cancel and release this call and others. */
+typedef struct hth_upstream_watch {
+    /* The reply's head, valid during the callback. */
+    void (*on_head)(const hth_upstream_head *head, void *user_data);
+    /* A piece of the body. False: not taken; it comes again after hth_upstream_resume. */
+    bool (*on_bytes)(const void *bytes, size_t n, void *user_data);
+    /* The call has ended. HEARTH_OK: the reply is complete; otherwise the connection failed, and err has the cause. */
+    void (*on_done)(hearth_status status, const hearth_error *err, void *user_data);
+    void *user_data;
+} hth_upstream_watch;
+
+/*
+ * Begin a call. Copies everything but the pieces of the body. No callback comes before this returns. HEARTH_NO_MEMORY;
+ * HEARTH_MISUSE when the method, the target or a header has characters that would end its line, or the target does not
+ * begin with "/".
+ */
+hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
+                                 const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err);
+/* on_bytes may be called again. It is not called before this returns. */
+void hth_upstream_resume(hth_upstream_call *call);
+/* The bytes of a piece of the body lie here now; what is not yet sent is read from here. Same size, same content. */
+void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes);
+/*
+ * End the call by closing its connection, which cancels the request in the worker. No callback comes any more, and the
+ * body may go.
+ */
+void hth_upstream_cancel(hth_upstream_call *call);
+/*
+ * The content shows that the reply is complete: no callback comes any more, and the body may go. libcurl reads the end
+ * of the reply, for a short time at most, so that the connection can be used again.
+ */
+void hth_upstream_release(hth_upstream_call *call);
+
+typedef struct hth_upstream_numbers {
+    uint64_t n_connections_opened;
+    uint32_t n_calls; /* in progress */
+} hth_upstream_numbers;
+hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream);
+struct event_base *hth_upstream_base(const hth_upstream *upstream); /* of hth_upstream_new */
+
+#endif

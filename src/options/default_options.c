@@ -1,0 +1,204 @@
+/*
+ * default_options.c - see default_options.h
+ */
+#include "options/default_options.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "options/values.h"
+#include "engine/backend.h"
+#include "sampling/sampling.h"
+
+/* The largest integer that all JSON readers keep exactly: 2^53 - 1. */
+#define SEED_MAX 9007199254740991.0
+
+enum { CONFIG_BYTES_MAX = 64 << 10 };
+
+static const char *const reasonings[] = {
+    [HTH_API_REASONING_AUTO] = "auto",
+    [HTH_API_REASONING_ON] = "on",
+    [HTH_API_REASONING_OFF] = "off",
+    [HTH_API_REASONING_OFF + 1] = NULL,
+};
+
+static bool check_message(const char *shown, const char *value, hearth_error *err)
+{
+    size_t n = strlen(value);
+
+    return (n >= 1 && n <= HTH_THINKING_MESSAGE_BYTES_MAX) ||
+           hth_value_wrong(shown, value, "a text of 1 to 1024 bytes", err);
+}
+
+static bool check_values(const char *shown, const char *value, hearth_error *err)
+{
+    hearth_error problem;
+
+    return (strlen(value) <= HTH_API_DEFAULT_VALUES_BYTES_MAX && hth_api_template_values_check(value, &problem)) ||
+           hth_value_wrong(shown, value,
+                           "a JSON object of at most 16 KiB, such as {\"enable_thinking\": false}, without messages, "
+                           "tools, bos_token, eos_token and add_generation_prompt",
+                           err);
+}
+
+/* ---- the tables ---- */
+
+#define AT(field) offsetof(hth_api_defaults, field)
+
+static const hth_option thinking_rows[] = {
+    { "reasoning", 0, HTH_OPTION_WORD, "WHEN",
+      "reasoning before the answer, where the template supports it: on, off, or auto (the default of each API)",
+      .offset = AT(reasoning), .words = reasonings, .key = "reasoning", .is_common = true },
+    { "chat-template-kwargs", 0, HTH_OPTION_TEXT, "JSON", "an object with further variables for the chat template",
+      .offset = AT(template_values), .check = check_values, .key = "chat_template_kwargs" },
+    { "reasoning-budget", 0, HTH_OPTION_COUNT, "N",
+      "at most N tokens of reasoning, where the template shows its end; -1: no bound", .offset = AT(thinking_budget),
+      .low = -1, .high = INT32_MAX, .key = "reasoning_budget" },
+    { "reasoning-budget-message", 0, HTH_OPTION_TEXT, "TEXT", "the last words of reasoning that the budget ends",
+      .offset = AT(thinking_message), .check = check_message, .key = "reasoning_budget_message" },
+};
+
+const hth_option_table hth_thinking_options = { thinking_rows, sizeof(thinking_rows) / sizeof(thinking_rows[0]) };
+
+static bool read_samplers(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_api_defaults *out = options;
+    hearth_error problem;
+
+    out->has_samplers = value != NULL;
+    if (!value || hth_api_samplers_read(value, out->samplers, &out->n_samplers, &problem))
+        return true;
+    return hth_value_wrong(shown, value,
+                           "samplers in order, such as top_k;temperature: penalties, dry, top_n_sigma, top_k, typ_p, "
+                           "top_p, min_p, xtc, temperature, adaptive_p, or their letters edskypmxta",
+                           err);
+}
+
+static bool write_samplers(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_api_defaults *from = options;
+    size_t n = 0;
+
+    if (i > 0 || !from->has_samplers || capacity == 0)
+        return false;
+    text[0] = '\0';
+    for (size_t k = 0; k < from->n_samplers; k++) {
+        int n_more = snprintf(text + n, capacity - n, "%s%s", k > 0 ? ";" : "", hearth_sampler_name(from->samplers[k]));
+
+        if (n_more < 0 || (size_t)n_more >= capacity - n)
+            return false;
+        n += (size_t)n_more;
+    }
+    return true;
+}
+
+static const hth_option sampling_rows[] = {
+    { "temp", 0, HTH_OPTION_NUMBER, "T", "temperature; 0 always takes the likeliest token",
+      .offset = AT(sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
+    { "top-k", 0, HTH_OPTION_COUNT, "K", "keep the K likeliest tokens; 0 keeps all", .offset = AT(sampling.top_k),
+      .low = 0, .high = INT32_MAX, .key = "top_k" },
+    { "top-p", 0, HTH_OPTION_NUMBER, "P", "keep the likeliest tokens that sum to P", .offset = AT(sampling.top_p),
+      .low = 0, .high = 1, .key = "top_p" },
+    { "min-p", 0, HTH_OPTION_NUMBER, "P", "keep tokens at least P times as likely as the likeliest",
+      .offset = AT(sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
+    { "typical-p", 0, HTH_OPTION_NUMBER, "P", "keep the locally typical tokens that sum to P",
+      .offset = AT(sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
+    { "repeat-penalty", 0, HTH_OPTION_NUMBER, "X", "divide the logits of recent tokens by X",
+      .offset = AT(sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
+    { "repeat-last-n", 0, HTH_OPTION_COUNT, "N", "number of recent tokens; -1: as many as the context has",
+      .offset = AT(sampling.repeat_last_n), .low = -1, .high = 65536, .key = "repeat_last_n" },
+    { "frequency-penalty", 0, HTH_OPTION_NUMBER, "X",
+      "subtract X for each time that a token is among the recent ones, -2 to 2",
+      .offset = AT(sampling.frequency_penalty), .low = -2, .high = 2, .key = "frequency_penalty" },
+    { "presence-penalty", 0, HTH_OPTION_NUMBER, "X", "subtract X once for a token among the recent ones, -2 to 2",
+      .offset = AT(sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
+    { "dry-multiplier", 0, HTH_OPTION_NUMBER, "X", "DRY, against repeated phrases: strength",
+      .offset = AT(sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
+    { "dry-base", 0, HTH_OPTION_NUMBER, "X", "DRY: growth of the penalty with the length of the phrase, from 1 on",
+      .offset = AT(sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
+    { "dry-allowed-length", 0, HTH_OPTION_COUNT, "N", "DRY: repetitions up to N tokens are free",
+      .offset = AT(sampling.dry_allowed_length), .low = 0, .high = 65536, .key = "dry_allowed_length" },
+    { "dry-last-n", 0, HTH_OPTION_COUNT, "N", "DRY: tokens to look back; -1: as many as the context has",
+      .offset = AT(sampling.dry_last_n), .low = -1, .high = 65536, .key = "dry_last_n" },
+    { "xtc-probability", 0, HTH_OPTION_NUMBER, "P", "XTC, exclude top choices: probability",
+      .offset = AT(sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
+    { "xtc-threshold", 0, HTH_OPTION_NUMBER, "P",
+      "XTC: remove all tokens at least this likely, except the least likely of them",
+      .offset = AT(sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
+    { "top-n-sigma", 0, HTH_OPTION_NUMBER, "N", "keep logits within N standard deviations of the highest; 0 keeps all",
+      .offset = AT(sampling.top_n_sigma), .low = 0, .high = 1000, .key = "top_n_sigma" },
+    { "dynatemp-range", 0, HTH_OPTION_NUMBER, "X",
+      "dynamic temperature: between --temp - X and --temp + X, by the entropy", .offset = AT(sampling.dynatemp_range),
+      .low = 0, .high = 1000, .key = "dynatemp_range" },
+    { "dynatemp-exponent", 0, HTH_OPTION_NUMBER, "X", "dynamic temperature: the exponent of the entropy's share",
+      .offset = AT(sampling.dynatemp_exponent), .low = 0, .high = 10, .key = "dynatemp_exponent" },
+    { "mirostat", 0, HTH_OPTION_COUNT, "N", "1 or 2: Mirostat or Mirostat 2.0 instead of the steps that cut; 0: off",
+      .offset = AT(sampling.mirostat), .low = 0, .high = 2, .key = "mirostat" },
+    { "mirostat-tau", 0, HTH_OPTION_NUMBER, "X", "Mirostat: the wanted surprise of a token, in bits",
+      .offset = AT(sampling.mirostat_tau), .low = 0, .high = 100, .key = "mirostat_tau" },
+    { "mirostat-eta", 0, HTH_OPTION_NUMBER, "X", "Mirostat: rate of learning", .offset = AT(sampling.mirostat_eta),
+      .low = 0, .high = 1, .key = "mirostat_eta" },
+    { "adaptive-target", 0, HTH_OPTION_NUMBER, "P", "adaptive-p: prefer tokens about as likely as P; 0: off",
+      .offset = AT(sampling.adaptive_target), .low = 0, .high = 1, .key = "adaptive_target" },
+    { "adaptive-decay", 0, HTH_OPTION_NUMBER, "X", "adaptive-p: how slowly it forgets the drawn tokens",
+      .offset = AT(sampling.adaptive_decay), .low = 0, .high = 0.99, .key = "adaptive_decay" },
+    { "samplers", 0, HTH_OPTION_OWN, "LIST",
+      "the steps of the chain in order, such as \"top_k;temperature\", or letters: \"kt\"; others are off",
+      .read = read_samplers, .write = write_samplers, .key = "samplers" },
+};
+
+const hth_option_table hth_sampling_options = { sampling_rows, sizeof(sampling_rows) / sizeof(sampling_rows[0]) };
+
+static const hth_option rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_sampling_options },
+    { "predict", 'n', HTH_OPTION_COUNT, "N",
+      "at most N tokens a reply; -1: until the model ends or the context is full", .offset = AT(n_predict), .low = -1,
+      .high = INT32_MAX, .key = "n_predict", .is_common = true },
+    { "stop", 0, HTH_OPTION_TEXTS, "TEXT", "end replies before TEXT; may be repeated", .offset = AT(stop),
+      .n_offset = AT(n_stop), .n_max = HTH_API_DEFAULT_STOPS_MAX, .repeats = true, .key = "stop" },
+    { "seed", 0, HTH_OPTION_COUNT, "S", "the seed of requests without one: the same request gives the same reply",
+      .offset = AT(seed), .low = 0, .high = SEED_MAX, .key = "seed" },
+    { "priority", 0, HTH_OPTION_COUNT, "N",
+      "priority of requests without one, -100 to 100; a higher one runs first and may preempt running requests",
+      .offset = AT(priority), .low = -100, .high = 100, .key = "priority" },
+    { "system", 0, HTH_OPTION_TEXT, "TEXT", "the system message of conversations that have none", .offset = AT(system),
+      .key = "system", .is_common = true },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options },
+};
+
+const hth_option_table hth_default_options = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+/* ---- recommendations beside a model ---- */
+
+/* Read a regular file only: the folder may be somebody else's. */
+static size_t read_file(const char *path, char *text, size_t capacity)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    ssize_t n = -1;
+
+    if (fd < 0)
+        return 0;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size <= capacity)
+        n = read(fd, text, capacity);
+    (void)close(fd); /* only read */
+    return n > 0 ? (size_t)n : 0;
+}
+
+hth_api_defaults hth_default_options_beside(const char *model_path)
+{
+    const char *slash = strrchr(model_path, '/');
+    const int n_folder = slash ? (int)(slash - model_path) + 1 : 0;
+    char path[PATH_MAX], text[CONFIG_BYTES_MAX];
+    size_t n = 0;
+
+    if (hth_model_path_is_file(NULL, model_path) &&
+        (size_t)snprintf(path, sizeof(path), "%.*sgeneration_config.json", n_folder, model_path) < sizeof(path))
+        n = read_file(path, text, sizeof(text));
+    return n > 0 ? hth_api_defaults_of_config(text, n) : hth_api_defaults_none();
+}

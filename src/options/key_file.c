@@ -1,0 +1,221 @@
+/*
+ * key_file.c - keys from a configuration file of their own
+ *
+ * A user who can write to the file can add a key for himself, so its owner and mode are looked at (trusted_file.h). The
+ * file holds only digests of keys, but limits and salts are private, too.
+ */
+#include "options/key_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "options/config_reader.h"
+#include "console/instant.h"
+#include "console/trusted_file.h"
+#include "options/values.h"
+
+static bool read_sha256(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_key_entry *entry = options;
+
+    entry->has_sha256 = true;
+    return hth_hex_decode(value, entry->key.sha256, sizeof(entry->key.sha256)) ||
+           hth_value_wrong(shown, value, "64 hex digits, as 'hearth key hash' prints them", err);
+}
+
+static bool add_model(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_key_entry *entry = options;
+
+    return hth_value_add_text(entry->models, &entry->key.n_models, HTH_KEY_MODELS_MAX, shown, value, err);
+}
+
+static bool read_salt(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_key_entry *entry = options;
+
+    entry->key.salt = value;
+    return strlen(value) <= HTH_KEY_SALT_BYTES_MAX || hth_value_wrong(shown, value, "a text of at most 256 bytes", err);
+}
+
+static bool read_expiry(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_key_entry *entry = options;
+
+    return hth_instant_read(value, 0, &entry->key.expires_s) ||
+           hth_value_wrong(shown, value, "a date such as 2027-01-31 or 2027-01-31T18:00:00Z, in UTC", err);
+}
+
+#define AT(field) offsetof(hth_key_entry, field)
+
+static const hth_option rows[] = {
+    { "sha256", 0, HTH_OPTION_OWN, "HEX", "SHA-256 of the key, as 'hearth key hash' prints it", .read = read_sha256,
+      .key = "sha256" },
+    { "models", 0, HTH_OPTION_OWN, "NAMES", "models that it may use (default: all)", .read = add_model, .repeats = true,
+      .key = "models" },
+    { "requests-per-minute", 0, HTH_OPTION_U32, "N", "requests that it may begin a minute (default: no limit)",
+      .offset = AT(key.requests_per_minute), .low = 1, .high = UINT32_MAX, .key = "requests_per_minute" },
+    { "tokens-per-minute", 0, HTH_OPTION_U32, "N",
+      "tokens of prompts and replies a minute, cached ones too (default: no limit)",
+      .offset = AT(key.tokens_per_minute), .low = 1, .high = UINT32_MAX, .key = "tokens_per_minute" },
+    { "concurrency", 0, HTH_OPTION_U32, "N", "requests at once (default: no limit)", .offset = AT(key.concurrency),
+      .low = 1, .high = UINT32_MAX, .key = "concurrency" },
+    { "salt", 0, HTH_OPTION_OWN, "TEXT",
+      "share cached prompts only with keys of the same salt (default: with all that have none)", .read = read_salt,
+      .key = "salt" },
+    { "admin", 0, HTH_OPTION_FLAG, NULL, "it may use /metrics and /admin", .offset = AT(key.is_admin), .key = "admin" },
+    { "expires", 0, HTH_OPTION_OWN, "DATE", "it is refused from then on (default: never)", .read = read_expiry,
+      .key = "expires" },
+};
+
+const hth_option_table hth_key_entry_keys = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+bool hth_key_name_is_valid(const char *name)
+{
+    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@+";
+    const size_t n = strlen(name);
+
+    return n > 0 && n <= HTH_KEY_NAME_BYTES_MAX && strspn(name, characters) == n;
+}
+
+/* ---- reading ---- */
+
+typedef struct key_reader {
+    hth_pool *pool;
+    hth_server_key *keys; /* [capacity] */
+    size_t n;
+    size_t capacity;
+    const hth_server_options *options; /* NULL: models are not checked */
+} key_reader;
+
+static bool has_model(const hth_server_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->n_models; i++)
+        if (strcmp(options->models[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool add_key(key_reader *k, const hth_server_key *key)
+{
+    if (k->n == k->capacity) {
+        const size_t capacity = k->capacity ? 2 * k->capacity : 16;
+        hth_server_key *grown = hth_pool_alloc(k->pool, capacity * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        if (k->n > 0)
+            memcpy(grown, k->keys, k->n * sizeof(*grown));
+        k->keys = grown;
+        k->capacity = capacity;
+    }
+    k->keys[k->n++] = *key;
+    return true;
+}
+
+/* The reason why this key is not valid; NULL: it is valid. */
+static const char *fault_of(const key_reader *k, const hth_key_entry *entry)
+{
+    if (!hth_key_name_is_valid(entry->key.name))
+        return "names have 1 to 64 letters, digits and . _ - @ +";
+    if (!entry->has_sha256)
+        return "it lacks its 'sha256', which 'hearth key new' and 'hearth key hash' print";
+    if (k->n == HTH_KEYS_MAX)
+        return "there are 10000 keys already";
+    for (size_t i = 0; i < k->n; i++) {
+        if (strcmp(k->keys[i].name, entry->key.name) == 0)
+            return "there is one of that name already";
+        if (memcmp(k->keys[i].sha256, entry->key.sha256, sizeof(entry->key.sha256)) == 0)
+            return "another one has the same 'sha256'";
+    }
+    return NULL;
+}
+
+static void read_entry(key_reader *k, const hth_config_reader *reader, const hth_config_node *node)
+{
+    const hth_config_scope scope = { .prefix = "", .where = "of a key" };
+    const size_t n_before = reader->problems->n_errors;
+    hth_key_entry entry = { .key = { .name = node->key } };
+    const char *fault;
+    const char **models;
+
+    if (node->kind != HTH_CONFIG_SECTION) {
+        hth_problems_add(reader->problems, "%s:%u: a key has a name and a section: key \"alice\" { sha256 = \"...\" }",
+                         reader->name, node->key_line);
+        return;
+    }
+    hth_config_read(reader, node, &hth_key_entry_keys, &entry, &scope);
+    if (reader->problems->n_errors > n_before)
+        return;
+    fault = fault_of(k, &entry);
+    if (fault) {
+        hth_problems_add(reader->problems, "%s:%u: key '%.64s': %s", reader->name, node->key_line, node->key, fault);
+        return;
+    }
+    for (size_t i = 0; i < entry.key.n_models && k->options; i++)
+        if (!has_model(k->options, entry.models[i]))
+            hth_problems_warn(reader->problems, "%s:%u: key '%s' may use the model '%.128s', which is not served here",
+                              reader->name, node->key_line, node->key, entry.models[i]);
+    models = hth_pool_alloc(k->pool, (entry.key.n_models + 1) * sizeof(*models));
+    if (models && entry.key.n_models > 0)
+        memcpy(models, entry.models, entry.key.n_models * sizeof(*models));
+    entry.key.models = models;
+    if (!models || !add_key(k, &entry.key))
+        hth_problems_add(reader->problems, "no memory for the keys");
+}
+
+static void read_entries(const hth_config_reader *reader, const hth_config_node *node, void *user_data)
+{
+    key_reader *k = user_data;
+
+    if (node->kind != HTH_CONFIG_SECTION || !node->first)
+        hth_problems_add(reader->problems, "%s:%u: 'key' is no section with a name, such as key \"alice\" { ... }",
+                         reader->name, node->line);
+    else
+        for (const hth_config_node *entry = node->first; entry; entry = entry->next)
+            read_entry(k, reader, entry);
+}
+
+static bool may_be_read(const char *path, const hth_config_file *file, hth_problems *problems)
+{
+    return !file->is_regular || hth_trusted_file_check(path, "the keys", "the keys' limits and salts", file->owner,
+                                                       file->permissions, problems);
+}
+
+static void read_tree(key_reader *k, const char *name, const hth_config_node *root, hth_server_options *options,
+                      hth_problems *problems)
+{
+    static const hth_option_table none = { NULL, 0 };
+    const hth_config_scope scope = {
+        .prefix = "", .where = "of a file of keys", .own_keys = { "key" }, .read_own = read_entries, .user_data = k
+    };
+    const hth_config_reader reader = { .name = name, .directory = "", .pool = k->pool, .problems = problems };
+
+    hth_config_read(&reader, root, &none, NULL, &scope);
+    if (k->n == 0)
+        hth_problems_add(problems, "there is no key in '%s'; 'hearth key new --name NAME --file %s' makes one", name,
+                         name);
+    options->keys = k->keys;
+    options->n_keys = k->n;
+}
+
+void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
+                            hth_problems *problems)
+{
+    key_reader k = { .pool = pool };
+
+    read_tree(&k, name, root, options, problems);
+}
+
+void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems)
+{
+    key_reader k = { .pool = pool, .options = options };
+    hth_config_file file;
+    hearth_error err;
+
+    if (hth_config_file_read(pool, path, &file, &err) != HEARTH_OK)
+        hth_problems_add(problems, "%s", err.message);
+    else if (may_be_read(path, &file, problems))
+        read_tree(&k, file.name, file.root, options, problems);
+}

@@ -1,0 +1,47 @@
+/*
+ * key_file.h - the file of clients' keys
+ *
+ *     key "alice" {
+ *       sha256 = "..."             # of the key, which is nowhere written
+ *       models = ["chat"]          # all, where this is missing
+ *       requests_per_minute = 60   # and so are the limits
+ *       tokens_per_minute = 100000
+ *       concurrency = 4
+ *       salt = "..."               # shares cached prompts only with keys of the same salt
+ *       admin = true
+ *       expires = "2027-01-31"     # refused from then on; a date is its beginning in UTC
+ *     }
+ */
+#ifndef HTH_OPTIONS_KEY_FILE_H
+#define HTH_OPTIONS_KEY_FILE_H
+
+#include "options/config_file.h"
+#include "options/option_table.h"
+#include "options/pool.h"
+#include "console/problems.h"
+#include "supervisor/options.h"
+
+enum { HTH_KEY_NAME_BYTES_MAX = 64, HTH_KEY_MODELS_MAX = 64, HTH_KEYS_MAX = 10000, HTH_KEY_SALT_BYTES_MAX = 256 };
+
+/* One key of the file. */
+typedef struct hth_key_entry {
+    hth_server_key key;
+    bool has_sha256;
+    const char *models[HTH_KEY_MODELS_MAX];
+} hth_key_entry;
+
+/* The options of an hth_key_entry; those with flags are options of `hearth key new`, too. */
+extern const hth_option_table hth_key_entry_keys;
+
+bool hth_key_name_is_valid(const char *name);
+
+/*
+ * Read the keys into options, from pool; refuses a file that others may write to. Warns about models that
+ * options->models does not have.
+ */
+void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems);
+/* The same for a parsed file, without looking at models. */
+void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
+                            hth_problems *problems);
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * manual.c - help in the terminal
+ */
+#include "options/manual.h"
+
+#include <string.h>
+
+#include "console/wrap.h"
+
+enum { NAME_COLUMNS = 10 };
+
+static const char usage_begin[] = "usage: hearth ", usage_more[] = "       hearth ";
+
+bool hth_manual_takes(const hth_manual *manual, const hth_option *option)
+{
+    if (!manual->option_names)
+        return true;
+    for (const char *at = manual->option_names; option->name && (at = strstr(at, option->name)); at++)
+        if (at[-1] == ' ' && at[strlen(option->name)] == ' ') /* the list begins with a space */
+            return true;
+    return false;
+}
+
+void hth_manual_visit_usage(const hth_manual *manual, void (*visit)(const char *line, size_t n, void *user_data),
+                            void *user_data)
+{
+    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++)
+        hth_manual_visit_usage(manual->verbs[i], visit, user_data);
+    if (manual->verbs)
+        return;
+    for (const char *line = manual->usage; *line && *line != '\n'; line += strcspn(line, "\n") + 1)
+        visit(line + strlen(usage_begin), strcspn(line, "\n") - strlen(usage_begin), user_data);
+}
+
+const char *hth_manual_text(const hth_manual *manual)
+{
+    const char *blank = manual->verbs ? NULL : strstr(manual->usage, "\n\n");
+
+    return manual->verbs ? manual->usage : blank ? blank + 2 : "";
+}
+
+typedef struct usage_printer {
+    const char *begin;
+    FILE *out;
+} usage_printer;
+
+static void print_usage(const char *line, size_t n, void *user_data)
+{
+    usage_printer *p = user_data;
+
+    (void)fputs(p->begin, p->out); /* a failure cannot be reported, here and below */
+    hth_wrap_words(line, n, (int)strlen(p->begin), (int)strlen(p->begin) + 4, p->out);
+    p->begin = usage_more;
+}
+
+static bool has_more_help(const hth_manual *manual)
+{
+    for (size_t i = 0; manual->options && i < manual->options->n; i++)
+        if (manual->options->rows[i].name && strcmp(manual->options->rows[i].name, "help-all") == 0)
+            return true;
+    return false;
+}
+
+void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
+{
+    usage_printer p = { .begin = usage_begin, .out = out };
+    hth_option taken[HTH_OPTIONS_MAX];
+    hth_option_table table = { taken, 0 };
+
+    hth_manual_visit_usage(manual, print_usage, &p);
+    (void)fputc('\n', out);
+    hth_wrap_text(hth_manual_text(manual), out);
+    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++) {
+        const hth_manual *verb = manual->verbs[i];
+        const int n = fprintf(out, "  %-*s ", NAME_COLUMNS, verb->name);
+
+        hth_wrap_words(verb->summary, strlen(verb->summary), n, n, out);
+        (void)fputs(manual->verbs[i + 1] ? "" : "\n", out);
+    }
+    for (size_t i = 0; manual->options && i < manual->options->n; i++)
+        if (hth_manual_takes(manual, &manual->options->rows[i]))
+            taken[table.n++] = manual->options->rows[i];
+    all = all || !has_more_help(manual);
+    hth_option_table_help(&table, all, manual->defaults ? manual->defaults() : NULL, out);
+    hth_wrap_text(manual->closing ? manual->closing : "", out);
+    if (!all)
+        (void)fputs("\n--help-all shows all options.\n", out);
+}

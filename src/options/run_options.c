@@ -1,0 +1,455 @@
+/*
+ * run_options.c - reads and checks the options of `hearth run`
+ *
+ * The table below has all options of the command. Those with a key are options of a request; a line of --prompts-json
+ * may set them, too, under the name of the field in hearth.h.
+ */
+#include "options/run_options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "options/commands.h"
+#include "options/values.h"
+
+/* ---- readers of single options ----------------------------------------------------------------------------------- */
+
+static bool read_seed(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    long long number;
+
+    if (!hth_value_integer(shown, value, 0, (long long)HTH_RUN_SEED_MAX, &number, err))
+        return false;
+    out->sampling.seed = (uint64_t)number;
+    return true;
+}
+
+static bool add_stop_token(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    size_t *n = &out->request.n_stop_tokens;
+
+    if (!value) {
+        *n = 0;
+        return true;
+    }
+    if (*n == HTH_STOP_TOKENS_MAX)
+        return hth_value_too_many(shown, value, HTH_STOP_TOKENS_MAX, err);
+    if (!hth_value_i32(shown, value, 0, INT32_MAX, &out->stop_tokens[*n], err))
+        return false;
+    (*n)++;
+    return true;
+}
+
+/* "15=-1.5", "15=-inf" */
+static bool add_logit_bias(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    static const char expected[] = "TOKEN=BIAS, a token's number and what is added to its logit, such as 15=-1.5, "
+                                   "15=+inf or 15=-inf";
+    hth_run_options *out = options;
+    size_t *n = &out->sampling.n_logit_bias;
+    char *end;
+    long token;
+    double bias;
+
+    if (!value) {
+        *n = 0;
+        return true;
+    }
+    errno = 0;
+    token = strtol(value, &end, 10);
+    if (end == value || *end != '=' || errno || token < 0 || token > INT32_MAX)
+        return hth_value_wrong(shown, value, expected, err);
+    bias = strtod(end + 1, &end);
+    if (end[-1] == '=' || *end || isnan(bias))
+        return hth_value_wrong(shown, value, expected, err);
+    if (*n == HTH_LOGIT_BIAS_MAX)
+        return hth_value_too_many(shown, value, HTH_LOGIT_BIAS_MAX, err);
+    out->logit_bias[(*n)++] = (hearth_logit_bias){ .token = (hearth_token)token, .bias = (float)bias };
+    return true;
+}
+
+/* The next free trigger; NULL, with a message, when there is none. */
+static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
+{
+    size_t n = out->sampling.n_triggers;
+
+    if (n == HTH_TRIGGERS_MAX) {
+        (void)hth_value_too_many(shown, value, HTH_TRIGGERS_MAX, err);
+        return NULL;
+    }
+    return &out->triggers[n];
+}
+
+static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, const char *shown, const char *value,
+                             hearth_error *err)
+{
+    hearth_trigger *trigger = next_trigger(out, shown, value, err);
+
+    if (!trigger)
+        return false;
+    if (!*value)
+        return hth_value_wrong(shown, value, "a text of at least one character", err);
+    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = kind, .text = value };
+    out->sampling.n_triggers++;
+    return true;
+}
+
+/* Remove the triggers of one kind. */
+static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < out->sampling.n_triggers; i++)
+        if (out->triggers[i].kind != kind)
+            out->triggers[n++] = out->triggers[i];
+    out->sampling.n_triggers = n;
+    return true;
+}
+
+static bool add_trigger_word(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    return value ? add_text_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err)
+                 : clear_triggers(options, HEARTH_TRIGGER_WORD);
+}
+
+static bool add_trigger_pattern(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    return value ? add_text_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err)
+                 : clear_triggers(options, HEARTH_TRIGGER_PATTERN);
+}
+
+static bool add_trigger_token(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    hearth_trigger *trigger = value ? next_trigger(out, shown, value, err) : NULL;
+    int32_t token;
+
+    if (!value)
+        return clear_triggers(out, HEARTH_TRIGGER_TOKEN);
+    if (!trigger || !hth_value_i32(shown, value, 0, INT32_MAX, &token, err))
+        return false;
+    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = HEARTH_TRIGGER_TOKEN, .token = token };
+    out->sampling.n_triggers++;
+    return true;
+}
+
+/* The value may be left out; it is "" then. */
+static bool read_logprobs(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+    uint32_t n_top = 0;
+
+    if (value && *value && !hth_value_u32(shown, value, 0, 64, &n_top, err))
+        return false;
+    out->request.logprobs = value;
+    out->request.n_top_logprobs = n_top;
+    return true;
+}
+
+static bool read_parent_key(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_run_options *out = options;
+
+    out->has_parent_key = true;
+    out->n_parent_digits = (uint32_t)hth_hex_decode_first(value, out->parent_key, sizeof(out->parent_key));
+    return out->n_parent_digits > 0 ||
+           hth_value_wrong(shown, value,
+                           "1 to 64 hex digits, the first ones of the finish key of an earlier run with -v or --json",
+                           err);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(hth_run_options, field)
+
+static const hth_option rows[] = {
+    { .kind = HTH_OPTION_HEADING, .help = "Prompt" },
+    { "prompt", 'p', HTH_OPTION_TEXT, "TEXT", "the prompt", .offset = AT(prompt), .is_common = true },
+    { "file", 'f', HTH_OPTION_TEXT, "FILE",
+      "read the prompt from a file, without its last line end; '-' is standard input", .offset = AT(prompt_file),
+      .is_common = true },
+    { "chat", 0, HTH_OPTION_FLAG, NULL, "send the prompt as a user's message, through the model's chat template",
+      .offset = AT(chat), .is_common = true },
+    { "system", 0, HTH_OPTION_TEXT, "TEXT", "with --chat: a system message before it", .offset = AT(system),
+      .is_common = true },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options, .offset = AT(setup.defaults) },
+    { .kind = HTH_OPTION_HEADING, .help = "Several prompts" },
+    { "prompts", 0, HTH_OPTION_TEXT, "FILE",
+      "run many prompts together, one per line; results come in the order of the file; '-' is standard input; empty "
+      "lines are skipped",
+      .offset = AT(prompts_text_file), .is_common = true },
+    { "prompts-json", 0, HTH_OPTION_TEXT, "FILE",
+      "the same, each line a JSON object: prompt, id (given back), and options of the request by their names in "
+      "hearth.h, such as n_predict, temperature, priority, stop",
+      .offset = AT(prompts_json_file), .is_common = true },
+    { "parallel", 0, HTH_OPTION_U32, "N", "run N of them at once, 1 to 128 (default 8)", .offset = AT(parallel),
+      .low = 1, .high = HTH_MODEL_PARALLEL_MAX, .is_common = true },
+    { .kind = HTH_OPTION_HEADING, .help = "Reply" },
+    { "predict", 'n', HTH_OPTION_I32, "N", "at most N tokens; -1: until the model ends or the context is full",
+      .offset = AT(request.n_predict), .low = -1, .high = INT32_MAX, .key = "n_predict", .is_common = true },
+    { "n", 0, HTH_OPTION_U32, "K", "K replies to the one prompt, computed together, with seeds S, S+1, ...; 1 to 128",
+      .offset = AT(request.n), .low = 1, .high = 128, .key = "n" },
+    { "min-tokens", 0, HTH_OPTION_U32, "N", "the model cannot end its reply before N tokens",
+      .offset = AT(request.min_tokens), .low = 0, .high = INT32_MAX, .key = "min_tokens" },
+    { "stop", 0, HTH_OPTION_TEXTS, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
+      .offset = AT(stop), .n_offset = AT(request.n_stop), .n_max = HTH_STOPS_MAX, .repeats = true, .key = "stop",
+      .is_common = true },
+    { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token with this id; may be repeated",
+      .read = add_stop_token, .repeats = true, .key = "stop_tokens" },
+    { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "continue after the model ended its reply",
+      .offset = AT(request.ignore_eos), .key = "ignore_eos" },
+    { "draft-max", 0, HTH_OPTION_I32, "N",
+      "guess up to N next tokens, and verify them together; 0 (none; 14 with --draft-model) to 14",
+      .offset = AT(request.draft_max), .low = 0, .high = HEARTH_DRAFT_MAX, .key = "draft_max" },
+    { "draft-min", 0, HTH_OPTION_I32, "N", "leave out a draft of fewer tokens", .offset = AT(request.draft_min),
+      .low = 0, .high = HEARTH_DRAFT_MAX, .key = "draft_min" },
+    { "echo", 0, HTH_OPTION_FLAG, NULL, "begin the text with the text of the prompt", .offset = AT(request.echo),
+      .key = "echo" },
+    { "prefill-only", 0, HTH_OPTION_FLAG, NULL,
+      "compute the prompt, keep it, and end: the next run with this prompt is warm", .offset = AT(request.prefill_only),
+      .key = "prefill_only" },
+    { "logprobs", 0, HTH_OPTION_OWN, "[N]",
+      "with --json: the logarithm of each token's probability, and those of the N likeliest, 0 to 64",
+      .read = read_logprobs, .key = "logprobs" },
+    { "json", 0, HTH_OPTION_FLAG, NULL,
+      "print one JSON object at the end instead of streaming text; one a line where there are several",
+      .offset = AT(json), .is_common = true },
+    { .kind = HTH_OPTION_HEADING,
+      .help = "Sampling; the order is: bias, grammar, penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, "
+              "XTC,\ntemperature, adaptive-p, draw. The defaults are those of the model, otherwise temperature 0.8, "
+              "top-k 40,\ntop-p 0.95, min-p 0.05" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_sampling_options, .offset = AT(setup.defaults) },
+    { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each request)",
+      .read = read_seed, .key = "seed", .is_common = true },
+    { "dry-breaker", 0, HTH_OPTION_TEXTS, "TEXT",
+      "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .offset = AT(dry_breakers),
+      .n_offset = AT(sampling.n_dry_breakers), .n_max = HTH_DRY_BREAKERS_MAX, .repeats = true, .key = "dry_breakers" },
+    { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
+      "add BIAS to a token's logit; +inf: only this token, -inf: never; may be repeated", .read = add_logit_bias,
+      .repeats = true, .key = "logit_bias" },
+    { .kind = HTH_OPTION_HEADING, .help = "Grammar" },
+    { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(sampling.grammar),
+      .key = "grammar" },
+    { "grammar-file", 0, HTH_OPTION_TEXT, "FILE", "the same, from a file", .offset = AT(grammar_file) },
+    { "json-schema", 0, HTH_OPTION_TEXT, "TEXT", "JSON schema that the reply must follow",
+      .offset = AT(sampling.json_schema), .key = "json_schema" },
+    { "json-schema-file", 0, HTH_OPTION_TEXT, "FILE", "the same, from a file", .offset = AT(json_schema_file) },
+    { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "apply the grammar or schema from a trigger on",
+      .offset = AT(sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
+    { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from the first TEXT in the reply on; may be repeated",
+      .read = add_trigger_word, .repeats = true, .key = "trigger_words" },
+    { "trigger-token", 0, HTH_OPTION_OWN, "TOKEN", "from the token with this id on; may be repeated",
+      .read = add_trigger_token, .repeats = true, .key = "trigger_tokens" },
+    { "trigger-pattern", 0, HTH_OPTION_OWN, "REGEX",
+      "from the first group of a matching regular expression on; may be repeated", .read = add_trigger_pattern,
+      .repeats = true, .key = "trigger_patterns" },
+    { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
+    { "priority", 0, HTH_OPTION_I32, "N",
+      "-100 to 100; a request of higher priority runs first and may preempt running ones",
+      .offset = AT(request.priority), .low = -100, .high = 100, .key = "priority" },
+    { "session-id", 0, HTH_OPTION_TEXT, "NAME", "keep the sequence for the next prompt with this name",
+      .offset = AT(request.session_id), .key = "session_id" },
+    { "queue-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest wait until the request first runs (0: no limit)",
+      .offset = AT(request.queue_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "queue_timeout_ms" },
+    { "run-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest time of running (0: no limit)",
+      .offset = AT(request.run_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "run_timeout_ms" },
+    { "deadline-ms", 0, HTH_OPTION_U32, "MS", "longest time from submission to the end (0: no limit)",
+      .offset = AT(request.deadline_ms), .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_HEADING, .help = "Cache" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(setup) },
+    { "no-cache-read", 0, HTH_OPTION_FLAG, NULL, "do not read the cache, but write it",
+      .offset = AT(request.no_cache_read), .key = "no_cache_read", .is_common = true },
+    { "parent-key", 0, HTH_OPTION_OWN, "HEX",
+      "finish key of an earlier run, or its first digits; the prompt holds that whole conversation and more",
+      .read = read_parent_key, .key = "parent_key" },
+    { .kind = HTH_OPTION_HEADING, .help = "Engine" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_HEADING, .help = "Output" },
+    { "no-wrap", 0, HTH_OPTION_FLAG, NULL, "do not break a terminal's lines between words", .offset = AT(no_wrap) },
+    { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress, no statistics, no warnings", .offset = AT(quiet),
+      .is_common = true },
+    { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
+      .is_common = true },
+    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, NULL, "all options: sampling, grammars, scheduling, cache, engine",
+      .offset = AT(help_all), .is_common = true },
+};
+
+const hth_option_table hth_run_options_table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] =
+    "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
+    "\n"
+    "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, so\nthe same "
+    "prompt, or one that begins like it, starts to answer at once.\n"
+    "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 8 tokens on, the same\n"
+    "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
+    "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there ('hearth "
+    "pull\n"
+    "--help'), or NAME[:TAG] of Ollama.\n"
+    "\n";
+
+static const char closing[] =
+    "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
+    "130 interrupted (once: the computed part is kept; twice: ends at once).\n"
+    "\n"
+    "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
+    "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";
+
+const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
+{
+    const hth_option *row = hth_option_table_find(&hth_run_options_table, key);
+
+    *offset = row ? 0 : AT(setup.defaults);
+    return row ? row : hth_option_table_find(&hth_sampling_options, key);
+}
+
+/* ---- what fits together and what is missing ---------------------------------------------------------------------- */
+
+static bool wrong(const char *message)
+{
+    (void)fprintf(stderr, "hearth: %s\n", message);
+    return false;
+}
+
+static bool check_prompt(hth_run_options *out)
+{
+    bool many = out->prompts_text_file || out->prompts_json_file;
+
+    if (out->prompt && out->prompt_file)
+        return wrong("-p and -f exclude each other; give the prompt once");
+    if (out->prompts_text_file && out->prompts_json_file)
+        return wrong("--prompts and --prompts-json exclude each other; give one file");
+    if (many && (out->prompt || out->prompt_file))
+        return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
+    if (out->parallel && !many)
+        return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
+    if ((out->system || out->setup.chat_template || out->setup.chat_template_file) && !out->chat)
+        return wrong("--system and --chat-template need --chat");
+    if ((out->setup.defaults.reasoning != HTH_API_REASONING_AUTO || out->setup.defaults.template_values) && !out->chat)
+        return wrong("--reasoning and --chat-template-kwargs need --chat");
+    out->prompts_file = out->prompts_text_file ? out->prompts_text_file : out->prompts_json_file;
+    if (out->prompt || out->prompt_file || many)
+        return true;
+    if (isatty(STDIN_FILENO))
+        return wrong("no prompt; give it with -p TEXT, -f FILE, or on standard input");
+    out->prompt_file = "-";
+    return true;
+}
+
+static bool check_grammar(const hth_run_options *out)
+{
+    const hearth_sampling *sampling = &out->sampling;
+    int n_grammars = !!sampling->grammar + !!sampling->json_schema + !!out->grammar_file + !!out->json_schema_file;
+
+    if (n_grammars > 1)
+        return wrong("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one");
+    if (n_grammars > 0 && !sampling->grammar_is_lazy && out->setup.defaults.sampling.mirostat > 0)
+        return wrong("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
+                     "--grammar-lazy");
+    if (out->prompts_json_file) /* its lines may give the missing options */
+        return true;
+    if (sampling->grammar_is_lazy && n_grammars == 0)
+        return wrong("--grammar-lazy needs a --grammar or --json-schema");
+    if (sampling->grammar_is_lazy && sampling->n_triggers == 0)
+        return wrong("--grammar-lazy needs a --trigger-word, --trigger-token or --trigger-pattern");
+    if (sampling->n_triggers > 0 && !sampling->grammar_is_lazy)
+        return wrong("--trigger-word, --trigger-token and --trigger-pattern need --grammar-lazy");
+    return true;
+}
+
+static bool check(int n_arguments, char **arguments, hth_run_options *out)
+{
+    if (n_arguments == 0)
+        return wrong(
+            "run needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth run --help' shows an example");
+    out->setup.path = arguments[0];
+    if (n_arguments > 1) {
+        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", arguments[1]);
+        return false;
+    }
+    if (out->request.logprobs && !out->json)
+        return wrong("--logprobs needs --json, where they are shown");
+    return check_prompt(out) && check_grammar(out);
+}
+
+static void init(hth_run_options *out)
+{
+    memset(out, 0, sizeof(*out));
+    hth_model_setup_init(&out->setup);
+    out->request = hearth_request_default();
+    out->sampling = hearth_sampling_default();
+}
+
+static const void *defaults(void)
+{
+    static hth_run_options options;
+
+    init(&options);
+    return &options;
+}
+
+const hth_manual hth_run_manual = {
+    .name = "run",
+    .summary = "generate text from a prompt, warm when the prompt was seen before",
+    .usage = usage,
+    .closing = closing,
+    .options = &hth_run_options_table,
+    .defaults = defaults,
+    .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
+};
+
+bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out)
+{
+    int first;
+
+    init(out);
+    out->setup.model.n_parallel = 0; /* until the number of running requests is known */
+    *exit_out = HTH_EXIT_USAGE;
+    first = hth_option_table_parse(&hth_run_options_table, "hearth run", argc, argv, out);
+    if (first < 0)
+        return false;
+    if (out->help || out->help_all) {
+        hth_manual_print(&hth_run_manual, out->help_all, stdout);
+        *exit_out = HTH_EXIT_OK;
+        return false;
+    }
+    if (!check(argc - first, argv + first, out))
+        return false;
+    if (out->prompts_file && out->parallel == 0)
+        out->parallel = hearth_model_options_default().n_parallel;
+    if (out->setup.model.n_parallel == 0)
+        out->setup.model.n_parallel = out->prompts_file ? out->parallel : out->request.n;
+    return true;
+}
+
+hearth_request hth_run_options_request(hth_run_options *options)
+{
+    hearth_sampling *sampling = &options->sampling;
+    hearth_request request = options->request;
+
+    hth_api_defaults_fill(&options->setup.defaults, &request, sampling);
+    if (sampling->repeat_last_n == HTH_API_WHOLE_CONTEXT)
+        sampling->repeat_last_n = options->window_max;
+    if (sampling->dry_last_n == HTH_API_WHOLE_CONTEXT)
+        sampling->dry_last_n = options->window_max;
+    request.stop = options->stop;
+    request.stop_tokens = options->stop_tokens;
+    request.parent_key = options->has_parent_key ? options->parent_key : NULL;
+    request.n_parent_digits = options->n_parent_digits;
+    sampling->triggers = options->triggers;
+    sampling->logit_bias = options->logit_bias;
+    sampling->dry_breakers = sampling->n_dry_breakers ? options->dry_breakers : NULL;
+    request.sampling = sampling;
+    return request;
+}

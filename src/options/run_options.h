@@ -1,0 +1,64 @@
+/*
+ * run_options.h - the command line of `hearth run`
+ */
+#ifndef HTH_OPTIONS_RUN_OPTIONS_H
+#define HTH_OPTIONS_RUN_OPTIONS_H
+
+#include "options/model_options.h"
+#include "options/option_table.h"
+#include "sampling/sampling.h"
+#include "hearth.h"
+#include "sched/request.h"
+
+/* Seeds appear as JSON numbers, which many readers store as doubles: 2^53 - 1. */
+#define HTH_RUN_SEED_MAX ((UINT64_C(1) << 53) - 1)
+
+/*
+ * Plain values: a copy is complete, except for the strings, which belong to the command line or to a line of prompts.
+ */
+typedef struct hth_run_options {
+    const char *prompt;       /* -p; NULL: from a file */
+    const char *prompt_file;  /* -f; "-": standard input */
+    const char *prompts_file; /* --prompts or --prompts-json; NULL: there is one prompt */
+    const char *prompts_text_file;
+    const char *prompts_json_file;
+    uint32_t parallel; /* 0: not given */
+    const char *system;
+    const char *grammar_file;
+    const char *json_schema_file;
+    bool chat;
+    bool json;
+    bool no_wrap;
+    bool quiet;
+    bool verbose;
+    bool help;
+    bool help_all;
+    bool has_parent_key;
+    uint8_t parent_key[32];
+    uint32_t n_parent_digits; /* of it */
+    const char *stop[HTH_STOPS_MAX];
+    hearth_token stop_tokens[HTH_STOP_TOKENS_MAX];
+    hearth_trigger triggers[HTH_TRIGGERS_MAX];
+    const char *dry_breakers[HTH_DRY_BREAKERS_MAX];
+    hearth_logit_bias logit_bias[HTH_LOGIT_BIAS_MAX];
+    hth_model_setup setup;    /* its defaults are the numbers that choose tokens, and how much to think */
+    uint32_t window_max;      /* the window of penalties that have the whole context; set once the model is loaded */
+    hearth_sampling sampling; /* likewise */
+    hearth_request request;   /* counts of arrays, without the arrays, prompt and callbacks */
+} hth_run_options;
+
+extern const hth_option_table hth_run_options_table; /* in an hth_run_options */
+
+/* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
+bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out);
+
+/*
+ * The row of an option that a line of --prompts-json may have, and the offset in hth_run_options that its own offset is
+ * relative to; NULL when no option of a request has this name, such as "top_k". hth_option_read reads its value.
+ */
+const hth_option *hth_run_option_of_request(const char *key, size_t *offset);
+
+/* The request that the options describe, with pointers into them; options->sampling is completed. */
+hearth_request hth_run_options_request(hth_run_options *options);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * row.h - the identity and the metadata of a row
+ *
+ * A row is one cached piece of a prefix: a block, a tail, a whole snapshot, a recurrent state, or the logits at the end
+ * of a prompt. Its name is (key, kind); the key names the prefix that ends with the row.
+ */
+#ifndef HTH_ROWS_ROW_H
+#define HTH_ROWS_ROW_H
+
+#include <string.h>
+
+#include "rows/key.h"
+
+/* Tokens in a block. Part of the meaning of rows, so ctx_params_hash contains it. */
+#define HTH_BLOCK_TOKENS 256u
+
+typedef enum hth_row_kind {
+    HTH_ROW_BLOCK = 0,    /* the state of block_tokens tokens at an aligned position */
+    HTH_ROW_TAIL = 1,     /* the state of the tokens after the last full block */
+    HTH_ROW_SNAPSHOT = 2, /* the whole state of a sequence, from position 0 */
+    HTH_ROW_STATE = 3,    /* the recurrent part of the state at a boundary; no tokens of its own */
+    HTH_ROW_LOGITS = 4,   /* logits after the last token of the prefix, f32; no tokens of its own */
+    HTH_ROW_KINDS = 5,
+} hth_row_kind;
+
+typedef struct hth_row_id {
+    hth_key key;
+    hth_row_kind kind;
+} hth_row_id;
+
+/* A row as the index and `hearth cache ls` know it. */
+typedef struct hth_row_meta {
+    hth_row_id id;
+    hth_key parent;          /* key of the prefix [0, first_position); of no tokens where that is 0 */
+    uint32_t first_position; /* position of the row's first token; for rows without tokens: of the next token */
+    uint32_t n_tokens;       /* the row's own tokens */
+    uint64_t bytes;          /* size of the whole KVC file */
+    uint64_t last_used_time; /* Unix seconds */
+    uint32_t hit_count;
+    uint8_t save_reason; /* hearth_save_reason */
+} hth_row_meta;
+
+/* Can a part of the row cover a prompt that continues its parent? Then its tokens are worth knowing. */
+static inline bool hth_row_can_be_leaf(const hth_row_id *id, uint32_t n_tokens)
+{
+    return (id->kind == HTH_ROW_BLOCK || id->kind == HTH_ROW_TAIL) && n_tokens > 0 && n_tokens <= HTH_BLOCK_TOKENS;
+}
+
+/* Facts from the head of a row: its meta and, if it can be a leaf, its own tokens. */
+typedef struct hth_row_head {
+    hth_row_meta meta;
+    bool has_tokens;
+    hearth_token tokens[HTH_BLOCK_TOKENS]; /* [meta.n_tokens] */
+} hth_row_head;
+
+/* The names by kind; the last one is NULL. */
+extern const char *const hth_row_kind_names[HTH_ROW_KINDS + 1];
+/* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
+const char *hth_row_kind_name(hth_row_kind kind);
+
+/* Insert meta into out[n of capacity], ordered by use, the most recently used first. Returns the new n. */
+size_t hth_row_insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta);
+
+static inline bool hth_row_id_equal(const hth_row_id *a, const hth_row_id *b)
+{
+    return a->kind == b->kind && hth_key_equal(&a->key, &b->key);
+}
+
+/* The order by key, then by kind, as qsort wants it. */
+static inline int hth_row_id_compare(const hth_row_id *a, const hth_row_id *b)
+{
+    int order = memcmp(a->key.bytes, b->key.bytes, HTH_KEY_BYTES);
+
+    return order ? order : (int)a->kind - (int)b->kind;
+}
+
+#endif

@@ -1,0 +1,273 @@
+/*
+ * filters.c - arithmetic of the filters
+ *
+ * Sums are made in double and relative to the highest logit, so that no exponential overflows and no order of
+ * candidates matters. Sorting is by heap: in place, and without the memory that qsort may take.
+ */
+#include "sampling/filters.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Does a come after b in the list? The heap has the last candidate on top. */
+static bool is_behind(const hth_candidate *a, const hth_candidate *b)
+{
+    return a->probability != b->probability ? a->probability < b->probability : a->token > b->token;
+}
+
+static void swap(hth_candidate *a, hth_candidate *b)
+{
+    hth_candidate c = *a;
+
+    *a = *b;
+    *b = c;
+}
+
+/* heap[at] may be too likely for its place: move it down. */
+static void sink(hth_candidate *heap, size_t n, size_t at)
+{
+    for (;;) {
+        size_t last = at;
+
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < n; child++)
+            if (is_behind(&heap[child], &heap[last]))
+                last = child;
+        if (last == at)
+            return;
+        swap(&heap[at], &heap[last]);
+        at = last;
+    }
+}
+
+static void make_heap(hth_candidate *heap, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sink(heap, n, i);
+}
+
+/* Turn the heap into a list, likeliest first. */
+static void sort_heap(hth_candidate *heap, size_t n)
+{
+    for (size_t i = n; i-- > 1;) {
+        swap(&heap[0], &heap[i]);
+        sink(heap, i, 0);
+    }
+}
+
+size_t hth_filter_likeliest(const float *logits, size_t n, hth_candidate *out, size_t k)
+{
+    size_t n_out = 0;
+    size_t i = 0;
+    float least;
+
+    if (k == 0)
+        return 0;
+    for (; i < n && n_out < k; i++)
+        if (fabsf(logits[i]) <= FLT_MAX)
+            out[n_out++] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
+    make_heap(out, n_out);
+    least = n_out > 0 ? out[0].probability : 0;
+    for (; i < n; i++)
+        /* Of equal logits the one that is in has the lower id. False for a NaN. */
+        if (logits[i] > least && logits[i] <= FLT_MAX) {
+            out[0] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
+            sink(out, n_out, 0);
+            least = out[0].probability;
+        }
+    sort_heap(out, n_out);
+    return n_out;
+}
+
+void hth_filter_sort(hth_candidate *candidates, size_t n)
+{
+    make_heap(candidates, n);
+    sort_heap(candidates, n);
+}
+
+size_t hth_filter_from(const float *logits, size_t n, float floor, hth_candidate *out)
+{
+    size_t n_out = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX)
+            out[n_out++] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
+    hth_filter_sort(out, n_out);
+    return n_out;
+}
+
+double hth_filter_total(const float *logits, size_t n, float floor, float highest)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX &&
+            logits[i] > (double)highest - 60) /* smaller terms do not change a double */
+            total += exp((double)logits[i] - highest);
+    return total;
+}
+
+double hth_filter_total_of(const hth_candidate *candidates, size_t n)
+{
+    double total = 0;
+
+    for (size_t i = 0; i < n; i++)
+        total += exp((double)candidates[i].probability - candidates[0].probability);
+    return total;
+}
+
+/* Sort candidates by distance, each with its own; of equal distances the likelier first. Heap sort on two arrays. */
+static bool is_farther(const hth_candidate *c, const float *d, size_t a, size_t b)
+{
+    return d[a] != d[b] ? d[a] > d[b] : is_behind(&c[a], &c[b]);
+}
+
+static void sink_by_distance(hth_candidate *c, float *d, size_t n, size_t at)
+{
+    for (;;) {
+        size_t far = at;
+        float distance;
+
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < n; child++)
+            if (is_farther(c, d, child, far))
+                far = child;
+        if (far == at)
+            return;
+        swap(&c[at], &c[far]);
+        distance = d[at];
+        d[at] = d[far];
+        d[far] = distance;
+        at = far;
+    }
+}
+
+static void sort_by_distance(hth_candidate *c, float *d, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sink_by_distance(c, d, n, i);
+    for (size_t i = n; i-- > 1;) {
+        float distance = d[0];
+
+        swap(&c[0], &c[i]);
+        d[0] = d[i];
+        d[i] = distance;
+        sink_by_distance(c, d, i, 0);
+    }
+}
+
+size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, float *distances)
+{
+    double highest = candidates[0].probability;
+    double log_total = log(hth_filter_total_of(candidates, n));
+    double entropy = 0;
+    double sum = 0;
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double log_p = candidates[i].probability - highest - log_total;
+
+        entropy -= exp(log_p) * log_p;
+    }
+    for (size_t i = 0; i < n; i++)
+        distances[i] = (float)fabs(-(candidates[i].probability - highest - log_total) - entropy);
+    sort_by_distance(candidates, distances, n);
+    while (n_kept < n && (n_kept == 0 || sum <= p))
+        sum += exp(candidates[n_kept++].probability - highest - log_total);
+    hth_filter_sort(candidates, n_kept);
+    return n_kept;
+}
+
+size_t hth_filter_top_p(const hth_candidate *candidates, size_t n, float p, double total)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += exp((double)candidates[i].probability - candidates[0].probability) / total;
+        if (sum >= p)
+            return i + 1;
+    }
+    return n + 1;
+}
+
+size_t hth_filter_xtc(const hth_candidate *candidates, size_t n, float threshold)
+{
+    double total = hth_filter_total_of(candidates, n);
+    size_t n_top = 0;
+
+    while (n_top < n && exp((double)candidates[n_top].probability - candidates[0].probability) / total >= threshold)
+        n_top++;
+    return n_top > 1 ? n_top - 1 : 0;
+}
+
+float hth_filter_sigma_floor(const float *logits, size_t n_logits, float floor, float n)
+{
+    double sum = 0, squares = 0, mean;
+    float highest = -FLT_MAX;
+    size_t n_finite = 0;
+
+    for (size_t i = 0; i < n_logits; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX) {
+            sum += logits[i];
+            highest = logits[i] > highest ? logits[i] : highest;
+            n_finite++;
+        }
+    if (n_finite == 0)
+        return floor;
+    mean = sum / (double)n_finite;
+    for (size_t i = 0; i < n_logits; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX)
+            squares += (logits[i] - mean) * (logits[i] - mean);
+    return (float)fmax(floor, highest - n * sqrt(squares / (double)n_finite));
+}
+
+double hth_filter_entropy(const float *logits, size_t n, float floor, float highest, size_t *n_out)
+{
+    double total = 0, weighted = 0;
+    size_t n_finite = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX) {
+            double log_weight = (double)logits[i] - highest;
+
+            total += exp(log_weight);
+            weighted += exp(log_weight) * log_weight;
+            n_finite++;
+        }
+    *n_out = n_finite;
+    return n_finite > 1 ? log(total) - weighted / total : 0;
+}
+
+size_t hth_filter_mirostat(const hth_candidate *candidates, size_t n, uint32_t n_vocab, float mu)
+{
+    enum { HEAD = 100 };
+    double sum_tb = 0, sum_tt = 0, s, epsilon, share, k;
+
+    if (n < 2)
+        return n;
+    for (size_t i = 0; i + 1 < HEAD && i + 1 < n; i++) {
+        double t = log((double)(i + 2) / (double)(i + 1));
+
+        sum_tb += t * ((double)candidates[i].probability - candidates[i + 1].probability);
+        sum_tt += t * t;
+    }
+    s = sum_tb / sum_tt;
+    epsilon = s - 1;
+    share = fabs(epsilon) < 1e-9 ? 1 / log(n_vocab) : epsilon / (1 - pow(n_vocab, -epsilon));
+    k = pow(share * exp2((double)mu), 1 / s);
+    return k >= (double)n || isnan(k) ? n : k < 1 ? 1 : (size_t)k; /* equal logits: s is 0 */
+}
+
+size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature)
+{
+    double highest = candidates[0].probability;
+    double total = 0;
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        total += exp((candidates[i].probability - highest) / temperature);
+    for (; n_kept < n; n_kept++) {
+        candidates[n_kept].probability = (float)(exp((candidates[n_kept].probability - highest) / temperature) / total);
+        if (candidates[n_kept].probability <= 0 && n_kept > 0) /* the rest is less likely still */
+            break;
+    }
+    return n_kept;
+}

@@ -1,0 +1,235 @@
+/*
+ * options.h - the options of the front, from the command line and the configuration file
+ *
+ * The command (options/serve_config.c) builds a set of options and checks it, with file and line for errors. The server
+ * takes it as given. A reload hands over another set. Everything in a set belongs to it and lives until its last use.
+ */
+#ifndef HTH_SUPERVISOR_OPTIONS_H
+#define HTH_SUPERVISOR_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hearth.h"
+#include "supervisor/pressure.h"
+
+/* A secret option of workers: a worker gets it in its environment, and pages do not show it. */
+#define HTH_SERVER_SECRET_OPTION "--cache-salt"
+#define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
+
+/* Defaults that a worker started by hand has, too. */
+enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
+
+/* The treatment of request fields that the server does not know. */
+typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
+/* Does the server remove from prompts what clients write for themselves (api/normalize.h)? */
+typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
+/* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
+typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
+
+/* The names of models that were found in a folder. */
+typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA } hth_folder_names;
+
+typedef struct hth_server_model {
+    const char *name;  /* the name that clients use */
+    const char *shown; /* the name in lists and replies; NULL: the same */
+    /* Options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
+    const char *const *worker;
+    uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    bool on_demand;             /* start the worker with the first request, not with the server */
+    bool is_pinned;             /* its worker never ends to make room for another model */
+    uint32_t unload_after_ms;   /* its worker ends after so long without use; 0: never */
+    const char *path;           /* of its file; NULL: unknown */
+    const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
+    size_t n_aliases;
+    const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like models' */
+    size_t n_adapters;
+    const char *adapters_directory; /* of those that may be loaded while the server runs; NULL: none may be */
+    const char *const *tags;        /* [n_tags]: shown in lists of models */
+    size_t n_tags;
+} hth_server_model;
+
+typedef struct hth_server_address {
+    const char *host; /* NULL: a unix socket */
+    uint16_t port;
+    const char *path; /* of the unix socket */
+} hth_server_address;
+
+/* The rights of a client that shows this key. */
+typedef struct hth_server_key {
+    const char *name;
+    uint8_t sha256[32];        /* of the key */
+    const char *const *models; /* [n_models]; none: all */
+    size_t n_models;
+    uint32_t requests_per_minute; /* 0: no limit, here and below */
+    uint32_t tokens_per_minute;   /* of prompts and replies, with cached ones */
+    uint32_t concurrency;
+    const char *salt; /* its tenant's; NULL: it shares the cache with all others without one */
+    bool is_admin;
+    int64_t expires_s; /* Unix time at which it expires; 0: never */
+} hth_server_key;
+
+typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
+
+typedef struct hth_server_options {
+    const hth_server_model *models; /* [n_models] */
+    size_t n_models;
+    const char *const *warnings; /* [n_warnings]: what is wrong and hinders nothing, as the reload has found it */
+    size_t n_warnings;
+    const char *models_folder; /* in which some of them were found; NULL: none */
+    hth_folder_names models_folder_names;
+    /* It and its sub-folders. A change in one of them is a reason to reload. [n_watched_folders] */
+    const char *const *watched_folders;
+    size_t n_watched_folders;
+    /* The model for requests without a name or with an unknown one. NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
+    const char *default_model;
+    const hth_server_address *listen; /* [n_listen] */
+    size_t n_listen;
+    hth_server_address admin; /* listener of its own for /admin and /metrics; host and path NULL: the public one, with
+                                 an admin key */
+    const char *tls_certificate; /* PEM files; NULL: no TLS */
+    const char *tls_key;
+    const hth_server_key *keys; /* [n_keys]; none: everybody may do everything but administer */
+    size_t n_keys;
+    const char *const *cors_origins; /* [n_cors_origins], "*" for all; none: CORS is off */
+    size_t n_cors_origins;
+
+    /* Limits of requests. */
+    uint64_t headers_bytes_max;
+    uint64_t body_bytes_max;
+    uint64_t bodies_bytes_max; /* of all requests that are read or served; beyond it: 503 */
+    uint32_t json_depth_max;
+    uint32_t messages_max;
+    uint32_t schema_bytes_max; /* of schemas and grammars */
+    hth_normalizing normalize;
+    hth_unknown_fields unknown_fields;
+    uint32_t connections_max;
+    uint32_t requests_max; /* at once, in all; beyond it: 503 */
+    uint32_t idle_timeout_ms;
+    uint32_t request_timeout_ms;
+    uint32_t write_timeout_ms;
+
+    /* Responses that clients may fetch again, or continue. */
+    const char *responses_directory; /* NULL: in memory */
+    uint64_t responses_bytes_max;    /* 0: none is kept */
+    uint32_t responses_days_max;
+
+    /* Supervision. */
+    const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: an own one in the temporary folder */
+    uint32_t healthy_ms;       /* a worker that was ready this long restarts at once, and its deaths are forgotten */
+    uint32_t hang_ms;          /* a longer evaluation counts as a hang; 0: none does */
+    uint32_t start_timeout_ms; /* likewise for its loading, without any progress */
+    uint32_t wait_timeout_ms;  /* a request waits at most this long for its worker to start, or start again */
+    uint32_t drain_timeout_ms; /* when the server stops, running requests may finish for this long */
+    uint32_t retries_max;      /* how often a request is tried again after its worker died; default 3 */
+    bool no_sandbox;
+
+    /* Residency (residency.h). */
+    hth_residency_mode residency_mode;
+    uint64_t memory_bytes;        /* for all models; 0: nine tenths of the machine's memory */
+    uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory, and what is free */
+    uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */
+    uint32_t models_max;          /* with a worker at once; 0: no limit */
+    uint32_t turn_ms;             /* a waiting model closes busy ones after this time */
+    uint32_t stay_ms;             /* before, an idle model whose clients ask again within this time stays so long */
+    const char *learned_path;  /* of the file with the memory that models were seen to take (learned.h); NULL: none */
+    uint32_t needs_timeout_ms; /* the longest time in which a process tells the needs of a model */
+    uint32_t needs_again_ms;   /* after the n-th one that was killed, another is asked 2^n times this later */
+
+    /* Pressure (pressure.h). */
+    const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */
+    const char *pressure_library; /* "FILE:SYMBOL", a function that tells it (pressure_library.h); NULL: none */
+    bool pressure_nvidia_smi;     /* ask nvidia-smi, too */
+    hth_pressure_settings pressure;
+
+    const char *slot_directory; /* where clients may save slots; NULL: nowhere */
+    uint64_t slot_bytes_max;    /* of the files in one folder of slots; 0: any number */
+
+    /* Streams, and clients that leave. */
+    uint32_t keep_alive_ms;     /* a stream that was silent this long sends a sign of life; 0: never */
+    uint32_t linger_ms;         /* the prefill of a request whose client left goes on for this long; 0: not at all */
+    uint32_t stream_keep_ms;    /* a stream whose client wants to come back is kept for this long; 0: not at all */
+    uint64_t stream_bytes_max;  /* for each of those streams */
+    uint64_t streams_bytes_max; /* for all of them */
+
+    /* Logs. */
+    hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
+    hearth_log_level log_level;
+    const char *log_file; /* NULL: standard error */
+    bool no_access_log;
+    bool log_prompts; /* for debugging only: log the bodies of requests */
+    bool allow_public_without_keys;
+    bool allows_props; /* POST /props is answered */
+    bool no_slots;     /* GET /slots is not */
+    bool no_ui;        /* "/" has no page for browsers */
+} hth_server_options;
+
+static inline hth_server_options hth_server_options_default(void)
+{
+    return (hth_server_options){
+        .headers_bytes_max = 32 << 10,
+        .body_bytes_max = 32 << 20,
+        .bodies_bytes_max = 1 << 30,
+        .json_depth_max = 64,
+        .messages_max = 16384,
+        .schema_bytes_max = 256 << 10,
+        .responses_bytes_max = 64 << 20,
+        .responses_days_max = 30,
+        .connections_max = 16384,
+        .requests_max = 4096,
+        .idle_timeout_ms = 300000,
+        .request_timeout_ms = 30000,
+        .write_timeout_ms = 60000,
+        .healthy_ms = 30000,
+        .hang_ms = 60000,
+        .start_timeout_ms = 600000,
+        .wait_timeout_ms = 120000,
+        .drain_timeout_ms = 30000,
+        .retries_max = 3,
+        .turn_ms = 10000,
+        .stay_ms = 250,
+        .needs_timeout_ms = 5000,
+        .needs_again_ms = 5000,
+        .pressure = { .marks = { .high_percent = 95,
+                                 .low_percent = 90,
+                                 .stall_percent = 20,
+                                 .evict_bytes_min = 64 << 20 },
+                      .poll_ms = 1000 },
+        .keep_alive_ms = HTH_KEEP_ALIVE_MS,
+        .linger_ms = HTH_LINGER_MS,
+        .stream_keep_ms = 300000,
+        .slot_bytes_max = UINT64_C(8) << 30,
+        .stream_bytes_max = 4 << 20,
+        .streams_bytes_max = 256 << 20,
+        .log_level = HEARTH_LOG_INFO,
+    };
+}
+
+/*
+ * The memory for rows of all models: that of the options, or as much as one model may have, and at most a quarter of
+ * the memory for models. Never more than all models may have.
+ */
+static inline uint64_t hth_server_ram_total(const hth_server_options *options)
+{
+    uint64_t total = options->ram_total_bytes, most = 0, sum = 0;
+
+    for (size_t i = 0; i < options->n_models; i++) {
+        most = options->models[i].ram_bytes > most ? options->models[i].ram_bytes : most;
+        sum += options->models[i].ram_bytes;
+    }
+    if (total == 0) {
+        total = most;
+        if (options->memory_bytes > 0 && total > options->memory_bytes / 4)
+            total = options->memory_bytes / 4;
+    }
+    return total < sum ? total : sum;
+}
+
+/* Do operators have a listener of their own? */
+static inline bool hth_server_has_admin(const hth_server_options *options)
+{
+    return options->admin.host || options->admin.path;
+}
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * pressure_sources.h - samples of memory that programs print
+ */
+#ifndef HTH_SUPERVISOR_PRESSURE_SOURCES_H
+#define HTH_SUPERVISOR_PRESSURE_SOURCES_H
+
+#include "supervisor/pressure.h"
+
+/* Lines of nvidia-smi, "USED, TOTAL" in MiB: a device each. False: text is something else. */
+bool hth_pressure_read_devices(const char *text, hth_memory_limits *out);
+/* A line of an operator's command: "USED TOTAL" in bytes, or a share of 0 to 1 of total_bytes. False: neither. */
+bool hth_pressure_read_command(const char *text, uint64_t total_bytes, hth_memory_limits *out);
+
+#endif

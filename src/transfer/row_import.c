@@ -1,0 +1,372 @@
+/*
+ * row_import.c - a plain KVC file as rows of a cache
+ *
+ *   1. read the file and check all of it, with the key of its tokens and its signature
+ *   2. find the kind of its state: that of plain attention can be cut, any other must be a snapshot from Hearth
+ *   3. publish block after block, then the tail or the snapshot, then the logits
+ *
+ * Parents come before rows that stand on them, so a failure or a crash leaves the beginning of the prefix.
+ */
+#include "transfer/row_transfer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/os.h"
+#include "rows/kvc_signature.h"
+#include "rows/row_file.h"
+#include "state/image_join.h"
+
+typedef struct importer {
+    const hth_row_sink *sink;
+    const hth_import_options *options;
+    const char *path;
+
+    uint8_t *bytes; /* the whole file */
+    size_t n_bytes;
+    hth_kvc_info info; /* borrows from bytes */
+    uint32_t n_tokens;
+    hth_image_chain *chain; /* NULL: the state cannot be cut */
+    hth_key_stream *stream;
+    hth_key key; /* of the tokens in the stream */
+
+    uint8_t *file; /* of the current row; reused for the next */
+    size_t capacity;
+
+    hth_imported done;
+    uint64_t bytes_done;
+    uint64_t bytes_total;
+} importer;
+
+static hearth_status progress(importer *in, uint64_t n_bytes, hearth_error *err)
+{
+    const hth_import_options *options = in->options;
+
+    in->bytes_done = n_bytes < in->bytes_total - in->bytes_done ? in->bytes_done + n_bytes : in->bytes_total;
+    if (options->progress && !options->progress(in->bytes_done, in->bytes_total, options->progress_user_data))
+        return hth_fail(err, HEARTH_CANCELLED, "the import of '%s' was cancelled", in->path);
+    return HEARTH_OK;
+}
+
+/* ---- the file ---- */
+
+static hearth_status read_open_file(importer *in, const hth_fs *fs, int fd, hearth_error *err)
+{
+    hth_fs_stat st = { .bytes = 0 };
+    size_t n_read = 0;
+    int rc = hth_fs_stat_open(fs, fd, &st);
+
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot look at '%s'", in->path);
+    if (!st.is_regular)
+        return hth_fail(err, HEARTH_CORRUPT, "'%s' is no regular file; give one that 'hearth cache export' wrote",
+                        in->path);
+    in->n_bytes = (size_t)st.bytes;
+    in->bytes = malloc(in->n_bytes + 1); /* an empty file has an address, too */
+    if (!in->bytes)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %zu bytes of '%s'", in->n_bytes, in->path);
+    rc = hth_fs_read_full(fs, fd, in->bytes, in->n_bytes, 0, &n_read);
+    if (rc != 0)
+        return hth_fail_errno(err, -rc, "cannot read '%s'", in->path);
+    if (n_read != in->n_bytes)
+        return hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", in->path);
+    return HEARTH_OK;
+}
+
+static hearth_status read_file(importer *in, hearth_error *err)
+{
+    const hth_fs *fs = in->options->fs ? in->options->fs : hth_fs_system();
+    int fd = hth_fs_open(fs, in->path, HTH_FS_READ);
+    hearth_status status;
+
+    if (fd == -ELOOP)
+        return hth_fail(err, HEARTH_CORRUPT, "'%s' is a symbolic link; give the file itself", in->path);
+    if (fd < 0)
+        return hth_fail_errno(err, -fd, "cannot open '%s'", in->path);
+    status = read_open_file(in, fs, fd, err);
+    hth_fs_close(fs, fd);
+    return status;
+}
+
+static hearth_status check_file(importer *in, hearth_error *err)
+{
+    const hth_signing_key *signing_key = in->options->signing_key;
+    hth_kvc_fault fault;
+    char text[256];
+    bool sound = hth_kvc_parse(in->bytes, in->n_bytes, NULL, &in->info, &fault);
+
+    if (sound && signing_key)
+        sound = hth_kvc_verify_signature(in->bytes, in->n_bytes, &in->info, signing_key, &fault);
+    if (sound)
+        return HEARTH_OK;
+    if (fault.reason == HTH_KVC_NO_MEMORY)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to check '%s'", in->path);
+    hth_kvc_fault_text(&fault, text, sizeof(text));
+    return hth_fail(err, HEARTH_CORRUPT, "'%s' cannot be imported: %s; export it again", in->path, text);
+}
+
+/* Does the file hold a prefix from token 0, and one that the options allow? */
+static hearth_status check_kind(importer *in, hearth_error *err)
+{
+    const hth_keyspace *wanted = in->options->keyspace;
+
+    if ((in->info.has_first_position && in->info.first_position > 0) || hth_kvc_n_tokens(&in->info) == 0)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'%s' is a row from the middle of a prefix or without tokens; export the whole prefix",
+                        in->path);
+    if (hth_kvc_n_tokens(&in->info) > INT32_MAX / 2)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' has more tokens than any context", in->path);
+    if (wanted && !hth_keyspace_equal(&in->info.keyspace, wanted))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'%s' is of another model, or was made with other context parameters or by another build",
+                        in->path);
+    in->n_tokens = (uint32_t)hth_kvc_n_tokens(&in->info);
+    if (in->options->n_tokens_max > 0 && in->n_tokens > in->options->n_tokens_max)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' has %u tokens, and there is room for %u", in->path, in->n_tokens,
+                        in->options->n_tokens_max);
+    return HEARTH_OK;
+}
+
+/* Make a chain if the state can be cut; a snapshot of ours that cannot be cut stays whole. */
+static hearth_status open_state(importer *in, hearth_error *err)
+{
+    hth_image_piece piece = {
+        .bytes = in->bytes + in->info.image_offset,
+        .n_bytes = (size_t)in->info.image_byte_count,
+        .end = in->n_tokens,
+    };
+    hth_image_format format;
+
+    if (hth_image_plain_format(&piece, &format))
+        return hth_image_chain_new(&format, &piece, 1, &in->chain, err);
+    if (in->info.has_kind && in->info.kind == HTH_ROW_SNAPSHOT && in->info.has_own_key)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_UNSUPPORTED,
+                    "the state in '%s' is not one of plain attention over its %u tokens, and no snapshot that hearth "
+                    "made; it cannot be cut into rows",
+                    in->path, in->n_tokens);
+}
+
+/* ---- rows ---- */
+
+static hearth_token token_at(const importer *in, uint32_t i)
+{
+    return hth_kvc_token(&in->info, i);
+}
+
+/* Append tokens to the stream; in->key is then the key of all tokens so far. */
+static void push_tokens(importer *in, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        hearth_token token = token_at(in, i);
+
+        hth_key_stream_push(in->stream, &token, 1);
+    }
+    hth_key_stream_key(in->stream, &in->key);
+}
+
+/* The head of a row: as in the model's own saves, but the file tells time and place of the save. */
+static hth_kvc_info head_of(const importer *in, const hth_row_meta *meta)
+{
+    bool has_parent = meta->first_position > 0 || meta->id.kind == HTH_ROW_SNAPSHOT;
+    hth_kvc_info info = in->info;
+
+    info.cached_token_count = meta->n_tokens;
+    info.hit_count = 0;
+    info.last_used_time = meta->last_used_time;
+    info.prompt = (hth_kvc_bytes){ .data = NULL };
+    info.tokens.data = in->info.tokens.data + (meta->n_tokens > 0 ? (size_t)4 * meta->first_position : 0);
+    info.tokens.n = 4 * meta->n_tokens;
+    info.has_parent = has_parent;
+    info.parent = meta->parent;
+    info.has_first_position = has_parent;
+    info.first_position = meta->first_position;
+    info.has_kind = true;
+    info.kind = (uint8_t)meta->id.kind;
+    info.logits = (hth_kvc_bytes){ .data = NULL };
+    info.has_own_key = true;
+    info.own_key = meta->id.key;
+    info.hmac = in->options->signing_key ? hth_kvc_signature_room() : (hth_kvc_bytes){ .data = NULL };
+    info.has_head_crc = true;
+    return info;
+}
+
+/* Make room for a file of that head and image. Returns the place of the image, or NULL. */
+static uint8_t *reserve_file(importer *in, const hth_kvc_info *info, size_t image_bytes)
+{
+    size_t n_head = hth_kvc_head_bytes(info), n_bytes;
+    uint8_t *file;
+
+    if (n_head == SIZE_MAX || !hth_add_size(n_head, image_bytes, &n_bytes))
+        return NULL;
+    if (n_bytes > in->capacity) {
+        file = realloc(in->file, n_bytes);
+        if (!file)
+            return NULL;
+        in->file = file;
+        in->capacity = n_bytes;
+    }
+    return in->file + n_head;
+}
+
+/* Publish the file whose image is in place. */
+static hearth_status publish(importer *in, hth_row_meta *meta, const hth_kvc_info *info, size_t image_bytes,
+                             hearth_error *err)
+{
+    size_t n_head = hth_kvc_head_bytes(info);
+    bool published = false;
+    hearth_status status;
+
+    hth_kvc_encode_head(info, image_bytes, hth_crc32c(0, in->file + n_head, image_bytes), in->file);
+    meta->bytes = n_head + image_bytes;
+    if (in->options->signing_key && !hth_kvc_sign(in->file, (size_t)meta->bytes, in->options->signing_key))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to sign a row of '%s'", in->path);
+    if (meta->bytes > HTH_ROW_FILE_BYTES_MAX)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "a row of '%s' would have %" PRIu64 " bytes, more than a row may have",
+                        in->path, meta->bytes);
+    status = in->sink->publish(meta, in->file, (size_t)meta->bytes, &published, in->sink->user_data, err);
+    if (status != HEARTH_OK)
+        return status;
+    in->done.n_rows++;
+    in->done.n_published += published;
+    return progress(in, image_bytes, err);
+}
+
+static hth_row_meta meta_of(const importer *in, hth_row_kind kind, const hth_key *parent, uint32_t begin,
+                            uint32_t n_tokens)
+{
+    return (hth_row_meta){
+        .id = { .key = in->key, .kind = kind },
+        .parent = *parent,
+        .first_position = begin,
+        .n_tokens = n_tokens,
+        .last_used_time = hth_os_unix_seconds(),
+        .save_reason = in->info.save_reason,
+    };
+}
+
+static hearth_status publish_range(importer *in, uint32_t begin, uint32_t end, hearth_error *err)
+{
+    hth_row_kind kind = end - begin == HTH_BLOCK_TOKENS ? HTH_ROW_BLOCK : HTH_ROW_TAIL;
+    size_t image_bytes = hth_image_chain_bytes(in->chain, begin, end);
+    hth_key parent = in->key;
+    hth_row_meta meta;
+    hth_kvc_info info;
+    uint8_t *image;
+
+    push_tokens(in, begin, end);
+    meta = meta_of(in, kind, &parent, begin, end - begin);
+    info = head_of(in, &meta);
+    image = reserve_file(in, &info, image_bytes);
+    if (!image)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+    hth_image_chain_get(in->chain, begin, end, image);
+    return publish(in, &meta, &info, image_bytes, err);
+}
+
+static hearth_status publish_ranges(importer *in, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    for (uint32_t begin = 0; begin < in->n_tokens && status == HEARTH_OK; begin += HTH_BLOCK_TOKENS) {
+        uint32_t rest = in->n_tokens - begin;
+
+        status = publish_range(in, begin, begin + (rest < HTH_BLOCK_TOKENS ? rest : HTH_BLOCK_TOKENS), err);
+    }
+    return status;
+}
+
+/* One row of the whole state, listed under the last block boundary before its end. */
+static hearth_status publish_snapshot(importer *in, hearth_error *err)
+{
+    uint32_t boundary = (in->n_tokens - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    size_t image_bytes = (size_t)in->info.image_byte_count;
+    hth_row_meta meta;
+    hth_kvc_info info;
+    hth_key parent;
+    uint8_t *image;
+
+    push_tokens(in, 0, boundary);
+    parent = in->key;
+    push_tokens(in, boundary, in->n_tokens);
+    meta = meta_of(in, HTH_ROW_SNAPSHOT, &parent, 0, in->n_tokens);
+    info = head_of(in, &meta);
+    image = reserve_file(in, &info, image_bytes);
+    if (!image)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+    memcpy(image, in->bytes + in->info.image_offset, image_bytes);
+    return publish(in, &meta, &info, image_bytes, err);
+}
+
+static hearth_status publish_logits(importer *in, hearth_error *err)
+{
+    hth_row_meta meta = meta_of(in, HTH_ROW_LOGITS, &in->key, in->n_tokens, 0);
+    hth_kvc_info info = head_of(in, &meta);
+    uint8_t *image = reserve_file(in, &info, in->info.logits.n);
+
+    if (!image)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+    memcpy(image, in->info.logits.data, in->info.logits.n);
+    in->done.has_logits = true;
+    return publish(in, &meta, &info, in->info.logits.n, err);
+}
+
+static hearth_status run(importer *in, hearth_error *err)
+{
+    hearth_status status = read_file(in, err);
+
+    if (status == HEARTH_OK)
+        status = check_file(in, err);
+    if (status == HEARTH_OK)
+        status = check_kind(in, err);
+    if (status == HEARTH_OK)
+        status = open_state(in, err);
+    if (status != HEARTH_OK)
+        return status;
+    in->stream = hth_key_stream_new(&in->info.keyspace);
+    if (!in->stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of '%s'", in->path);
+    hth_key_stream_key(in->stream, &in->key);
+
+    in->bytes_total = in->n_bytes;
+    status = in->chain ? publish_ranges(in, err) : publish_snapshot(in, err);
+    if (status == HEARTH_OK && in->info.logits.n > 0)
+        status = publish_logits(in, err);
+    return status == HEARTH_OK ? progress(in, UINT64_MAX, err) : status; /* that is all */
+}
+
+static hearth_status keep_tokens(importer *in, hearth_error *err)
+{
+    hearth_token *tokens = malloc(in->n_tokens * sizeof(*tokens));
+
+    if (!tokens)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %u tokens of '%s'", in->n_tokens, in->path);
+    for (uint32_t i = 0; i < in->n_tokens; i++)
+        tokens[i] = token_at(in, i);
+    in->done.tokens = tokens;
+    return HEARTH_OK;
+}
+
+hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, const hth_import_options *options,
+                                  hth_imported *out, hearth_error *err)
+{
+    importer in = { .sink = sink, .options = options, .path = path };
+    hearth_status status = run(&in, err);
+
+    if (status == HEARTH_OK && options->keeps_tokens)
+        status = keep_tokens(&in, err);
+    if (status == HEARTH_OK) {
+        in.done.key = in.key;
+        in.done.n_tokens = in.n_tokens;
+        in.done.bytes = in.n_bytes;
+        *out = in.done;
+    }
+    hth_key_stream_free(in.stream);
+    hth_image_chain_free(in.chain);
+    free(in.file);
+    free(in.bytes);
+    return status;
+}

@@ -1,0 +1,62 @@
+/*
+ * adapter_state.h - the adapters that were loaded, and the scales that were set, since the server started
+ *
+ * The front keeps the state of each model. A new worker gets it on its command line, and a running one with every
+ * change; it makes its adapters equal to the state. Adapters of the configuration are no part of it; their scales are.
+ * As JSON:
+ * {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0,"sha256":"9f"}],
+ *  "scales":[{"id":64,"scale":0.5}]}, where sha256 has 64 digits
+ */
+#ifndef HTH_WIRE_ADAPTER_STATE_H
+#define HTH_WIRE_ADAPTER_STATE_H
+
+#include "api/error.h"
+#include "engine/backend.h"
+
+enum {
+    HTH_LIVE_ID_MIN = HTH_ADAPTERS_MAX, /* adapters of the configuration have smaller ids: 0, 1, ... */
+    HTH_LIVE_FILE_BYTES = 512,
+    HTH_ADAPTERS_JSON_BYTES_MAX = 64 << 10, /* of a body from a client */
+};
+
+typedef struct hth_live_adapter {
+    uint32_t id; /* never given to another one */
+    float scale; /* with which it was loaded */
+    char name[128];
+    char file[HTH_LIVE_FILE_BYTES]; /* beneath the folder of adapters */
+    char sha256[65];                /* of the file when it was loaded, in hexadecimal; "": not known */
+} hth_live_adapter;
+
+typedef struct hth_adapter_state {
+    uint32_t added;                            /* the one that a change adds, and that must be loaded; 0: none */
+    hth_live_adapter loaded[HTH_ADAPTERS_MAX]; /* [n_loaded], by id */
+    size_t n_loaded;
+    hearth_adapter_scale scales[2 * HTH_ADAPTERS_MAX]; /* [n_scales], those that were set; each id once */
+    size_t n_scales;
+} hth_adapter_state;
+
+/* Read a state. False with error; then *out is unspecified. */
+bool hth_adapter_state_read(const char *text, size_t n, hth_adapter_state *out, hth_api_error *error);
+/* Append it as JSON. out->failed without memory. */
+void hth_adapter_state_write(const hth_adapter_state *state, hth_buffer *out);
+
+/* The loaded adapter of this name; NULL: there is none. */
+const hth_live_adapter *hth_adapter_state_find(const hth_adapter_state *state, const char *name);
+/* The scale of requests that name no adapters. */
+float hth_adapter_state_scale_of(const hth_adapter_state *state, const hth_live_adapter *one);
+/* Take the hashes that are not known yet from a worker's list of adapters. */
+void hth_adapter_state_learn(hth_adapter_state *state, const json_t *list);
+/* Forget an adapter, with its scale. */
+void hth_adapter_state_drop(hth_adapter_state *state, uint32_t id);
+/* Set the scale of an adapter. False: too many are set. */
+bool hth_adapter_state_scale(hth_adapter_state *state, uint32_t id, float scale);
+/* Forget the scales of the configuration's adapters, because other adapters have their ids now. */
+void hth_adapter_state_forget_configured(hth_adapter_state *state);
+
+/*
+ * Read the body of llama.cpp's POST /lora-adapters, [{"id": 0, "scale": 0.5}, ...]. False with error.
+ */
+bool hth_adapter_scales_read(const char *text, size_t n, hearth_adapter_scale out[HTH_ADAPTERS_MAX], size_t *n_out,
+                             hth_api_error *error);
+
+#endif

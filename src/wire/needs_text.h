@@ -1,0 +1,33 @@
+/*
+ * needs_text.h - the needs of a model as lines of text, between processes and in a file
+ *
+ *   device WEIGHTS CELLS BUFFERS FREE TOTAL NAME
+ *   host WEIGHTS REPACKED CELLS BUFFERS PROCESS CONTEXT
+ *
+ * Numbers are bytes, but for CONTEXT. The line of the host is the last one.
+ */
+#ifndef HTH_WIRE_NEEDS_TEXT_H
+#define HTH_WIRE_NEEDS_TEXT_H
+
+#include "api/buffer.h"
+#include "models/fit_choice.h"
+#include "models/needs.h"
+
+void hth_needs_write(const hth_model_needs *needs, hth_buffer *out);
+/*
+ * Read one line into needs, which are zeros before the first one. Their n_ctx is above 0 after the last one. False,
+ * with needs unchanged: it is no such line, its numbers are absurd, or there are too many devices.
+ */
+bool hth_needs_read(const char *line, hth_model_needs *needs);
+
+/* "BYTES:NAME", memory that was found on a device (fit_choice.h). */
+enum { HTH_FOUND_TEXT_BYTES = 96 };
+void hth_found_write(const hth_fit_found_device *found, char text[HTH_FOUND_TEXT_BYTES]);
+/* False, with out unchanged: it has another form. */
+bool hth_found_read(const char *text, hth_fit_found_device *out);
+
+/* Bytes on the host: of a worker's process, without rows; and on devices. */
+uint64_t hth_needs_host_bytes(const hth_model_needs *needs);
+uint64_t hth_needs_device_bytes(const hth_model_needs *needs);
+
+#endif

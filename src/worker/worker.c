@@ -1,0 +1,708 @@
+/*
+ * worker.c - a worker's life: load, serve, stop
+ *
+ *   LOADING   a thread loads the model; requests are told so
+ *   READY     the file is still being fingerprinted, and requests wait
+ *   SERVING
+ *   DRAINING  told to stop: new requests are refused, running ones may end for a while
+ *
+ * Then the event loop has ended, and everything that the context holds is saved. When the front is gone, there is
+ * nobody to serve: the worker ends at once and saves what it can.
+ */
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "base/log.h"
+#include "base/hash.h"
+#include "base/os.h"
+#include "base/status.h"
+#include "models/model.h"
+#include "models/runtime.h"
+#include "worker/sandbox.h"
+#include "wire/status_page.h"
+#include "worker/worker_eviction.h"
+#include "worker/worker_live_adapters.h"
+#include "worker/worker_routes.h"
+
+enum {
+    TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
+    NAME_BYTES = 128,
+};
+
+typedef struct worker {
+    const hth_worker_options *options;
+    hth_log log;
+    struct event_base *base;
+    struct event *on_term, *on_int, *on_turn, *on_events, *on_control, *on_drained;
+    hth_http_server *http;
+    hth_http_listener *listener;
+    hth_event_queue *queue;
+    hth_worker_self self;
+    hth_api_defaults defaults; /* for requests: the operator's, then the recommended ones; final after loading */
+    hth_status_page *page;
+    hth_buffer error_text;
+    char name[NAME_BYTES];
+    char loading_problem[64];
+    unsigned n_turns;
+    int told_percent; /* of loading, then of hashing */
+    bool told_hashing;
+    bool is_serving;
+    bool is_draining;
+    uint32_t drain_ms;    /* the time limit of running replies while draining */
+    hearth_status status; /* how serving ended */
+    hearth_error *err;
+
+    /* These belong to the loading thread, unless marked otherwise. */
+    pthread_t loading_thread;
+    bool has_thread; /* the loop's: to be joined */
+    bool is_loading; /* the loop's: it has not yet handled the end of loading */
+    atomic_bool stops_loading;
+    atomic_bool is_ending; /* the loop has ended */
+    atomic_int percent;
+    atomic_bool has_loaded; /* successfully or not: the fields below may be read */
+    hearth_runtime *runtime;
+    hearth_model *model;
+    hth_live_adapters live_adapters;
+    hth_worker_eviction eviction;                   /* the loop's, and so are the next six */
+    uint64_t ram_quota;                             /* that the front told last */
+    uint64_t evict_ram_bytes, evict_ram_file_bytes; /* likewise */
+    bool has_ram_quota;                             /* it is not in force yet */
+    bool has_eviction;                              /* it has not begun yet */
+    hth_ram_tier_totals told_ram;                   /* of the RAM tier, as the front knows it */
+    hearth_status load_status;
+    hearth_error load_error;
+    atomic_bool has_identified; /* likewise for these */
+    hearth_status identify_status;
+    hearth_error identify_error;
+} worker;
+
+/* ---- what the front is told ---- */
+
+static void tell(const worker *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(const worker *w, const char *format, ...)
+{
+    char line[700];
+    va_list arguments;
+    int n;
+
+    if (w->options->control_fd < 0)
+        return;
+    va_start(arguments, format);
+    n = vsnprintf(line, sizeof(line) - 1, format, arguments);
+    va_end(arguments);
+    if (n < 0)
+        return;
+    if ((size_t)n > sizeof(line) - 2)
+        n = sizeof(line) - 2;
+    line[n++] = '\n';
+    while (write(w->options->control_fd, line, (size_t)n) < 0 && errno == EINTR) /* nobody reads it */
+        ;
+}
+
+/* ---- the scheduler's thread ---- */
+
+static void on_work(const hearth_work *work, void *user_data)
+{
+    worker *w = user_data;
+
+    switch (work->kind) {
+    case HEARTH_WORK_BEGINS:
+        if (w->page)
+            hth_status_page_tick_begin(w->page);
+        break;
+    case HEARTH_WORK_ENDS:
+        if (w->page)
+            hth_status_page_tick_end(w->page);
+        break;
+    case HEARTH_WORK_TOLD: break;
+    case HEARTH_WORK_ROWS_BEGIN:
+        if (w->page)
+            hth_status_page_restoring(w->page, work->keys, work->n_keys);
+        break;
+    case HEARTH_WORK_ROWS_END:
+        if (w->page)
+            hth_status_page_restoring(w->page, NULL, 0);
+        break;
+    }
+}
+
+/* ---- loading ---- */
+
+static bool on_progress(float fraction, void *user_data)
+{
+    worker *w = user_data;
+
+    atomic_store(&w->percent, (int)(100 * fraction));
+    return !atomic_load(&w->stops_loading);
+}
+
+/* Rows that may have killed earlier workers. They stay suspects until all of them are set aside. */
+static void set_suspects_aside(worker *w)
+{
+    uint8_t(*keys)[32] = calloc(HTH_STATUS_SUSPECTS_MAX, sizeof(*keys));
+    size_t n = keys ? hth_status_page_suspects(w->page, keys, HTH_STATUS_SUSPECTS_MAX) : 0;
+    bool all = true;
+
+    for (size_t i = 0; i < n; i++) {
+        hearth_error err;
+
+        if (hearth_runtime_quarantine(w->runtime, keys[i], &err) == HEARTH_OK)
+            continue;
+        hth_warn(&w->log, "%s", err.message);
+        all = false;
+    }
+    if (n > 0 && all)
+        hth_status_page_suspects_clear(w->page);
+    free(keys);
+}
+
+static void *load(void *context)
+{
+    worker *w = context;
+    hearth_model_options model = *w->options->model;
+
+    hth_os_thread_name("hearth-load");
+    model.progress = on_progress;
+    model.progress_user_data = w;
+    model.on_work = on_work;
+    model.work_user_data = w;
+    w->load_status = hearth_runtime_open(w->options->runtime, &w->runtime, &w->load_error);
+    if (w->load_status == HEARTH_OK && w->page)
+        set_suspects_aside(w);
+    if (w->load_status == HEARTH_OK)
+        w->load_status = hth_model_load_engine(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
+    if (w->load_status == HEARTH_OK && w->options->adapters)
+        w->load_status = hth_adapter_specs_load(w->options->adapters, w->model, &w->load_error);
+    if (w->load_status == HEARTH_OK && w->options->adapters && w->options->adapter_state)
+        hth_adapters_restore(&w->live_adapters, w->model, w->options->adapter_state, &w->log);
+    atomic_store(&w->has_loaded, true);
+    hth_event_queue_wake(w->queue);
+    /* This thread sets has_loaded, then reads is_ending. end_loading works the other way round. So one of them sees
+     * the other. */
+    if (w->load_status != HEARTH_OK || atomic_load(&w->is_ending))
+        return NULL;
+    w->identify_status = hth_model_identify(w->model, &w->identify_error);
+    atomic_store(&w->has_identified, true);
+    hth_event_queue_wake(w->queue);
+    return NULL;
+}
+
+static void end_with(worker *w, hearth_status status, const hearth_error *error)
+{
+    if (w->status == HEARTH_OK && status != HEARTH_OK) {
+        w->status = status;
+        if (w->err)
+            *w->err = *error;
+    }
+    (void)event_base_loopbreak(w->base); /* fails only without a base */
+}
+
+static bool heeds_nodes(const worker *w)
+{
+    const hearth_engine_options *engine = w->options->model->engine;
+
+    return engine && engine->numa != HEARTH_NUMA_OFF;
+}
+
+static void publish_numbers(const worker *w)
+{
+    hearth_counters counters = { .struct_size = sizeof(counters) };
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    const hth_tier_quotas quotas = hth_tier_quotas_of(hth_runtime_cache(w->runtime));
+
+    if (hearth_runtime_counters(w->runtime, &counters, NULL) == HEARTH_OK &&
+        hearth_model_info_get(w->model, &info, NULL) == HEARTH_OK)
+        hth_status_page_numbers_set(w->page, &counters, &info, &quotas);
+}
+
+static void add_text(hth_sha256 *sha, const char *text)
+{
+    hth_sha256_update(sha, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* A digest of the defaults that affect prompts and the ends of replies. False without memory. */
+static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SHA256_BYTES])
+{
+    hth_sha256 *sha = hth_sha256_new();
+    char numbers[64];
+
+    if (!sha)
+        return false;
+    (void)snprintf(numbers, sizeof(numbers), "%d %.0f", (int)defaults->reasoning, defaults->n_predict); /* fits */
+    add_text(sha, numbers);
+    add_text(sha, defaults->system);
+    add_text(sha, defaults->template_values);
+    for (size_t i = 0; i < defaults->n_stop; i++)
+        add_text(sha, defaults->stop[i]);
+    hth_sha256_peek(sha, out);
+    hth_sha256_free(sha);
+    return true;
+}
+
+/* A digest of all that gives tokens of a reply their meaning: the model's file and the settings of its prompt. */
+static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
+{
+    const char *chat_template = w->options->model->chat_template;
+    uint8_t parts[sizeof(info->fingerprint) + (size_t)2 * HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
+
+    memcpy(parts, info->fingerprint, sizeof(info->fingerprint));
+    if (chat_template)
+        hth_sha256_of(chat_template, strlen(chat_template), parts + sizeof(info->fingerprint));
+    (void)digest_defaults(&w->defaults,
+                          parts + sizeof(info->fingerprint) + HTH_SHA256_BYTES); /* zeros if there was no memory */
+    hth_sha256_of(parts, sizeof(parts), digest);
+    memcpy(out, digest, HTH_FRAME_MODEL_BYTES);
+}
+
+static void complete_defaults(worker *w)
+{
+    hth_sampling_advice advice;
+    hth_api_defaults of_model;
+
+    hth_model_advice(w->model, &advice);
+    of_model = hth_api_defaults_of_model(&advice);
+    w->defaults = w->options->defaults ? *w->options->defaults : hth_api_defaults_none();
+    hth_api_defaults_add(&w->defaults, &of_model);
+    if (w->options->advice)
+        hth_api_defaults_add(&w->defaults, w->options->advice);
+}
+
+/* Without a change nothing is told, unless it must be. */
+static void tell_ram(worker *w, bool must)
+{
+    const hth_ram_tier_totals *told = &w->told_ram;
+    hth_ram_tier_totals now;
+
+    if (!hth_runtime_cache(w->runtime))
+        return;
+    hth_cache_ram_totals(hth_runtime_cache(w->runtime), &now);
+    if (must || now.bytes_max != told->bytes_max || now.bytes != told->bytes ||
+        now.rows_displaced != told->rows_displaced)
+        tell(w, "ram %" PRIu64 " %" PRIu64 " %" PRIu64, now.bytes_max, now.bytes, now.rows_displaced);
+    w->told_ram = now;
+}
+
+static void loaded(worker *w)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    w->is_loading = false;
+    if (atomic_load(&w->stops_loading)) { /* told to stop: no request was served, and none will be */
+        end_with(w, HEARTH_OK, NULL);
+        return;
+    }
+    if (w->load_status != HEARTH_OK) {
+        tell(w, "failed %s", w->load_error.message);
+        end_with(w, w->load_status, &w->load_error);
+        return;
+    }
+    (void)hearth_model_info_get(w->model, &info, NULL);        /* it is there */
+    (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* as long */
+    complete_defaults(w);
+    w->self.model = w->model;
+    w->self.defaults = &w->defaults;
+    w->self.name = w->name;
+    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
+    w->self.file = w->options->model_path;
+    w->self.created_s = (json_int_t)hth_os_unix_seconds();
+    w->self.problem = NULL;
+    hth_jobs_set_model(w->self.jobs, w->model, w->name, w->self.shown);
+    if (w->page)
+        publish_numbers(w);
+    if (w->options->sandbox)
+        (void)hth_sandbox_calls(heeds_nodes(w), &w->log);    /* on failure it has logged the reason, here and below */
+    if (w->has_ram_quota && hth_runtime_cache(w->runtime)) { /* the first request needs it */
+        hth_cache_set_ram_bytes_max(hth_runtime_cache(w->runtime), w->ram_quota);
+        w->has_ram_quota = false;
+        tell_ram(w, true);
+    }
+    tell(w, "ready");
+    hth_info(&w->log, "model '%s' is ready on %s: a context of %u tokens, %u sequences at once", w->name,
+             w->options->socket_path, info.n_ctx, info.n_parallel);
+}
+
+static void identified(worker *w)
+{
+    uint8_t digest[HTH_FRAME_MODEL_BYTES];
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    pthread_join(w->loading_thread, NULL);
+    w->has_thread = false;
+    if (w->identify_status != HEARTH_OK) {
+        tell(w, "failed %s", w->identify_error.message);
+        end_with(w, w->identify_status, &w->identify_error);
+        return;
+    }
+    if (w->told_hashing)
+        tell(w, "hashing 1");
+    (void)hearth_model_info_get(w->model, &info, NULL); /* it is there */
+    digest_of(w, &info, digest);
+    w->is_serving = true;
+    hth_jobs_set_digest(w->self.jobs, digest);
+    if (w->page)
+        publish_numbers(w);
+}
+
+/* ---- stopping ---- */
+
+/* Stop when every request is answered and every answer has left. */
+static void stop_if_drained(worker *w)
+{
+    if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0 &&
+        hth_http_server_numbers(w->http).n_connections == 0)
+        end_with(w, HEARTH_OK, NULL);
+}
+
+static void drain(worker *w)
+{
+    uint32_t ms = w->drain_ms;
+    const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = 1000 * (suseconds_t)(ms % 1000) };
+
+    if (w->is_draining)
+        return;
+    w->is_draining = true;
+    tell(w, "stopping");
+    w->self.problem = "this model's worker is stopping";
+    /* From now on these signals have their default effect. */
+    (void)event_del(w->on_term);
+    (void)event_del(w->on_int);
+    atomic_store(&w->stops_loading, true);
+    hth_http_listener_close(w->listener);
+    w->listener = NULL;
+    hth_http_server_drain(w->http);
+    hth_jobs_end_lingering(w->self.jobs);
+    (void)event_add(w->on_drained, &limit); /* without memory it waits for all running requests */
+    stop_if_drained(w);
+}
+
+/* One at a time: an eviction that waits comes before a quota. */
+static void begin_order(worker *w)
+{
+    if (w->has_eviction &&
+        hth_worker_eviction_begin(&w->eviction, w->runtime, w->evict_ram_bytes, w->evict_ram_file_bytes))
+        w->has_eviction = false;
+    if (w->has_ram_quota && w->self.model && hth_worker_eviction_begin_quota(&w->eviction, w->runtime, w->ram_quota))
+        w->has_ram_quota = false;
+}
+
+/* Tell the result of an order that is done, and begin the next. */
+static void take_eviction(worker *w)
+{
+    if (hth_worker_eviction_take(&w->eviction)) {
+        if (w->eviction.sets_quota)
+            tell_ram(w, true);
+        else
+            tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
+    }
+    begin_order(w);
+}
+
+static void evict(worker *w, const char *numbers)
+{
+    char *end;
+
+    if (!w->self.model) {
+        tell(w, "evicted 0 0");
+        return;
+    }
+    w->evict_ram_bytes = strtoull(numbers, &end, 10);
+    w->evict_ram_file_bytes = strtoull(end, NULL, 10);
+    w->has_eviction = true;
+    begin_order(w);
+}
+
+static void set_ram_quota(worker *w, const char *number)
+{
+    w->ram_quota = strtoull(number, NULL, 10);
+    w->has_ram_quota = true;
+    begin_order(w);
+}
+
+/* "drain MS", "evict RAM RAM_FILE" and "ram QUOTA" are the front's commands. Each is a line. */
+static void obey(worker *w, const char *bytes, size_t n)
+{
+    char text[128], *at = NULL;
+
+    n = n < sizeof(text) ? n : sizeof(text) - 1;
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    for (char *line = strtok_r(text, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
+        if (strncmp(line, "drain ", 6) == 0)
+            w->drain_ms = (uint32_t)strtoul(line + 6, NULL, 10);
+        else if (strncmp(line, "evict ", 6) == 0)
+            evict(w, line + 6);
+        else if (strncmp(line, "ram ", 4) == 0)
+            set_ram_quota(w, line + 4);
+    }
+}
+
+static void on_signal(evutil_socket_t number, short what, void *user_data)
+{
+    worker *w = user_data;
+    char bytes[128];
+    ssize_t n = w->options->control_fd >= 0 ? recv(w->options->control_fd, bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
+
+    (void)number;
+    (void)what;
+    if (n > 0)
+        obey(w, bytes, (size_t)n); /* sent before the signal, but perhaps not read yet */
+    drain(w);
+}
+
+static void on_drained(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+
+    (void)fd;
+    (void)what;
+    if (!w->is_loading) /* otherwise the end of loading, which was told to stop, does this */
+        end_with(w, HEARTH_OK, NULL);
+}
+
+static void on_control(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+    char bytes[128];
+    ssize_t n = read(fd, bytes, sizeof(bytes));
+
+    (void)what;
+    if (n > 0)
+        obey(w, bytes, (size_t)n);
+    if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
+        return;
+    (void)event_del(w->on_control);
+    atomic_store(&w->stops_loading, true);
+    w->is_draining = true;
+    if (!w->is_loading)
+        end_with(w, HEARTH_OK, NULL);
+}
+
+/* ---- the loop ---- */
+
+static void on_request(hth_http_exchange *exchange, void *user_data)
+{
+    worker *w = user_data;
+
+    hth_worker_route(&w->self, exchange);
+}
+
+static const char *on_protocol_error(int status, const char *why, const char *path, void *user_data)
+{
+    worker *w = user_data;
+
+    return hth_worker_protocol_error(status, why, path, &w->error_text);
+}
+
+static void on_events(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+
+    (void)fd;
+    (void)what;
+    hth_jobs_take_events(w->self.jobs);
+    if (w->is_loading && atomic_load(&w->has_loaded))
+        loaded(w);
+    if (w->has_thread && !w->is_loading && atomic_load(&w->has_identified))
+        identified(w);
+    stop_if_drained(w);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+    int percent = atomic_load(&w->percent);
+
+    (void)fd;
+    (void)what;
+    if (w->page)
+        hth_status_page_loop_turns(w->page);
+    if (w->is_loading && percent != w->told_percent) {
+        tell(w, "loading %d.%02d", percent / 100, percent % 100);
+        (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded, %d %%", percent);
+        w->told_percent = percent;
+    } else if (w->has_thread && percent != w->told_percent) { /* the engine has loaded; the file is still hashed */
+        tell(w, "hashing %d.%02d", percent / 100, percent % 100);
+        w->told_percent = percent;
+        w->told_hashing = true;
+    }
+    stop_if_drained(w);
+    take_eviction(w);
+    if (w->self.model)
+        tell_ram(w, false);
+    if (++w->n_turns % TURNS_A_SECOND != 0)
+        return;
+    hth_jobs_look_after(w->self.jobs);
+    if (w->page && w->self.model)
+        publish_numbers(w);
+}
+
+/* ---- beginning and end ---- */
+
+static hearth_status make_events(worker *w, hearth_error *err)
+{
+    const struct timeval turn = { .tv_usec = 1000 * (suseconds_t)HTH_STATUS_TURN_MS };
+    int control = w->options->control_fd;
+
+    w->on_term = evsignal_new(w->base, SIGTERM, on_signal, w);
+    w->on_int = evsignal_new(w->base, SIGINT, on_signal, w);
+    w->on_turn = event_new(w->base, -1, EV_PERSIST, on_turn, w);
+    w->on_events = event_new(w->base, hth_event_queue_fd(w->queue), EV_READ | EV_PERSIST, on_events, w);
+    w->on_drained = event_new(w->base, -1, 0, on_drained, w);
+    if (control >= 0)
+        w->on_control = event_new(w->base, control, EV_READ | EV_PERSIST, on_control, w);
+    if (!w->on_term || !w->on_int || !w->on_turn || !w->on_events || !w->on_drained ||
+        (control >= 0 && (!w->on_control || event_add(w->on_control, NULL) != 0)) || event_add(w->on_term, NULL) != 0 ||
+        event_add(w->on_int, NULL) != 0 || event_add(w->on_turn, &turn) != 0 || event_add(w->on_events, NULL) != 0)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker's events");
+    return HEARTH_OK;
+}
+
+static hearth_status set_up(worker *w, hearth_error *err)
+{
+    const hth_worker_options *options = w->options;
+    hth_jobs_options jobs = { .limits = &options->limits,
+                              .defaults = &w->defaults,
+                              .slot_directory = options->slot_directory,
+                              .slot_limits = options->slot_limits,
+                              .live_adapters = &w->live_adapters,
+                              .linger_ms = options->linger_ms,
+                              .silence_ms = options->silence_ms };
+    hth_http_options http = options->http;
+    hearth_status status = HEARTH_OK;
+    int failed;
+
+    http.body_bytes_max =
+        options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
+    w->base = event_base_new();
+    if (!w->base)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");
+    if (options->status_fd >= 0)
+        status = hth_status_page_open(options->status_fd, &w->page, err);
+    if (w->page)
+        hth_status_page_loop_turns(w->page); /* from here on, while loading too */
+    if (status == HEARTH_OK)
+        status = hth_event_queue_new(&w->queue, err);
+    jobs.queue = w->queue;
+    if (status == HEARTH_OK)
+        status = hth_jobs_new(&jobs, &w->self.jobs, err);
+    if (status == HEARTH_OK)
+        status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
+    if (status == HEARTH_OK)
+        status = hth_http_listen_unix(w->http, options->socket_path, 0, &w->listener, err);
+    if (status == HEARTH_OK)
+        status = make_events(w, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_http_server_set_errors(w->http, on_protocol_error);
+    (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
+    w->self.problem = w->loading_problem;
+    w->self.live_adapters = &w->live_adapters;
+    w->self.name = w->name;
+    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
+    w->self.file = w->options->model_path;
+    failed = pthread_create(&w->loading_thread, NULL, load, w);
+    if (failed)
+        return hth_fail_errno(err, failed, "cannot start a thread");
+    w->has_thread = true;
+    w->is_loading = true;
+    return HEARTH_OK;
+}
+
+/* Save what the context holds. A waiting front sees the progress in the reported work. */
+static void save(const worker *w)
+{
+    hearth_error err;
+
+    if (hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
+        hth_warn(&w->log, "at the end: %s", err.message);
+}
+
+/* The loop has ended early: the loading thread loads, waits for the fingerprint, or has just done either. */
+static void end_loading(worker *w)
+{
+    atomic_store(&w->stops_loading, true);
+    atomic_store(&w->is_ending, true);
+    if (atomic_load(&w->has_loaded))
+        hth_model_shut_down(w->model);
+    pthread_join(w->loading_thread, NULL);
+    w->has_thread = false;
+}
+
+static void tear_down(worker *w)
+{
+    struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_events, w->on_drained, w->on_control };
+
+    if (w->has_thread)
+        end_loading(w);
+    hth_worker_eviction_end(&w->eviction);
+    hth_http_listener_close(w->listener);
+    hth_http_server_free(w->http); /* this cancels its requests */
+    hth_jobs_free(w->self.jobs);   /* after cancelled requests have ended, which is soon */
+    if (w->is_serving)
+        save(w);
+    hearth_model_unref(w->model);
+    hearth_runtime_close(w->runtime);
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        if (events[i])
+            event_free(events[i]);
+    hth_event_queue_free(w->queue);
+    hth_status_page_free(w->page);
+    hth_buffer_deinit(&w->error_text);
+    if (w->base)
+        event_base_free(w->base);
+}
+
+/* Called before any other thread exists, because later threads inherit the restrictions. */
+static void enter_sandbox(const worker *w)
+{
+    const hth_worker_options *options = w->options;
+    hth_sandbox_paths *paths =
+        hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model, options->runtime,
+                                    options->socket_path, options->slot_directory);
+
+    if (paths)
+        (void)hth_sandbox_files(paths, &w->log);
+    else
+        hth_warn(&w->log, "no memory to restrict the worker's access to files");
+    hth_sandbox_paths_free(paths);
+}
+
+hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *err)
+{
+    worker w = {
+        .options = options,
+        .drain_ms = options->drain_timeout_ms,
+        .log = { .level = options->runtime->log_level,
+                 .write = options->runtime->log,
+                 .user_data = options->runtime->log_user_data },
+        .err = err,
+        .told_percent = -1,
+        .live_adapters = { .directory = options->adapters ? options->adapters->directory : NULL },
+    };
+
+    if (options->sandbox)
+        enter_sandbox(&w);
+    w.status = set_up(&w, err);
+    if (w.status == HEARTH_OK)
+        (void)event_base_dispatch(w.base); /* until a handler breaks it */
+    else
+        tell(&w, "failed %s", err ? err->message : "to begin");
+    if (w.page)
+        hth_status_page_loop_ends(w.page); /* the rest, such as saving, may take its time */
+    tear_down(&w);
+    return w.status;
+}

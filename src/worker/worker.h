@@ -1,0 +1,50 @@
+/*
+ * worker.h - the process that owns one model and serves it on a unix socket
+ *
+ * The event loop reads requests and writes replies. The scheduler's thread of the model puts events into a queue
+ * (event_queue.h), which the event loop reads. Slow preparation (large bodies, tools, schemas, grammars) runs on
+ * threads beside the loop (worker_job.h).
+ */
+#ifndef HTH_WORKER_WORKER_H
+#define HTH_WORKER_WORKER_H
+
+#include "api/request.h"
+#include "base/folder_room.h"
+#include "hearth.h"
+#include "models/adapter_spec.h"
+#include "models/fit_choice.h"
+#include "http/http.h"
+
+typedef struct hth_worker_options {
+    const char *model_path;
+    const hearth_runtime_options *runtime; /* log included */
+    const hearth_model_options *model;     /* without callbacks */
+    const hth_adapter_specs *adapters;
+    const char *shown_name;    /* in replies; NULL: the model's name */
+    const char *adapter_state; /* adapter_state.h: of the worker before; NULL: none */
+    const char *socket_path;
+    int status_fd; /* of the status page; -1: none */
+    /* Lines to the front: "loading 0.42", "ready", "failed TEXT". When it closes, the front is gone. -1: none. */
+    int control_fd;
+    hth_http_options http;
+    hth_api_limits limits;
+    const hth_api_defaults *defaults; /* of requests, by the operator; NULL: none, here and below */
+    const hth_api_defaults *advice;   /* recommendations in a file beside the model's */
+    const char *slot_directory;       /* of saved slots; NULL: slots cannot be saved */
+    hth_folder_limits slot_limits;    /* of each of its folders */
+    uint32_t linger_ms;         /* a prompt is read for so long after its client left; 0: it is cancelled at once */
+    uint32_t silence_ms;        /* after so much silence a stream sends a sign of life; 0: never */
+    uint32_t drain_timeout_ms;  /* running requests may finish for so long after SIGTERM */
+    uint32_t save_timeout_ms;   /* of the shutdown save */
+    const hth_fit_found *found; /* on devices, by the front: for hth_measure_run */
+    bool sandbox;
+} hth_worker_options;
+
+/*
+ * Load the model and serve until SIGTERM, SIGINT or the end of the front. Then let running requests finish for
+ * drain_timeout_ms, save, and return HEARTH_OK; a second signal ends the process at once. Must run on the process'
+ * first thread, before any other thread exists.
+ */
+hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *err);
+
+#endif

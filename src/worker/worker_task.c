@@ -1,0 +1,406 @@
+/*
+ * worker_task.c - see worker_task.h
+ */
+#include "worker/worker_task.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dialects/answers.h"
+#include "api/explanation.h"
+#include "dialects/request_parse.h"
+#include "base/hash.h"
+#include "models/model.h"
+#include "wire/adapter_state.h"
+#include "worker/worker_adapters.h"
+
+enum {
+    REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
+    WORTH_TOKENS_MIN = 512, /* a guess: every machine evaluates fewer within seconds */
+};
+
+void hth_task_deinit(hth_task *task)
+{
+    hth_request_events_free(task->events);
+    if (task->has_slot)
+        hth_slot_memory_give_back(task->slots, task->slot);
+    hth_api_reply_free(task->reply);
+    hth_api_prepared_deinit(&task->prepared);
+    hth_api_request_free(task->request);
+    hth_known_deinit(&task->known);
+    hth_buffer_deinit(&task->answer);
+    hth_api_embed_answer_free(task->vectors);
+    hearth_embeddings_unref(task->embeddings);
+    free(task->adapter_state);
+    free(task->parts);
+    free(task->salt);
+    free(task->front_salt);
+    free(task->bytes_copy);
+}
+
+/* ---- reading ---- */
+
+static void read_adapter_state(hth_task *task)
+{
+    task->adapter_state = malloc(sizeof(*task->adapter_state));
+    if (task->adapter_state)
+        (void)hth_adapter_state_read(task->bytes, task->n_bytes, task->adapter_state, &task->error); /* it is there */
+    else
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+}
+
+bool hth_task_read(hth_task *task)
+{
+    size_t n_before = task->n_known + task->n_past;
+    hth_api_past past = { .bytes = task->bytes ? task->bytes + task->n_known : NULL, .n_bytes = task->n_past };
+
+    task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (task->kind == HTH_TASK_PREFIXES)
+        return true; /* it has no body */
+    if (task->kind == HTH_TASK_ADAPTERS)
+        read_adapter_state(task);
+    else if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
+        hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
+    else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
+        task->request =
+            hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
+                                       &past, task->limits, task->defaults, &task->error);
+    task->bytes = NULL;
+    free(task->bytes_copy);
+    task->bytes_copy = NULL;
+    if (task->request && task->request->is_load)
+        task->kind = HTH_TASK_ANSWER;
+    if (task->error.kind == HTH_API_NO_ERROR && task->request && task->kind != HTH_TASK_ANSWER &&
+        hth_task_choose_adapters(task) && task->known.has_model &&
+        memcmp(task->known.model, task->digest, sizeof(task->known.model)) != 0)
+        hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
+                     "one of the model's file, chat template and adapters was changed meanwhile, and the reply belongs "
+                     "to the old one");
+    return task->error.kind == HTH_API_NO_ERROR;
+}
+
+bool hth_task_is_complicated(const hth_task *task)
+{
+    const hth_api_request *request = task->request;
+    const hearth_request *options = &request->options;
+    size_t n_replies = (request->is_chat ? 1 : request->n_prompts) * options->n;
+
+    return task->kind == HTH_TASK_EXPLAIN || task->known.n_replies > 0 || request->n_text_biases > 0 ||
+           request->conversation.n_tools > 0 || request->conversation.json_schema ||
+           request->conversation.template_values || request->sampling.grammar || request->sampling.json_schema ||
+           options->parent_key || n_replies > REPLIES_QUICK_MAX;
+}
+
+/* ---- salts ---- */
+
+static void add_text(hth_sha256 *sha, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    uint8_t head[9] = { text != NULL };
+
+    for (int i = 0; i < 8; i++)
+        head[1 + i] = (uint8_t)((uint64_t)n >> 8 * i);
+    hth_sha256_update(sha, head, sizeof(head));
+    hth_sha256_update(sha, text, n);
+}
+
+/*
+ * The hash of the key's salt and the request's salt: no other pair gives the same result, and nobody can choose the
+ * result without the salt of the key.
+ */
+bool hth_task_join_salts(hth_task *task)
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+    const char *own = task->request->options.cache_salt;
+    hth_sha256 *sha;
+
+    task->has_own_salt = own && *own;
+    if (!task->front_salt)
+        return true;
+    sha = hth_sha256_new();
+    task->salt = malloc(2 * sizeof(digest) + 1);
+    if (!sha || !task->salt) {
+        hth_sha256_free(sha);
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+        return false;
+    }
+    add_text(sha, task->front_salt);
+    add_text(sha, own);
+    hth_sha256_peek(sha, digest);
+    hth_sha256_free(sha);
+    hth_hex_encode(digest, sizeof(digest), task->salt);
+    task->request->options.cache_salt = task->salt;
+    return true;
+}
+
+/* Add the notes of the template and of grammars to those of the parser. */
+static void join_notes(hth_task *task)
+{
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.prompts[i])
+            hth_api_notes_join(&task->request->notes, &task->prepared.prompts[i]->notes);
+}
+
+static bool prepare(hth_task *task)
+{
+    if (!hth_task_join_salts(task) ||
+        !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
+        return false;
+    join_notes(task);
+    return true;
+}
+
+/* ---- submitting ---- */
+
+static const hth_api_prompt *prompt_of(const hth_task *task, uint32_t part)
+{
+    return task->prepared.prompts[task->known.n_replies > 0 ? part / task->request->options.n : part];
+}
+
+/* Request number part of the library: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
+static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
+{
+    uint32_t n = task->request->options.n;
+    bool is_known = task->known.n_replies > 0;
+    hearth_request request = task->prepared.requests[is_known ? part / n : part];
+    uint32_t n_known = hth_known_n(&task->known, part);
+
+    request.is_resumed = task->goes_on;
+    if (!is_known)
+        return request;
+    request.n = 1;
+    *sampling = *request.sampling;
+    sampling->seed += part % n;
+    request.sampling = sampling;
+    /* A reply that ended by a time limit, say, ends at the same token again. */
+    if (hth_known_has_ended(&task->known, part)) {
+        request.n_predict = (int32_t)n_known;
+        if (request.min_tokens > n_known)
+            request.min_tokens = n_known;
+    }
+    if (n_known > 0) {
+        request.replayed = task->known.replies[part].tokens;
+        request.n_replayed = n_known;
+        request.replayed_state = task->known.replies[part].state;
+        request.tell_replayed = true;
+    }
+    return request;
+}
+
+/* Replies of one submitted request. */
+static uint32_t n_each(const hth_task *task)
+{
+    return task->known.n_replies > 0 ? 1 : task->request->options.n;
+}
+
+static bool submit(hth_task *task)
+{
+    uint32_t n_parts = task->known.n_replies > 0 ? task->n_replies : (uint32_t)task->prepared.n_requests;
+
+    for (uint32_t i = 0; i < n_parts; i++) {
+        hth_request_part *part = &task->parts[i];
+        hearth_sampling sampling;
+        hearth_request request = request_of(task, i, &sampling);
+        hearth_error err;
+
+        *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
+        hth_request_part_connect(part, &request);
+        if (hth_submit_held(task->model, &request, prompt_of(task, i)->text, &part->id, &part->source, &err) !=
+            HEARTH_OK) {
+            hth_api_fail_status(&task->error, &err);
+            return false;
+        }
+        task->n_parts++;
+        task->n_submitted += n_each(task);
+    }
+    return true;
+}
+
+static const char *shown_model(const hth_task *task)
+{
+    const char *named = task->request->model; /* clients compare it with the requested name */
+
+    return named && *named ? named : task->shown_name;
+}
+
+/* Take the slot that will remember the first reply. A number that does not exist is ignored, with a note. */
+static void take_slot(hth_task *task)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail with a model */
+    if (task->request->slot >= (json_int_t)info.n_parallel)
+        hth_api_note(&task->request->notes, "id_slot");
+    task->slot = hth_slot_memory_take(task->slots, task->request->slot, info.n_parallel);
+    task->has_slot = true;
+}
+
+static bool make_reply(hth_task *task)
+{
+    hth_api_reply_options options = {
+        .model = shown_model(task),
+        .id = task->id,
+        .created_s = task->created_s,
+    };
+
+    take_slot(task);
+    options.slot = task->slot;
+    task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
+    if (!task->reply)
+        return false;
+    task->n_replies = (uint32_t)hth_api_reply_n(task->reply); /* at most HTH_API_REPLIES_MAX */
+    if (task->known.n_replies > task->n_replies) {
+        hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "more replies are known than are asked for");
+        return false;
+    }
+    task->events = hth_request_events_new(task->queue, task->n_replies, task->owner);
+    if (task->events)
+        hth_request_events_remember(task->events, task->slots, &task->request->options, task->slot);
+    if (task->events && task->request->wants_timings && task->request->stream)
+        hth_request_events_tell_stats(task->events);
+    if (task->events && task->request->wants_progress && task->request->stream)
+        hth_request_events_tell_prefill(task->events);
+    task->parts = calloc(task->n_replies, sizeof(*task->parts));
+    if (!task->events || !task->parts)
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+    return task->events && task->parts;
+}
+
+static void generate(hth_task *task)
+{
+    if (prepare(task) && make_reply(task))
+        (void)submit(task); /* the error is in the task */
+}
+
+/* ---- answers ---- */
+
+static void explain(hth_task *task)
+{
+    hearth_explanation about = { .struct_size = sizeof(about) };
+    const hth_prompt_text *text;
+    json_t *answer, *normalized;
+    hearth_error err;
+
+    if (!prepare(task))
+        return;
+    if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
+        hth_api_fail_status(&task->error, &err);
+        return;
+    }
+    text = task->prepared.prompts[0]->text; /* the request has tokens alone */
+    about.history_tokens = text ? text->n_known : 0;
+    answer = hth_api_explanation_json(&about, task->prepared.chat ? task->prepared.chat->n_plain : 0);
+    normalized = json_array();
+    for (size_t i = 0; i < task->request->n_normalized; i++)
+        json_array_append_new(normalized, json_string(task->request->normalized[i]));
+    json_object_set_new(answer, "detail", json_string(about.detail));
+    json_object_set_new(answer, "ignored", json_string(task->request->notes.text));
+    json_object_set_new(answer, "normalized", normalized);
+    hth_buffer_add_json_take(&task->answer, answer);
+}
+
+/* ---- embeddings ---- */
+
+void hth_task_begin_vectors(hth_task *task)
+{
+    if (task->embeddings && task->embeddings->status != HEARTH_OK)
+        hth_api_fail_status(&task->error, &task->embeddings->error);
+    else if (!(task->vectors = hth_api_embed_answer_new(task->request, task->embeddings, shown_model(task))))
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
+}
+
+/* False: it was submitted. */
+static bool embed(hth_task *task)
+{
+    const hth_embed_terms terms = {
+        .is_gone = task->is_gone,
+        .n_values_max = HTH_API_EMBED_VALUES_MAX,
+        .counts_answer = true,
+        .on_worked = task->on_worked,
+    };
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_embed_request request;
+    hth_api_inputs inputs;
+    hearth_error err;
+    hearth_status status;
+
+    (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
+    if (task->request->embed->options.n_inputs == 0) {
+        hth_task_begin_vectors(task);
+        return true;
+    }
+    if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
+        !hth_api_prepare_inputs(task->model, task->request, &inputs, &task->error))
+        return true;
+    request.inputs = inputs.list;
+    request.adapters = task->request->options.adapters;
+    request.n_adapters = task->request->options.n_adapters;
+    request.cache_salt = task->request->options.cache_salt;
+    request.no_cache_read = task->request->options.no_cache_read;
+    request.on_done = task->on_embedded;
+    request.user_data = task->owner;
+    status = hth_embed_submit(task->model, &request, &terms, NULL, &err);
+    hth_api_inputs_deinit(&inputs); /* the task may be gone already */
+    if (status == HEARTH_OK)
+        return false;
+    hth_api_fail_status(&task->error, &err);
+    return true;
+}
+
+bool hth_task_run(hth_task *task)
+{
+    task->request->is_gone = task->is_gone;
+    switch (task->kind) {
+    case HTH_TASK_EMBED: return embed(task);
+    case HTH_TASK_GENERATE: generate(task); break;
+    case HTH_TASK_ANSWER:
+        (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
+                             &task->error); /* the error is in the task */
+        break;
+    case HTH_TASK_EXPLAIN: explain(task); break;
+    case HTH_TASK_PREFIXES: assert(false && "worker_prefixes.h runs it"); break;
+    case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
+    case HTH_TASK_ADAPTERS: assert(false && "worker_live_adapters.h runs it"); break;
+    }
+    return true;
+}
+
+/* ---- steering ---- */
+
+void hth_task_cancel(const hth_task *task)
+{
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < n_each(task); k++)
+            (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
+}
+
+/* Is a prompt long, or was a part of it restored, so that its rows will help when the client asks again? */
+static bool is_worth_reading(const hth_task *task)
+{
+    for (uint32_t i = 0; i < task->n_replies; i++)
+        if (hth_request_events_n_restored(task->events, i) > 0)
+            return true;
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.requests[i].n_tokens >= WORTH_TOKENS_MIN)
+            return true;
+    return false;
+}
+
+void hth_task_linger(const hth_task *task, uint32_t ms)
+{
+    if (ms == 0 || !is_worth_reading(task)) {
+        hth_task_cancel(task);
+        return;
+    }
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < n_each(task); k++)
+            (void)hearth_linger(task->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
+}
+
+void hth_task_pause(const hth_task *task, bool pause)
+{
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        for (uint32_t k = 0; k < n_each(task); k++)
+            (void)hearth_pause(task->model, task->parts[i].id + k, pause, NULL); /* not found: it has ended */
+}
