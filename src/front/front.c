@@ -22,8 +22,8 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "front/admin_models.h"
-#include "supervisor/descriptors.h"
 #include "front/front_inside.h"
+#include "supervisor/descriptors.h"
 #include "wire/notify.h"
 
 enum {

@@ -6,14 +6,14 @@
 
 #include "front/access_log.h"
 #include "front/admin.h"
-#include "supervisor/folder_watch.h"
 #include "front/front.h"
 #include "front/keys.h"
 #include "front/passed_over.h"
 #include "front/proxy.h"
-#include "http/refusals.h"
 #include "front/running_responses.h"
+#include "http/refusals.h"
 #include "http/tls.h"
+#include "supervisor/folder_watch.h"
 
 struct event;
 struct event_base;

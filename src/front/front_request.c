@@ -18,9 +18,9 @@
 #include "api/notes.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "http/body_check.h"
 #include "front/cors.h"
 #include "front/front_request.h"
+#include "http/body_check.h"
 
 enum {
     BYTES_A_TOKEN = 4, /* a guess, of text */

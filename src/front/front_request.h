@@ -11,8 +11,8 @@
 #include "api/model_pages.h"
 #include "front/front_inside.h"
 #include "front/past_search.h"
-#include "http/routes.h"
 #include "front/stored_responses.h"
+#include "http/routes.h"
 #include "http/trace.h"
 
 /* A request, from its head to its line in the log. The strings of record are here. */

@@ -11,9 +11,9 @@
 #include "api/request.h"
 #include "base/folder_room.h"
 #include "hearth.h"
+#include "http/http.h"
 #include "models/adapter_spec.h"
 #include "models/fit_choice.h"
-#include "http/http.h"
 
 typedef struct hth_worker_options {
     const char *model_path;
