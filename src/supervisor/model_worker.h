@@ -17,10 +17,10 @@
 #define HTH_SUPERVISOR_MODEL_WORKER_H
 
 #include "base/log.h"
-#include "supervisor/model_events.h"
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/learned.h"
+#include "supervisor/model_events.h"
 #include "supervisor/options.h"
 #include "supervisor/ram_shares.h"
 #include "supervisor/relief.h"
