@@ -35,7 +35,7 @@ typedef enum hth_api_reasoning {
 typedef struct hth_api_defaults {
     hth_sampling_values sampling;
     bool has_samplers; /* the order of the chain is given */
-    hearth_sampler samplers[HTH_API_SAMPLERS_MAX];
+    hearth_sampler samplers[HTH_SAMPLERS_MAX];
     size_t n_samplers;
     double n_predict; /* limit of tokens; 0 or -1: only the context limits it */
     double seed;

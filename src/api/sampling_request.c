@@ -81,9 +81,9 @@ static void parse_samplers(hth_api_parse *parse, const char *name)
         hth_fields_wrong_type(&parse->body, name, "an array of names, or a text of letters", value);
         return;
     }
-    if (n > HTH_API_SAMPLERS_MAX) {
+    if (n > HTH_SAMPLERS_MAX) {
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu samplers; at most %d are allowed", n,
-                        HTH_API_SAMPLERS_MAX);
+                        HTH_SAMPLERS_MAX);
         return;
     }
     samplers = hth_api_allocate(parse, n + 1, sizeof(*samplers));

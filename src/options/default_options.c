@@ -68,15 +68,15 @@ const hth_option_table hth_thinking_options = { thinking_rows, sizeof(thinking_r
 static bool read_samplers(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_api_defaults *out = options;
+    char list[HTH_API_SAMPLER_LIST_BYTES], expected[HTH_API_SAMPLER_LIST_BYTES + 64];
     hearth_error problem;
 
     out->has_samplers = value != NULL;
     if (!value || hth_api_samplers_read(value, out->samplers, &out->n_samplers, &problem))
         return true;
-    return hth_value_wrong(shown, value,
-                           "samplers in order, such as top_k;temperature: penalties, dry, top_n_sigma, top_k, typ_p, "
-                           "top_p, min_p, xtc, temperature, adaptive_p, or their letters edskypmxta",
-                           err);
+    hth_api_sampler_list(list);
+    (void)snprintf(expected, sizeof(expected), "samplers in order, such as top_k;temperature: %s", list); /* fits */
+    return hth_value_wrong(shown, value, expected, err);
 }
 
 static bool write_samplers(const void *options, size_t i, char *text, size_t capacity)
