@@ -42,17 +42,26 @@ typedef struct hth_metrics_series {
     hth_observations duration;
 } hth_metrics_series;
 
+/* The counters of a model: a row is its field and its family on the page. */
+/* clang-format off */
+#define HTH_METRICS_COUNTERS_EACH(ROW)                                                                                 \
+    ROW(n_prompt_tokens, "hearth_prompt_tokens_total", "Tokens of prompts, those from the cache included.")            \
+    ROW(n_cached_tokens, "hearth_cached_prompt_tokens_total", "Tokens of prompts that needed no prefill.")             \
+    ROW(n_reply_tokens, "hearth_generated_tokens_total", "Tokens of replies.")                                         \
+    ROW(n_draft_tokens, "hearth_draft_tokens_total", "Guessed tokens that were evaluated.")                            \
+    ROW(n_draft_accepted_tokens, "hearth_draft_accepted_tokens_total", "Guessed tokens that are in replies.")          \
+    ROW(n_resumed, "hearth_resumed_requests_total",                                                                    \
+        "Requests that went on in a new worker after theirs had died.")                                                \
+    ROW(n_passed_over, "hearth_passed_over_requests_total",                                                            \
+        "Requests with fields or parts that had no effect here.")
+/* clang-format on */
+#define HTH_METRICS_COUNTER_FIELD(field, name, help) uint64_t field;
+
 typedef struct hth_metrics_model {
     char *name;
     bool is_shown;                                         /* it is or was configured, or it has a count */
     hth_metrics_series *series[HTH_METRICS_ENDPOINTS_MAX]; /* NULL: no request yet */
-    uint64_t n_prompt_tokens;
-    uint64_t n_cached_tokens;
-    uint64_t n_reply_tokens;
-    uint64_t n_draft_tokens;
-    uint64_t n_draft_accepted_tokens;
-    uint64_t n_resumed;
-    uint64_t n_passed_over;
+    HTH_METRICS_COUNTERS_EACH(HTH_METRICS_COUNTER_FIELD)
     uint64_t hits[HTH_METRICS_HITS][HTH_METRICS_TIERS];
     uint64_t misses[HTH_METRICS_MISSES];
     hth_observations first_token;

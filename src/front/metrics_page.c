@@ -94,19 +94,9 @@ static void write_tokens(const hth_metrics *metrics, hth_buffer *out)
         const char *help;
         size_t offset;
     } counts[] = {
-        { "hearth_prompt_tokens_total", "Tokens of prompts, those from the cache included.",
-          offsetof(hth_metrics_model, n_prompt_tokens) },
-        { "hearth_cached_prompt_tokens_total", "Tokens of prompts that needed no prefill.",
-          offsetof(hth_metrics_model, n_cached_tokens) },
-        { "hearth_generated_tokens_total", "Tokens of replies.", offsetof(hth_metrics_model, n_reply_tokens) },
-        { "hearth_draft_tokens_total", "Guessed tokens that were evaluated.",
-          offsetof(hth_metrics_model, n_draft_tokens) },
-        { "hearth_draft_accepted_tokens_total", "Guessed tokens that are in replies.",
-          offsetof(hth_metrics_model, n_draft_accepted_tokens) },
-        { "hearth_resumed_requests_total", "Requests that went on in a new worker after theirs had died.",
-          offsetof(hth_metrics_model, n_resumed) },
-        { "hearth_passed_over_requests_total", "Requests with fields or parts that had no effect here.",
-          offsetof(hth_metrics_model, n_passed_over) },
+#define ROW(field, name, help) { name, help, offsetof(hth_metrics_model, field) },
+        HTH_METRICS_COUNTERS_EACH(ROW)
+#undef ROW
     };
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
