@@ -8,6 +8,8 @@
 #ifndef HTH_FRONT_FRONT_H
 #define HTH_FRONT_FRONT_H
 
+#include <jansson.h>
+
 #include "supervisor/options.h"
 
 typedef struct hth_front_hooks {
@@ -33,6 +35,9 @@ typedef struct hth_front_hooks {
      */
     hearth_status (*read_pressure)(const char *text, hth_pressure_settings *settings, void *user_data,
                                    hearth_error *err);
+    /* Options under their names in the configuration file, and a section of them; new objects, NULL without memory. */
+    json_t *(*options_json)(const hth_server_options *options);
+    json_t *(*pressure_json)(const hth_pressure_settings *settings);
     /*
      * The server listens on these ports, in the order of options->listen (0: a unix socket). May be NULL.
      */

@@ -357,7 +357,7 @@ static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },
 };
 
-static const hth_option_table key_table = TABLE(key_rows);
+const hth_option_table hth_serve_server_keys = TABLE(key_rows);
 
 /* Further names of a model, and its tags in lists. */
 static const hth_option name_rows[] = {
@@ -416,7 +416,7 @@ static const hth_option model_flag_rows[] = {
 };
 
 static const hth_option file_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &key_table },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_server_keys },
     { .kind = HTH_OPTION_TABLE,
       .key = "cache",
       .table = &hth_model_cache_options,
@@ -453,7 +453,7 @@ static const hth_option flag_rows[] = {
       TEXTS(hosts, HTH_SERVE_LISTEN_MAX), .is_common = true },
     { "port", 0, HTH_OPTION_OWN, "N", "listen on this port, instead of --listen; 0: any free port",
       .read = read_port_alone, .is_common = true },
-    { .kind = HTH_OPTION_TABLE, .table = &key_table },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_server_keys },
     { .kind = HTH_OPTION_HEADING, .help = "Keys of the command line" },
     { "api-key", 0, HTH_OPTION_OWN, "KEY",
       "clients must show this key; several with commas, or repeated. Other users of this machine can see it: better "

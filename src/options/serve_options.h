@@ -86,6 +86,7 @@ typedef struct hth_serve_options {
 extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all flags */
 /* in an hth_serve_options: all keys of the configuration except those of models */
 extern const hth_option_table hth_serve_keys;
+extern const hth_option_table hth_serve_server_keys; /* likewise: those without the sections for all models */
 extern const hth_option_table hth_serve_model_keys;  /* in an hth_serve_model: the keys of a model's section */
 extern const hth_option_table hth_serve_model_flags; /* likewise: the same as flags, without the path */
 /* in an hth_pressure_settings: the keys of pressure that operators may change while the server runs */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/buffer.h"
-#include "options/serve_options.h"
+#include "options/serve_config.h"
 #include "front/admin.h"
 
 /* Sections that the front passes on to its workers, whose command lines are shown. */
@@ -52,13 +52,14 @@ TEST(every_option_of_the_configuration_is_shown_under_its_name)
                                      .tags = names,
                                      .n_tags = 1 };
     hth_server_options options = hth_server_options_default();
+    const hth_admin admin = { .options = &options, .options_json = hth_serve_options_json };
     hth_buffer text = { .text = NULL };
     json_t *page, *shown;
 
     options.models = &model;
     options.n_models = 1;
     options.unknown_fields = HTH_UNKNOWN_REFUSE;
-    hth_admin_write_options(&options, &text);
+    hth_admin_write_options(&admin, &text);
     assert_false(text.failed);
     page = json_loadb(text.text, text.n, 0, NULL);
     assert_non_null(page);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "front/admin.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/exposition.h"
 #include "support/fake_http.h"
@@ -146,6 +147,8 @@ static void set_up(fixture *f)
         .forget_model = forget_model,
         .set_pressure = set_pressure,
         .user_data = f,
+        .options_json = hth_serve_options_json,
+        .pressure_json = hth_serve_pressure_json,
     };
 }
 
