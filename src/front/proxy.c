@@ -118,7 +118,7 @@ static void fail_in_line(hth_relay *relay)
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
 {
     hth_proxy *proxy = user_data;
-    uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.wait_timeout_ms);
+    uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.limits.wait_timeout_ms);
     bool is_needed = false;
     hth_relay *relay;
 
@@ -127,7 +127,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     /* What ends a relay may end others: see hth_proxy_note_over. */
     for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
         proxy->next = relay->next;
-        if (relay->form != HTH_FORM_BYTES && proxy->options.keep_alive_ms > 0)
+        if (relay->form != HTH_FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
             hth_relay_keep_alive(relay, now_ns);
         else if (hth_relay_may_begin_early(relay))
             hth_relay_begin_early(relay, now_ns);
@@ -303,7 +303,7 @@ hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, h
     if (!proxy)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
     proxy->options = *options;
-    hth_proxy_set_limits(proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
+    hth_proxy_set_limits(proxy, &options->limits);
     proxy->soon = event_new(base, -1, 0, on_soon, proxy);
     proxy->tick = event_new(base, -1, 0, on_tick, proxy);
     if (!proxy->soon || !proxy->tick) {
@@ -331,13 +331,12 @@ void hth_proxy_free(hth_proxy *proxy)
     free(proxy);
 }
 
-void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms, uint32_t keep_alive_ms)
+void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits)
 {
-    uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_timeout_ms ? keep_alive_ms : wait_timeout_ms;
+    const uint32_t keep_alive_ms = limits->keep_alive_ms, wait_ms = limits->wait_timeout_ms;
+    const uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_ms ? keep_alive_ms : wait_ms;
 
-    proxy->options.keep_alive_ms = keep_alive_ms;
-    proxy->options.retries_max = retries_max;
-    proxy->options.wait_timeout_ms = wait_timeout_ms;
+    proxy->options.limits = *limits;
     proxy->tick_ms = shorter_ms / 4;
     if (proxy->tick_ms < TICK_MS_MIN)
         proxy->tick_ms = TICK_MS_MIN;

@@ -209,7 +209,7 @@ static inline bool hth_relay_may_begin_early(const hth_relay *relay)
 {
     return relay->wants_events && relay->generates && !relay->has_begun &&
            !(relay->state == HTH_RELAY_RUNNING && relay->has_head) && relay->state != HTH_RELAY_OVER &&
-           relay->proxy->options.keep_alive_ms > 0;
+           relay->proxy->options.limits.keep_alive_ms > 0;
 }
 
 /* Begin the stream with its head and a comment, if it has waited for its worker, or in it, for too long. */

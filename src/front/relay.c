@@ -91,11 +91,11 @@ static bool judge(hth_relay *relay, const hth_worker_view *view)
         relay->is_unjudged = false;
         relay->is_cleared = false;
         relay->n_deaths++;
-        relay->n_vain = relay->came_further && relay->proxy->options.retries_max > 0 ? 0 : relay->n_vain + 1;
+        relay->n_vain = relay->came_further && relay->proxy->options.limits.retries_max > 0 ? 0 : relay->n_vain + 1;
     } else if (view->generation > relay->generation) {
         relay->is_unjudged = false; /* it was stopped in order */
     }
-    if (relay->n_vain <= relay->proxy->options.retries_max)
+    if (relay->n_vain <= relay->proxy->options.limits.retries_max)
         return true;
     fail_after_deaths(relay);
     return false;
@@ -293,7 +293,7 @@ static void broken(hth_relay *relay)
         fail_of_one_run(relay);
         return;
     }
-    if (relay->n_breaks > relay->proxy->options.retries_max + BREAKS_MORE_MAX) {
+    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX) {
         fail_after_breaks(relay);
         return;
     }

@@ -302,7 +302,7 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
     char wait[HTH_WAIT_TEXT_BYTES];
 
-    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms))
         return;
     tell_wait(relay, wait);
     if (relay->state == HTH_RELAY_RUNNING && !*wait)
@@ -320,7 +320,8 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
-    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms), silence_ns = now_ns - relay->written_ns;
+    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms),
+                   silence_ns = now_ns - relay->written_ns;
     hth_buffer text = { .text = NULL };
     char wait[HTH_WAIT_TEXT_BYTES];
 

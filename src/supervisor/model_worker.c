@@ -574,7 +574,7 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
         return;
     }
     waiter->after = after;
-    waiter->until_ns = hth_os_monotonic_ns() + hth_ms_to_ns(worker->shared->options->wait_timeout_ms);
+    waiter->until_ns = hth_os_monotonic_ns() + hth_ms_to_ns(worker->shared->options->relay.wait_timeout_ms);
     hth_waiters_add(&worker->waiters, waiter);
 }
 

@@ -18,7 +18,7 @@ enum {
 static void fail_late(const hth_model_worker *worker, hearth_error *err)
 {
     char death[HTH_CAUSE_BYTES + 32] = "";
-    double wait_s = worker->shared->options->wait_timeout_ms / 1e3;
+    double wait_s = worker->shared->options->relay.wait_timeout_ms / 1e3;
 
     if (worker->last_cause[0])
         (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);

@@ -67,7 +67,7 @@ FIXTURE_TEST(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting)
     hearth_error err;
 
     f->options.hang_ms = 1000;
-    f->options.wait_timeout_ms = 20000; /* less than what a worker may take to end in order */
+    f->options.relay.wait_timeout_ms = 20000; /* less than what a worker may take to end in order */
     (void)add(f, "m", WORDS("ready"));
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
@@ -233,7 +233,7 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
     hearth_error err;
 
     f->options.hang_ms = 5000;
-    f->options.wait_timeout_ms = 2000;
+    f->options.relay.wait_timeout_ms = 2000;
     (void)add(f, "a", WORDS("ready"));
     (void)add(f, "b", WORDS("ready", "say=ready"));
     (void)add(f, "c", WORDS("say=failed no such file", "exit=1"));

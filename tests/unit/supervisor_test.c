@@ -105,7 +105,7 @@ FIXTURE_TEST(a_waiter_that_waits_too_long_is_told_what_the_worker_does)
     asker a = asker_of(f);
     char text[HTH_WAIT_TEXT_BYTES];
 
-    f->options.wait_timeout_ms = 100;
+    f->options.relay.wait_timeout_ms = 100;
     (void)add(f, "m", WORDS("say=loading 0.25"));
     start(f);
     run_until(f, view(f, 0).load_progress > 0);
