@@ -218,7 +218,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
-        .limits = hth_api_limits_default(),
+        .limits = server->request,
         .defaults = &options->setup.defaults,
         .advice = &advice,
         .slot_directory = server->slot_directory,
@@ -246,12 +246,6 @@ static hearth_status run(const worker_options *options, const char *template_tex
         worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections open and handles slow clients */
         worker.http.write_timeout_ms = 0;
     }
-    worker.limits.body_bytes_max = server->http.body_bytes_max;
-    worker.limits.depth_max = server->json_depth_max;
-    worker.limits.messages_max = server->messages_max;
-    worker.limits.schema_bytes_max = server->schema_bytes_max;
-    worker.limits.normalizes = server->normalize == HTH_NORMALIZE_ON;
-    worker.limits.refuses_unknown = server->unknown_fields == HTH_UNKNOWN_REFUSE;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
     if (options->measures)

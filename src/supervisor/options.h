@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "hearth.h"
+#include "api/limits.h"
 #include "http/http.h"
 #include "supervisor/pressure.h"
 
@@ -22,10 +23,6 @@
 /* Defaults that a worker started by hand has, too. */
 enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
 
-/* The treatment of request fields that the server does not know. */
-typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
-/* Does the server remove from prompts what clients write for themselves (api/normalize.h)? */
-typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
 /* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
 typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
 
@@ -126,11 +123,7 @@ typedef struct hth_server_options {
 
     /* Limits of requests. */
     hth_http_options http; /* the front opens fewer connections where the system allows fewer */
-    uint32_t json_depth_max;
-    uint32_t messages_max;
-    uint32_t schema_bytes_max; /* of schemas and grammars */
-    hth_normalizing normalize;
-    hth_unknown_fields unknown_fields;
+    hth_api_limits request;
     uint32_t requests_max; /* at once, in all; beyond it: 503 */
 
     hth_response_limits responses;
@@ -185,9 +178,7 @@ static inline hth_server_options hth_server_options_default(void)
 {
     return (hth_server_options){
         .http = hth_http_options_default(),
-        .json_depth_max = 64,
-        .messages_max = 16384,
-        .schema_bytes_max = 256 << 10,
+        .request = hth_api_limits_default(),
         .requests_max = 4096,
         .responses = { .bytes_max = 64 << 20, .days_max = 30 },
         .healthy_ms = 30000,
