@@ -218,12 +218,9 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
-        .limits = server->request,
+        .settings = server->worker,
         .defaults = &options->setup.defaults,
         .advice = &advice,
-        .slot_directory = server->slot_directory,
-        .slot_limits = { .bytes_max = server->slot_bytes_max, .free_min = runtime.disk_free_min },
-        .linger_ms = server->linger_ms,
         .silence_ms = server->relay.keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,
@@ -231,6 +228,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .sandbox = !options->no_sandbox,
     };
 
+    worker.settings.slot_limits.free_min = runtime.disk_free_min;
     runtime.ram_memory_fd = options->ram_fd;
     if (options->ram_share < UINT64_MAX)
         runtime.ram_bytes_max = options->ram_share > 0 ? options->ram_share : 1; /* no room for any row */

@@ -74,7 +74,7 @@ static hth_http_options http_options(const hth_front *front, const hth_server_op
     hth_http_options http = options->http;
 
     http.server_name = "hearth";
-    http.body_bytes_max = options->request.body_bytes_max;
+    http.body_bytes_max = options->worker.requests.body_bytes_max;
     http.connections_max = hth_descriptors_for(http.connections_max, options->requests_max);
     if (http.connections_max < options->http.connections_max)
         hth_log_line(&front->log, http.connections_max < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_DEBUG,

@@ -109,19 +109,20 @@ static const hth_option worker_limit_rows[] = {
     { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the head of a request; more is 431, of its line alone 414",
       .offset = IN_SERVER(http.headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
     { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the body of a request; more is 413",
-      .offset = IN_SERVER(request.body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
+      .offset = IN_SERVER(worker.requests.body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
     { "json-depth-max", 0, HTH_OPTION_U32, "N", "depth of nested objects and arrays",
-      .offset = IN_SERVER(request.depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
+      .offset = IN_SERVER(worker.requests.depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
     { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation, at most 16384",
-      .offset = IN_SERVER(request.messages_max), .low = 1, .high = 16384, .key = "messages_max" },
+      .offset = IN_SERVER(worker.requests.messages_max), .low = 1, .high = 16384, .key = "messages_max" },
     { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar, at most 262144",
-      .offset = IN_SERVER(request.schema_bytes_max), .low = 1 << 10, .high = 256 << 10, .key = "schema_bytes_max" },
+      .offset = IN_SERVER(worker.requests.schema_bytes_max), .low = 1 << 10, .high = 256 << 10,
+      .key = "schema_bytes_max" },
     { "unknown-fields", 0, HTH_OPTION_WORD, "WORD",
       "unknown fields of a request: pass (ignore and list them in the header x-hearth-ignored), or refuse with 400",
-      .offset = IN_SERVER(request.unknown_fields), .words = unknown_fields, .key = "unknown_fields" },
+      .offset = IN_SERVER(worker.requests.unknown_fields), .words = unknown_fields, .key = "unknown_fields" },
     { "normalize", 0, HTH_OPTION_WORD, "WORD",
       "on: remove lines from prompts that clients write for themselves and change each time; off: keep them",
-      .offset = IN_SERVER(request.normalize), .words = normalize, .key = "normalize" },
+      .offset = IN_SERVER(worker.requests.normalize), .words = normalize, .key = "normalize" },
 };
 
 static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
@@ -248,16 +249,16 @@ static const hth_option worker_stream_rows[] = {
     { "linger-ms", 0, HTH_OPTION_MS, "MS",
       "after its client left, the prompt of a request is computed further for this time, while nobody waits for its "
       "place; 0: not at all",
-      .offset = IN_SERVER(linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
+      .offset = IN_SERVER(worker.linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
 };
 
 static const hth_option worker_slot_rows[] = {
     { "slot-save-path", 0, HTH_OPTION_TEXT, "DIR",
       "clients may save slots here, and restore them (POST /slots/N?action=save; default: they may not)",
-      .offset = IN_SERVER(slot_directory), .key = "slot_save_path", .is_path = true },
+      .offset = IN_SERVER(worker.slot_directory), .key = "slot_save_path", .is_path = true },
     { "slot-save-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
       "size of all saved slots of clients with the same salt; beyond it, saves are refused; 0: any size",
-      .offset = IN_SERVER(slot_bytes_max), .key = "slot_save_bytes_max" },
+      .offset = IN_SERVER(worker.slot_limits.bytes_max), .key = "slot_save_bytes_max" },
 };
 
 static const hth_option_table worker_slot_table = TABLE(worker_slot_rows);

@@ -12,16 +12,13 @@
 #include <stdint.h>
 
 #include "hearth.h"
-#include "api/limits.h"
 #include "http/http.h"
 #include "supervisor/pressure.h"
+#include "wire/worker_settings.h"
 
 /* A secret option of workers: a worker gets it in its environment, and pages do not show it. */
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
-
-/* Defaults that a worker started by hand has, too. */
-enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
 
 /* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
 typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
@@ -122,8 +119,8 @@ typedef struct hth_server_options {
     size_t n_cors_origins;
 
     /* Limits of requests. */
+    hth_worker_settings worker;
     hth_http_options http; /* the front opens fewer connections where the system allows fewer */
-    hth_api_limits request;
     uint32_t requests_max; /* at once, in all; beyond it: 503 */
 
     hth_response_limits responses;
@@ -155,11 +152,7 @@ typedef struct hth_server_options {
     bool pressure_nvidia_smi;     /* ask nvidia-smi, too */
     hth_pressure_settings pressure;
 
-    const char *slot_directory; /* where clients may save slots; NULL: nowhere */
-    uint64_t slot_bytes_max;    /* of the files in one folder of slots; 0: any number */
-
     /* Streams, and clients that leave. */
-    uint32_t linger_ms; /* the prefill of a request whose client left goes on for this long; 0: not at all */
     hth_kept_options kept;
 
     /* Logs. */
@@ -178,14 +171,14 @@ static inline hth_server_options hth_server_options_default(void)
 {
     return (hth_server_options){
         .http = hth_http_options_default(),
-        .request = hth_api_limits_default(),
+        .worker = hth_worker_settings_default(),
         .requests_max = 4096,
         .responses = { .bytes_max = 64 << 20, .days_max = 30 },
         .healthy_ms = 30000,
         .hang_ms = 60000,
         .start_timeout_ms = 600000,
         .drain_timeout_ms = 30000,
-        .relay = { .retries_max = 3, .wait_timeout_ms = 120000, .keep_alive_ms = HTH_KEEP_ALIVE_MS },
+        .relay = { .retries_max = 3, .wait_timeout_ms = 120000, .keep_alive_ms = 5000 },
         .turn_ms = 10000,
         .stay_ms = 250,
         .needs_timeout_ms = 5000,
@@ -195,8 +188,6 @@ static inline hth_server_options hth_server_options_default(void)
                                  .stall_percent = 20,
                                  .evict_bytes_min = 64 << 20 },
                       .poll_ms = 1000 },
-        .slot_bytes_max = UINT64_C(8) << 30,
-        .linger_ms = HTH_LINGER_MS,
         .kept = { .keep_ms = 300000, .bytes_max = 4 << 20, .total_bytes_max = 256 << 20 },
         .log_level = HEARTH_LOG_INFO,
     };

@@ -58,7 +58,7 @@ TEST(every_option_of_the_configuration_is_shown_under_its_name)
 
     options.models = &model;
     options.n_models = 1;
-    options.request.unknown_fields = HTH_UNKNOWN_REFUSE;
+    options.worker.requests.unknown_fields = HTH_UNKNOWN_REFUSE;
     hth_admin_write_options(&admin, &text);
     assert_false(text.failed);
     page = json_loadb(text.text, text.n, 0, NULL);

@@ -126,10 +126,10 @@ FIXTURE_TEST(every_key_goes_where_it_belongs)
     assert_int_equal(o->n_cors_origins, 2);
     assert_string_equal(o->cors_origins[1], "https://b.example");
     assert_int_equal(o->http.headers_bytes_max, 16 << 10);
-    assert_int_equal(o->request.body_bytes_max, 8 << 20);
-    assert_int_equal(o->request.depth_max, 32);
-    assert_int_equal(o->request.messages_max, 100);
-    assert_int_equal(o->request.schema_bytes_max, 65536);
+    assert_int_equal(o->worker.requests.body_bytes_max, 8 << 20);
+    assert_int_equal(o->worker.requests.depth_max, 32);
+    assert_int_equal(o->worker.requests.messages_max, 100);
+    assert_int_equal(o->worker.requests.schema_bytes_max, 65536);
     assert_int_equal(o->http.bodies_bytes_max, 64 << 20);
     assert_int_equal(o->http.connections_max, 100);
     assert_int_equal(o->requests_max, 50);
@@ -214,7 +214,7 @@ FIXTURE_TEST(a_worker_that_knows_the_flags_reads_them_back)
     assert_int_equal(read.setup.runtime.disk_bytes_max, UINT64_C(64) << 30);
     assert_int_equal(read.setup.runtime.n_more_directories, 2);
     assert_int_equal(read.setup.policy.min_tokens, 64);
-    assert_int_equal(read.server.request.body_bytes_max, 8 << 20);
+    assert_int_equal(read.server.worker.requests.body_bytes_max, 8 << 20);
     hth_serve_set_free(&set->options);
 }
 
@@ -225,7 +225,7 @@ FIXTURE_TEST(the_same_as_json_comes_to_the_same)
                     "\"json_depth_max\": 9, \"idle_timeout_ms\": \"30s\"},\n\"cache\": {\"disabled\": "
                     "true}, \"model\": {\"a\": {\"path\": \"stub:\"}, \"b\": {\"path\": \"x.gguf\"}}}");
 
-    assert_int_equal(set->options.request.body_bytes_max, 2 << 20);
+    assert_int_equal(set->options.worker.requests.body_bytes_max, 2 << 20);
     assert_int_equal(set->options.http.idle_timeout_ms, 30000);
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->models[1].setup.path, "/etc/hearth/x.gguf");

@@ -46,7 +46,7 @@ DIRECTORY_TEST(flags_win_over_what_the_file_says_for_all)
     assert_int_equal(set->options.n_listen, 1);
     assert_int_equal(set->options.listen[0].port, 3);
     assert_int_equal(set->options.requests_max, 9);
-    assert_int_equal(set->options.request.messages_max, 8);
+    assert_int_equal(set->options.worker.requests.messages_max, 8);
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->models[0].name, "flag"); /* the command line's come first */
     assert_string_equal(set->models[1].name, "plain");
