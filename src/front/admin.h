@@ -24,6 +24,7 @@
 #include "api/buffer.h"
 #include "supervisor/event_feed.h"
 #include "http/http.h"
+#include "front/front.h"
 #include "front/metrics.h"
 #include "supervisor/options.h"
 #include "supervisor/pressure_watch.h"
@@ -46,9 +47,7 @@ typedef struct hth_admin {
     /* Change the settings of pressure that this JSON object has; all of them, or none with err, which is not NULL. */
     hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
     void *user_data;
-    /* Options under their names in the configuration file, and a section of them; new objects, NULL without memory. */
-    json_t *(*options_json)(const hth_server_options *options);
-    json_t *(*pressure_json)(const hth_pressure_settings *settings);
+    hth_options_json json;
 } hth_admin;
 
 /* Answer /health or /ready, which need no key. False: the path is neither. */

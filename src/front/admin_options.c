@@ -48,9 +48,9 @@ static json_t *address_json(const hth_server_address *address)
     return text_json(text);
 }
 
-static json_t *model_json(const hth_server_model *model)
+static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
 {
-    json_t *worker = texts_json(model->worker, SIZE_MAX);
+    json_t *worker = texts_json(model->worker, SIZE_MAX), *rules, *object;
     size_t n = json_array_size(worker);
 
     /* The array has the same indexes as the list. The value behind the secret option is hidden. */
@@ -60,11 +60,17 @@ static json_t *model_json(const hth_server_model *model)
             json_decref(worker);
             return NULL;
         }
-    return json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker,
-                     "ram", hth_admin_count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once",
-                     "pinned", model->is_pinned, "unload_after_ms", hth_admin_count_json(model->unload_after_ms),
-                     "aliases", texts_json(model->aliases, model->n_aliases), "adapters",
-                     texts_json(model->adapters, model->n_adapters), "tags", texts_json(model->tags, model->n_tags));
+    object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker, "ram",
+                       hth_admin_count_json(model->ram_bytes), "aliases", texts_json(model->aliases, model->n_aliases),
+                       "adapters", texts_json(model->adapters, model->n_adapters), "tags",
+                       texts_json(model->tags, model->n_tags));
+    rules = admin->json.rules(&model->rules);
+    if (json_object_update_missing(object, rules) != 0) { /* also where one of them is NULL */
+        json_decref(object);
+        object = NULL;
+    }
+    json_decref(rules);
+    return object;
 }
 
 static json_t *key_json(const hth_server_key *key)
@@ -78,13 +84,14 @@ static json_t *key_json(const hth_server_key *key)
 }
 
 /* What the front knows in another form than the configuration file; of lists, one entry for each element. */
-static json_t *lists_json(const hth_server_options *options)
+static json_t *lists_json(const hth_admin *admin)
 {
+    const hth_server_options *options = admin->options;
     json_t *page = json_pack("{s:[], s:[], s:[]}", "models", "listen", "keys");
     bool is_good = page != NULL;
 
     for (size_t i = 0; is_good && i < options->n_models; i++)
-        is_good = json_array_append_new(json_object_get(page, "models"), model_json(&options->models[i])) == 0;
+        is_good = json_array_append_new(json_object_get(page, "models"), model_json(admin, &options->models[i])) == 0;
     for (size_t i = 0; is_good && i < options->n_listen; i++)
         is_good = json_array_append_new(json_object_get(page, "listen"), address_json(&options->listen[i])) == 0;
     for (size_t i = 0; is_good && i < options->n_keys; i++)
@@ -97,7 +104,7 @@ static json_t *lists_json(const hth_server_options *options)
 
 void hth_admin_write_options(const hth_admin *admin, hth_buffer *out)
 {
-    json_t *page = lists_json(admin->options), *rest = admin->options_json(admin->options);
+    json_t *page = lists_json(admin), *rest = admin->json.server(admin->options);
 
     if (!page || json_object_update_missing(page, rest) != 0) {
         json_decref(page);

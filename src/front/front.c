@@ -400,8 +400,7 @@ void hth_front_admin_fill(hth_front *front, hth_admin *out)
         .forget_model = order_forget_model,
         .set_pressure = order_set_pressure,
         .user_data = front,
-        .options_json = front->hooks->options_json,
-        .pressure_json = front->hooks->pressure_json,
+        .json = front->hooks->json,
     };
 }
 

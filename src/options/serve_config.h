@@ -4,8 +4,7 @@
 #ifndef HTH_OPTIONS_SERVE_CONFIG_H
 #define HTH_OPTIONS_SERVE_CONFIG_H
 
-#include <jansson.h>
-
+#include "front/front.h"
 #include "options/config_presets.h"
 #include "options/pool.h"
 #include "console/problems.h"
@@ -66,12 +65,8 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
 /* The same for the files of one model, not thoroughly. */
 void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems);
 
-/*
- * The options as a new JSON object with a member for each key of the server. The lists that are read from other texts
- * or files are empty: listen, admin and keys. NULL without memory.
- */
-json_t *hth_serve_options_json(const hth_server_options *options);
-json_t *hth_serve_pressure_json(const hth_pressure_settings *settings); /* likewise */
+/* For the front. What it knows in another form than the configuration file is empty: listen, admin and keys. */
+extern const hth_options_json hth_serve_json;
 
 /* Print the set as a configuration file. False when out fails. */
 bool hth_serve_config_print(const hth_serve_set *set, FILE *out);

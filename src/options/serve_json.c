@@ -69,7 +69,7 @@ static json_t *table_json(const hth_option_table *table, const void *options)
     return object;
 }
 
-json_t *hth_serve_options_json(const hth_server_options *options)
+static json_t *server_json(const hth_server_options *options)
 {
     hth_serve_options *all = calloc(1, sizeof(*all));
     json_t *object = NULL;
@@ -85,7 +85,14 @@ json_t *hth_serve_options_json(const hth_server_options *options)
     return object;
 }
 
-json_t *hth_serve_pressure_json(const hth_pressure_settings *settings)
+static json_t *pressure_json(const hth_pressure_settings *settings)
 {
     return table_json(&hth_serve_pressure_settings, settings);
 }
+
+static json_t *rules_json(const hth_model_rules *rules)
+{
+    return table_json(&hth_serve_model_rules, rules);
+}
+
+const hth_options_json hth_serve_json = { .server = server_json, .rules = rules_json, .pressure = pressure_json };

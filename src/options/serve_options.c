@@ -372,14 +372,22 @@ static const hth_option name_rows[] = {
 
 static const hth_option_table name_table = TABLE(name_rows);
 
+#define IN_RULES(field) offsetof(hth_model_rules, field)
+
+static const hth_option rule_rows[] = {
+    { "start", 0, HTH_OPTION_WORD, "WHEN", "at-once: with the server; on-demand: with the first request for it",
+      .offset = IN_RULES(start), .words = starts, .key = "start" },
+    { "pinned", 0, HTH_OPTION_FLAG, NULL, "the model never leaves memory to make room for another one",
+      .offset = IN_RULES(is_pinned), .key = "pinned" },
+    { "unload-after-ms", 0, HTH_OPTION_MS, "MS", "the model leaves memory after this time without use; 0: never",
+      .offset = IN_RULES(unload_after_ms), .low = 0, .high = UINT32_MAX, .key = "unload_after_ms" },
+};
+
+const hth_option_table hth_serve_model_rules = TABLE(rule_rows);
+
 /* The options of a model's section that are also flags. The cache is a separate section in both. */
 static const hth_option model_shared_rows[] = {
-    { "start", 0, HTH_OPTION_WORD, "WHEN", "at-once: with the server; on-demand: with the first request for it",
-      .offset = IN_MODEL(start), .words = starts, .key = "start" },
-    { "pinned", 0, HTH_OPTION_FLAG, NULL, "the model never leaves memory to make room for another one",
-      .offset = IN_MODEL(is_pinned), .key = "pinned" },
-    { "unload-after-ms", 0, HTH_OPTION_MS, "MS", "the model leaves memory after this time without use; 0: never",
-      .offset = IN_MODEL(unload_after_ms), .low = 0, .high = UINT32_MAX, .key = "unload_after_ms" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_model_rules, .offset = IN_MODEL(rules) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = IN_MODEL(setup) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_reply_options, .offset = IN_MODEL(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },

@@ -56,7 +56,7 @@ static void note_file(hth_model_worker *worker)
 
 bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model)
 {
-    const uint64_t keep_ns = model->unload_after_ms > 0 ? hth_ms_to_ns(model->unload_after_ms) : UINT64_MAX;
+    const uint64_t keep_ns = model->rules.unload_after_ms > 0 ? hth_ms_to_ns(model->rules.unload_after_ms) : UINT64_MAX;
     char *path = model->path ? strdup(model->path) : NULL;
 
     if (model->path && !path)
@@ -64,12 +64,12 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
     free(worker->path);
     worker->path = path;
     find_weights(worker, model->worker);
-    worker->on_demand = model->on_demand;
-    if (model->is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
-        worker->is_pinned = model->is_pinned;
+    worker->on_demand = model->rules.start == HTH_START_ON_DEMAND;
+    if (model->rules.is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
+        worker->is_pinned = model->rules.is_pinned;
         worker->is_host_pinned = false;
     }
-    worker->was_pinned_by_options = model->is_pinned;
+    worker->was_pinned_by_options = model->rules.is_pinned;
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;

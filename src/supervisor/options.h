@@ -26,15 +26,23 @@ typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNA
 /* The names of models that were found in a folder. */
 typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA } hth_folder_names;
 
+/* When the worker of a model starts: with the server, or with the first request. */
+typedef enum hth_model_start { HTH_START_AT_ONCE, HTH_START_ON_DEMAND } hth_model_start;
+
+/* The options of a model that its worker does not know: the supervisor keeps to them. */
+typedef struct hth_model_rules {
+    hth_model_start start;
+    bool is_pinned;           /* its worker never ends to make room for another model */
+    uint32_t unload_after_ms; /* its worker ends after so long without use; 0: never */
+} hth_model_rules;
+
 typedef struct hth_server_model {
     const char *name;  /* the name that clients use */
     const char *shown; /* the name in lists and replies; NULL: the same */
     /* Options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
     const char *const *worker;
-    uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
-    bool on_demand;             /* start the worker with the first request, not with the server */
-    bool is_pinned;             /* its worker never ends to make room for another model */
-    uint32_t unload_after_ms;   /* its worker ends after so long without use; 0: never */
+    uint64_t ram_bytes; /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    hth_model_rules rules;
     const char *path;           /* of its file; NULL: unknown */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
     size_t n_aliases;

@@ -44,7 +44,7 @@ TEST(every_option_of_the_configuration_is_shown_under_its_name)
     static const char *const names[] = { "gpt-4o", "claude-*" };
     const hth_server_model model = { .name = "chat",
                                      .worker = worker,
-                                     .on_demand = true,
+                                     .rules = { .start = HTH_START_ON_DEMAND },
                                      .aliases = names,
                                      .n_aliases = 2,
                                      .adapters = names,
@@ -52,7 +52,7 @@ TEST(every_option_of_the_configuration_is_shown_under_its_name)
                                      .tags = names,
                                      .n_tags = 1 };
     hth_server_options options = hth_server_options_default();
-    const hth_admin admin = { .options = &options, .options_json = hth_serve_options_json };
+    const hth_admin admin = { .options = &options, .json = hth_serve_json };
     hth_buffer text = { .text = NULL };
     json_t *page, *shown;
 

@@ -158,7 +158,7 @@ FIXTURE_TEST(a_worker_is_told_what_is_not_the_default)
 
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->options.models[0].name, "chat");
-    assert_true(set->options.models[0].on_demand);
+    assert_int_equal(set->options.models[0].rules.start, HTH_START_ON_DEMAND);
     assert_int_equal(set->options.models[0].n_aliases, 2);
     assert_string_equal(set->options.models[0].aliases[1], "claude-*");
     assert_int_equal(set->options.models[0].n_tags, 1);
@@ -176,7 +176,7 @@ FIXTURE_TEST(a_worker_is_told_what_is_not_the_default)
         "--headers-bytes-max 16kb --body-bytes-max 8mb --json-depth-max 32 --messages-max 100 "
         "--schema-bytes-max 65536");
     assert_string_equal(set->options.models[1].name, "code:7b");
-    assert_false(set->options.models[1].on_demand);
+    assert_int_equal(set->options.models[1].rules.start, HTH_START_AT_ONCE);
     assert_int_equal(set->options.models[1].ram_bytes, 0); /* no cache, no memory for it */
     assert_non_null(
         strstr(worker_line(&set->options.models[1], line, sizeof(line)),
@@ -265,7 +265,7 @@ FIXTURE_TEST(what_is_printed_and_read_is_the_same)
             assert_string_equal(worker_line(&set->options.models[j], a, sizeof(a)),
                                 worker_line(&again->options.models[j], b, sizeof(b)));
             assert_int_equal(set->options.models[j].ram_bytes, again->options.models[j].ram_bytes);
-            assert_int_equal(set->options.models[j].on_demand, again->options.models[j].on_demand);
+            assert_int_equal(set->options.models[j].rules.start, again->options.models[j].rules.start);
         }
         free(first);
         free(second);

@@ -78,7 +78,7 @@ DIRECTORY_TEST(flags_win_over_what_a_model_says_of_itself)
     expect_path(own->setup.path, directory, "own.gguf");
     assert_int_equal(own->setup.model.n_ctx, 1024);
     assert_true(own->setup.model.no_mmap);
-    assert_int_equal(own->start, HTH_START_AT_ONCE);
+    assert_int_equal(own->rules.start, HTH_START_AT_ONCE);
     assert_int_equal(own->setup.runtime.ram_bytes_max, 128 << 20);
     assert_int_equal(own->setup.runtime.n_more_directories, 1); /* a list takes the place of a list */
     assert_string_equal(own->setup.more_directories[0], "/c");

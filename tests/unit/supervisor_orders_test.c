@@ -33,7 +33,7 @@ FIXTURE_TEST(workers_are_stopped_in_order_and_those_who_wait_are_told)
 
     (void)add(f, "m", WORDS("ready"));
     (void)add(f, "loading", WORDS("say=loading 0.1"));
-    add(f, "lazy", WORDS("ready"))->on_demand = true;
+    add(f, "lazy", WORDS("ready"))->rules.start = HTH_START_ON_DEMAND;
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
     want(f, "loading", 0, &a);
@@ -263,7 +263,7 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
             break;
         case 4:
             if (hth_test_random(&seed, 4) == 0) {
-                f->models[1].on_demand = !f->models[1].on_demand;
+                f->models[1].rules.start = !f->models[1].rules.start;
                 f->models[0].ram_bytes = hth_test_random(&seed, 2) * 4096;
                 hth_supervisor_reconfigure(f->supervisor, &f->options);
             }
