@@ -128,7 +128,7 @@ typedef struct hth_server_options {
 
     /* Limits of requests. */
     hth_worker_settings worker;
-    hth_http_options http; /* the front opens fewer connections where the system allows fewer */
+    hth_http_options http; /* its body_bytes_max is the worker's; connections may be fewer by the system's limit */
     uint32_t requests_max; /* at once, in all; beyond it: 503 */
 
     hth_response_limits responses;
@@ -160,7 +160,6 @@ typedef struct hth_server_options {
     bool pressure_nvidia_smi;     /* ask nvidia-smi, too */
     hth_pressure_settings pressure;
 
-    /* Streams, and clients that leave. */
     hth_kept_options kept;
 
     /* Logs. */
