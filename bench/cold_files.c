@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/os.h"
 #include "base/measure.h"
+#include "base/os.h"
 
 #ifdef O_DIRECT
 

@@ -10,8 +10,8 @@
 #include "history/history.h"
 #include "counted.h"
 #include "report.h"
-#include "wire/frames.h"
 #include "http/http_head.h"
+#include "wire/frames.h"
 
 enum { N_TURNS = 20, N_PIECES = 64 };
 

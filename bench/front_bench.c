@@ -23,8 +23,8 @@
 
 #include "base/os.h"
 #include "report.h"
-#include "wire/frames.h"
 #include "front/proxy.h"
+#include "wire/frames.h"
 
 enum { REQUESTS = 20000, ROUND = 50, WARM_UP = 500, OVERHEAD_US_MAX = 60 };
 

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/measure.h"
 #include "base/os.h"
 #include "history/history.h"
-#include "base/measure.h"
 #include "report.h"
 
 enum { ROUNDS = 400, OTHERS = 1000, TOKEN_BYTES = 5, SPLIT_ONE_IN = 50, N_CTX = 16384, TEXT_BYTES = 4096 };

@@ -18,10 +18,10 @@
 #endif
 
 #include "base/hash.h"
+#include "base/measure.h"
 #include "base/os.h"
 #include "cache/file_tier.h"
 #include "cache/ram_tier.h"
-#include "base/measure.h"
 #include "report.h"
 
 enum { BATCH = 1000, PROMPT_BLOCKS = 30000 / HTH_BLOCK_TOKENS, ROUNDS = 7, PROBES = 100000 };

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/measure.h"
 #include "base/os.h"
 #include "cache/why.h"
-#include "base/measure.h"
 #include "report.h"
 
 /* Prompts that share their first tokens; more than a lookup compares for a new prompt. */

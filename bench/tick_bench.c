@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "allocations.h"
+#include "base/measure.h"
 #include "base/os.h"
 #include "engine/backend.h"
-#include "base/measure.h"
 #include "report.h"
 #include "stub/backend.h"
 

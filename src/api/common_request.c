@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "base/hash.h"
 #include "sched/request.h"
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 
 const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, const char *type)
 {

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 
 enum {
     FILES_MAX = 256,

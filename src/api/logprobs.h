@@ -6,7 +6,7 @@
 #ifndef HTH_API_LOGPROBS_H
 #define HTH_API_LOGPROBS_H
 
-#include "api/reply_inside.h"
+#include "api/writer.h"
 
 /* The text of a token, control tokens by name. *is_whole: the text consists of whole characters. */
 json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole);

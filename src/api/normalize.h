@@ -9,7 +9,7 @@
 #ifndef HTH_API_NORMALIZE_H
 #define HTH_API_NORMALIZE_H
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 
 /*
  * Apply all rules to the conversation of the request. The request receives the names of the rules that found something.

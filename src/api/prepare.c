@@ -9,8 +9,8 @@
 
 #include "api/infill.h"
 #include "api/render.h"
-#include "sampling/sampling.h"
 #include "models/model.h"
+#include "sampling/sampling.h"
 
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
 {

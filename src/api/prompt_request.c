@@ -1,7 +1,7 @@
 /*
  * prompt_request.c - prompts of text and tokens
  */
-#include "api/request_inside.h"
+#include "api/parse.h"
 
 enum { PROMPTS_MAX = 128 };
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/reply_inside.h"
 #include "api/sse.h"
+#include "api/writer.h"
 #include "models/model.h"
 
 /*

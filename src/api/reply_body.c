@@ -6,7 +6,7 @@
  *
  *   BEGIN -> CHOICE -> LIST -> ENTRY ... -> LIST -> ... -> CHOICE_END -> CHOICE -> ... -> END -> OVER
  */
-#include "api/reply_inside.h"
+#include "api/writer.h"
 
 void hth_api_add_open_take(hth_buffer *out, json_t *object)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/reply_inside.h"
+#include "api/writer.h"
 #include "base/grow.h"
 #include "base/json_bounds.h"
 

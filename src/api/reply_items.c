@@ -4,7 +4,7 @@
  * Content and reasoning are stored as two texts, and calls as a list; an item is a piece of one of them. An item ends
  * where a delta of another kind comes. A token belongs to the item of the text that came after it.
  */
-#include "api/reply_inside.h"
+#include "api/writer.h"
 #include "base/grow.h"
 
 static hth_api_item *add(hth_api_choice *choice, hearth_chat_delta_kind kind, size_t begin)

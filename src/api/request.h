@@ -94,7 +94,7 @@ struct hth_api_renamed {
     const hth_api_renamed *next;
 };
 
-/* How an API writes replies (reply_inside.h). */
+/* How an API writes replies (writer.h). */
 typedef struct hth_api_writer hth_api_writer;
 
 struct hth_api_request {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size)
 {

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 
 /* The template variable "enable_thinking" means the same as reasoning; reasoning wins when both are set. */
 static hth_api_reasoning reasoning_of(const hth_api_defaults *defaults)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "api/sampler_names.h"
 #include "api/sampling_numbers.h"
 #include "sampling/sampling.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "grammar/gbnf.h"
 
 void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *at)

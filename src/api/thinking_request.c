@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "sampling/sampling.h"
 
 enum { EFFORT_BYTES_MAX = 16 };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/parse.h"
 #include "api/render.h"
-#include "api/request_inside.h"
 #include "base/controls.h"
 #include "base/hash.h"
 #include "base/words.h"

@@ -4,7 +4,7 @@
 #ifndef HTH_API_USAGE_H
 #define HTH_API_USAGE_H
 
-#include "api/reply_inside.h"
+#include "api/writer.h"
 
 /* OpenAI's usage, over all choices. These functions return new objects; NULL without memory. */
 json_t *hth_api_usage_openai(const hth_api_reply *reply);

@@ -19,12 +19,11 @@
 #include "bench/bench_report.h"
 #include "bench/bench_table.h"
 #include "bench/bench_url.h"
-#include "options/commands.h"
 #include "console/interrupt.h"
-#include "options/model_source.h"
-#include "console/output.h"
 #include "console/output.h"
 #include "http/fetch.h"
+#include "options/commands.h"
+#include "options/model_source.h"
 
 enum { ARGUMENTS_MAX = 256, PAGE_NAME_BYTES = 160 };
 

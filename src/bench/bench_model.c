@@ -20,11 +20,11 @@
 #include "base/measure.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "rows/directory.h"
 #include "bench/bench_decode.h"
 #include "bench/bench_folder.h"
 #include "bench/bench_report.h"
 #include "console/units.h"
+#include "rows/directory.h"
 
 enum { SAVE_MS = 600000, COPIES = 5 };
 

@@ -1,7 +1,7 @@
 /*
  * cache.c - one interface to all tiers
  *
- * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows, save.c
+ * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows and
  * saves them.
  */
 #include "base/grow.h"

@@ -14,8 +14,8 @@
 #include "cache/counters.h"
 #include "cache/file_tier_set.h"
 #include "cache/ram_tier.h"
-#include "rows/signing_key.h"
 #include "cache/writer.h"
+#include "rows/signing_key.h"
 
 typedef struct hth_cache hth_cache;
 

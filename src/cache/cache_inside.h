@@ -1,15 +1,15 @@
 /*
- * cache_inside.h - shared by the files of the cache: cache.c, borrow.c, save.c and read_ahead.c
+ * cache_inside.h - shared by the files of the cache: cache.c, borrow.c and read_ahead.c
  */
 #ifndef HTH_CACHE_CACHE_INSIDE_H
 #define HTH_CACHE_CACHE_INSIDE_H
 
 #include "base/read_ring.h"
 #include "cache/cache.h"
-#include "index/past.h"
 #include "cache/rejected.h"
 #include "cache/spare_rings.h"
 #include "cache/writer.h"
+#include "index/past.h"
 
 enum { HTH_COLD_ROWS = 64 }; /* the rows of a restore that a device reads at once: the depth of its ring */
 

@@ -22,12 +22,12 @@
 #define HTH_CACHE_FILE_TIER_H
 
 #include "base/fs.h"
-#include "index/index.h"
-#include "rows/kvc.h"
 #include "cache/pins.h"
 #include "cache/publish.h"
-#include "rows/row_file.h"
 #include "cache/scan.h"
+#include "index/index.h"
+#include "rows/kvc.h"
+#include "rows/row_file.h"
 
 typedef struct hth_file_tier hth_file_tier;
 
@@ -173,6 +173,9 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
 hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *pins, hearth_error *err);
 /* True when the pin lies in this tier, or in doubt. */
 bool hth_file_tier_is_pinned(const hth_file_tier *tier, const hth_key *key);
+/* As hth_pin_add and hth_pin_remove. */
+hearth_status hth_file_tier_pin_add(const hth_file_tier *tier, const hth_key *key, bool *added_out, hearth_error *err);
+hearth_status hth_file_tier_pin_remove(const hth_file_tier *tier, const hth_key *key, hearth_error *err);
 bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key); /* the same for n tiers */
 /*
  * After a removal from the n roots of a tier: remove the pin of a prefix that no row ends any more. HEARTH_OK also when
@@ -193,6 +196,8 @@ const char *hth_file_tier_rows_directory(const hth_file_tier *tier);
 /* The folder of rows that failed their checks; borrowed. */
 const char *hth_file_tier_quarantine_directory(const hth_file_tier *tier);
 uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier);
+/* The quota in force; UINT64_MAX: none is known. */
+uint64_t hth_file_tier_quota(hth_file_tier *tier);
 /* What the quota leaves to the rows: the index counts, too. */
 uint64_t hth_file_tier_rows_bytes_max(const hth_file_tier *tier, const hth_index_totals *totals);
 /* Remove the temporary files of dead processes; adopt the rows that those processes linked. */

@@ -13,9 +13,8 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "rows/chain.h"
-#include "cache/file_tier_inside.h"
 #include "cache/file_tier_set.h"
+#include "rows/chain.h"
 
 enum {
     REMOVAL_MS = 5000, /* time for another process to remove a row or put it back */
@@ -23,24 +22,6 @@ enum {
 };
 
 /* ---- one root ---- */
-
-hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *pins, hearth_error *err)
-{
-    return hth_pins_read(tier->fs, tier->pins, pins, err);
-}
-
-bool hth_file_tier_is_pinned(const hth_file_tier *tier, const hth_key *key)
-{
-    return hth_pin_is_there(tier->fs, tier->pins, key);
-}
-
-bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key)
-{
-    for (size_t i = 0; i < n; i++)
-        if (hth_file_tier_is_pinned(tiers[i], key))
-            return true;
-    return false;
-}
 
 static bool has_end(hth_file_tier *tier, const hth_key *key)
 {
@@ -51,16 +32,6 @@ static bool has_end(hth_file_tier *tier, const hth_key *key)
             return true;
     }
     return false;
-}
-
-/* The quota in force; UINT64_MAX: none is known. */
-static uint64_t quota_of(hth_file_tier *tier)
-{
-    uint64_t noted = 0;
-
-    if (tier->bytes_max != UINT64_MAX)
-        return tier->bytes_max;
-    return hth_index_quota(tier->index, &noted, NULL) == HEARTH_OK && noted > 0 ? noted : UINT64_MAX;
 }
 
 /* ---- sizes ---- */
@@ -125,7 +96,7 @@ static uint64_t bytes_max_of(hth_file_tier_set *set)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++)
-        if (__builtin_add_overflow(sum, quota_of(hth_file_tier_set_roots(set)[i]), &sum))
+        if (__builtin_add_overflow(sum, hth_file_tier_quota(hth_file_tier_set_roots(set)[i]), &sum))
             return UINT64_MAX;
     return sum == UINT64_MAX ? sum : sum / 2;
 }
@@ -206,7 +177,8 @@ static hearth_status check_again(hth_file_tier_set *set, const hth_key *key, hea
         for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
             hth_row_id id = { .key = *key, .kind = (hth_row_kind)kind };
 
-            if (hth_index_wait(hth_file_tier_set_roots(set)[i]->index, &id, REMOVAL_MS) == HTH_WAIT_TIMEOUT)
+            if (hth_index_wait(hth_file_tier_index(hth_file_tier_set_roots(set)[i]), &id, REMOVAL_MS) ==
+                HTH_WAIT_TIMEOUT)
                 return hth_fail(err, HEARTH_BUSY,
                                 "a row of the prefix is being written or removed by another process; try again");
         }
@@ -230,11 +202,11 @@ hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, 
         return hth_fail(err, HEARTH_NOT_FOUND, "the rows of the prefix went away; compute it again");
     /* A pin that was there may be another caller's, who takes it back if the rows go. Then make it again. */
     for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
-        status = hth_pin_add(roots[i]->fs, roots[i]->pins, key, roots[i]->durable, &added, err);
+        status = hth_file_tier_pin_add(roots[i], key, &added, err);
         if (status == HEARTH_OK)
             status = check_again(set, key, err);
         if (status != HEARTH_OK && added) /* if this fails, 'hearth cache stat' shows the pin */
-            (void)hth_pin_remove(roots[i]->fs, roots[i]->pins, key, roots[i]->durable, NULL);
+            (void)hth_file_tier_pin_remove(roots[i], key, NULL);
         if (status != HEARTH_OK || added || hth_file_tier_is_pinned(roots[i], key))
             return status;
     }
@@ -247,7 +219,7 @@ static hearth_status unpin(hth_file_tier *const *tiers, size_t n, const hth_key 
 
     for (size_t i = 0; i < n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = hth_pin_remove(tiers[i]->fs, tiers[i]->pins, key, tiers[i]->durable, &why);
+        hearth_status result = hth_file_tier_pin_remove(tiers[i], key, &why);
 
         status = hth_status_merge(status, result, &why, err);
     }

@@ -574,7 +574,7 @@ hearth_status hth_file_tier_set_remove_unwanted(hth_file_tier_set *set, const ht
 {
     hth_unwanted unwanted = { .successor = successor, .roots = set->roots, .n_roots = set->n };
 
-    if (hth_file_tier_set_is_pinned(set, &id->key)) /* usual for a pinned row: it stays in the index */
+    if (hth_file_tiers_have_pin(set->roots, set->n, &id->key)) /* usual for a pinned row: it stays in the index */
         return hth_fail(err, HEARTH_NOT_FOUND, "the row is pinned");
     return remove_everywhere(set, id, &unwanted, err);
 }

@@ -27,10 +27,10 @@
 #include "base/bytes.h"
 #include "base/smaller.h"
 #include "cache/arena.h"
-#include "rows/kvc_signature.h"
 #include "cache/ram_directory.h"
 #include "cache/ram_row.h"
 #include "cache/ram_table.h"
+#include "rows/kvc_signature.h"
 #include "rows/row_file.h"
 
 enum { SHRINK_BYTES = 64 << 20 }; /* evicted at once when the quota shrinks */

@@ -17,8 +17,8 @@
 #ifndef HTH_CACHE_RAM_TIER_H
 #define HTH_CACHE_RAM_TIER_H
 
-#include "rows/leaf.h"
 #include "index/past.h"
+#include "rows/leaf.h"
 #include "rows/row.h"
 #include "rows/signing_key.h"
 

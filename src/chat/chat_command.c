@@ -14,10 +14,10 @@
 #include "base/gguf_name.h"
 #include "chat/dialog_signals.h"
 #include "chat/dialog_words.h"
+#include "console/output.h"
 #include "options/commands.h"
 #include "options/model_source.h"
 #include "options/option_table.h"
-#include "console/output.h"
 
 typedef struct chat_options {
     hth_dialog_settings settings;
@@ -93,46 +93,6 @@ static const char closing[] =
     "  hearth chat --url http://127.0.0.1:8080\n";
 
 /* ---- the conversation ---- */
-
-/* A cut reply that ended in a thought has no answer yet, and leaves nothing. */
-static bool keep_reply(hth_dialog *dialog)
-{
-    const char *answer = hth_buffer_text(&dialog->view.answer);
-
-    return *answer == '\0' || hth_talk_add(&dialog->talk, "assistant", answer, hth_buffer_text(&dialog->view.thoughts));
-}
-
-bool hth_dialog_reply(hth_dialog *dialog)
-{
-    hearth_error err = { .message = "" };
-    hth_dialog_hooks hooks;
-    hearth_status status;
-
-    hth_dialog_stop = hth_dialog_ends;
-    dialog->figures = (hth_dialog_figures){ .has_counts = false };
-    hth_dialog_view_begin(&dialog->view, &hooks);
-    status = dialog->source->reply(dialog->source, &dialog->talk, &hooks, &dialog->figures, &err);
-    dialog->figures.is_cut = status == HEARTH_CANCELLED;
-    dialog->has_figures = status == HEARTH_OK || status == HEARTH_CANCELLED;
-    hth_dialog_view_end(&dialog->view, dialog->has_figures ? &dialog->figures : NULL);
-    if (status != HEARTH_OK && status != HEARTH_CANCELLED) {
-        hth_dialog_view_say(&dialog->view, "hearth: %s", err.message);
-        if (status == HEARTH_TOO_LONG)
-            hth_dialog_view_say(&dialog->view, "/clear begins a new conversation");
-        dialog->has_failed = true;
-        return false;
-    }
-    if (status == HEARTH_CANCELLED)
-        hth_dialog_view_say(&dialog->view, "(stopped)");
-    if (!keep_reply(dialog)) {
-        hth_dialog_view_say(&dialog->view, "hearth: the reply is no valid text, and is left out of the conversation");
-        dialog->has_failed = true;
-    }
-    hth_dialog_stop = hth_dialog_ends;
-    if (dialog->keeps && hth_talk_save(&dialog->talk, dialog->name, dialog->source->model, &err) != HEARTH_OK)
-        hth_dialog_view_say(&dialog->view, "hearth: warning: the conversation is not kept: %s", err.message);
-    return true;
-}
 
 static void ask(hth_dialog *dialog, const char *text, size_t n_bytes)
 {

@@ -22,17 +22,6 @@ typedef struct word {
     void (*run)(hth_dialog *dialog, const char *value);
 } word;
 
-bool hth_dialog_open_talk(hth_dialog *dialog, const char *name, hearth_error *err)
-{
-    if (hth_talk_load(&dialog->talk, name, err) != HEARTH_OK)
-        return false;
-    (void)snprintf(dialog->name, sizeof(dialog->name), "%s", name);
-    dialog->has_figures = false;
-    if (!dialog->view.is_quiet)
-        hth_dialog_view_say(&dialog->view, "%s, %zu messages", name, json_array_size(dialog->talk.messages));
-    return true;
-}
-
 /* ---- the conversation ---- */
 
 static void save(hth_dialog *dialog, const char *value)

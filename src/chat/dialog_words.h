@@ -4,33 +4,9 @@
 #ifndef HTH_CHAT_DIALOG_WORDS_H
 #define HTH_CHAT_DIALOG_WORDS_H
 
-#include "chat/dialog_line.h"
-#include "chat/dialog_source.h"
-#include "chat/dialog_talk.h"
-#include "chat/dialog_view.h"
-
-/* A program's conversation. */
-typedef struct hth_dialog {
-    hth_dialog_source *source;
-    hth_talk talk;
-    hth_dialog_view view;
-    hth_dialog_line *line;
-    char name[NAME_MAX + 1];    /* of the talk's file */
-    bool keeps;                 /* the talk is saved after each reply */
-    hth_dialog_figures figures; /* of the last reply */
-    bool has_figures;
-    bool has_failed; /* a reply, or a message that is none */
-    bool is_over;    /* the user has said goodbye */
-} hth_dialog;
+#include "chat/dialog.h"
 
 /* Do what the line says, which begins with '/'. Mistakes are told to the user. */
 void hth_dialog_word(hth_dialog *dialog, const char *line);
-
-/*
- * Answer the conversation as it stands, and save it. False: the source failed, which was told. In chat_command.c.
- */
-bool hth_dialog_reply(hth_dialog *dialog);
-/* Go on with a kept conversation, and say so. */
-bool hth_dialog_open_talk(hth_dialog *dialog, const char *name, hearth_error *err);
 
 #endif

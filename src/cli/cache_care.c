@@ -6,10 +6,11 @@
 #include <stdio.h>
 
 #include "cache/upkeep.h"
+#include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
-#include "options/commands.h"
 #include "console/output.h"
 #include "console/progress.h"
+#include "options/commands.h"
 
 typedef struct work {
     hth_progress progress;

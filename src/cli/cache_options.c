@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rows/directory.h"
-#include "rows/row.h"
 #include "options/commands.h"
 #include "options/option_table.h"
 #include "options/values.h"
+#include "rows/directory.h"
+#include "rows/row.h"
 
 static bool check_directory(const char *shown, const char *value, hearth_error *err)
 {

@@ -11,12 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "rows/quarantine.h"
+#include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
-#include "options/commands.h"
-#include "console/output.h"
 #include "cli/prefixes.h"
 #include "cli/row_models.h"
+#include "console/output.h"
+#include "options/commands.h"
+#include "rows/quarantine.h"
 
 enum { ROWS_FIRST = 256, PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
 

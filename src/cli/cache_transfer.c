@@ -4,10 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
-#include "options/commands.h"
 #include "console/output.h"
 #include "console/progress.h"
+#include "options/commands.h"
 #include "transfer/row_transfer.h"
 
 typedef struct work {

@@ -13,15 +13,16 @@
 
 #include "api/explanation.h"
 #include "base/controls.h"
-#include "rows/directory.h"
+#include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
-#include "options/commands.h"
-#include "options/model_source.h"
-#include "console/output.h"
-#include "options/run_options.h"
 #include "cli/prompt_render.h"
+#include "console/output.h"
 #include "console/text_file.h"
 #include "models/model.h"
+#include "options/commands.h"
+#include "options/model_source.h"
+#include "options/run_options.h"
+#include "rows/directory.h"
 
 enum {
     BEFORE_TOKENS = 16,  /* shown before the token where the prompt parted */

@@ -18,15 +18,15 @@
 
 #include "base/fs.h"
 #include "base/whole_file.h"
-#include "options/commands.h"
-#include "console/interrupt.h"
-#include "options/option_table.h"
-#include "console/progress.h"
 #include "cli/run.h"
+#include "console/interrupt.h"
+#include "console/progress.h"
 #include "console/units.h"
 #include "convert/check.h"
 #include "convert/conversion.h"
 #include "convert/writer.h"
+#include "options/commands.h"
+#include "options/option_table.h"
 
 enum { N_FILES = 2, NAME_BYTES = 256, PATH_BYTES = 4096 };
 

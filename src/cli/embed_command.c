@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options/commands.h"
+#include "cli/run.h"
 #include "console/interrupt.h"
 #include "console/line_reader.h"
+#include "console/output.h"
+#include "options/commands.h"
 #include "options/model_options.h"
 #include "options/model_source.h"
 #include "options/open_model.h"
-#include "console/output.h"
-#include "cli/run.h"
 
 enum { LINES_AT_ONCE = 1024 };
 

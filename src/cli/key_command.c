@@ -23,15 +23,15 @@
 #include "base/hmac.h"
 #include "base/os.h"
 #include "base/whole_file.h"
+#include "cli/key_edit.h"
+#include "console/instant.h"
+#include "console/output.h"
+#include "front/keys.h"
 #include "options/commands.h"
 #include "options/config_file.h"
-#include "console/instant.h"
-#include "cli/key_edit.h"
 #include "options/key_file.h"
-#include "console/output.h"
 #include "options/values.h"
 #include "options/verb.h"
-#include "front/keys.h"
 
 enum { DRAWN_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
 

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/operator_page.h"
 #include "options/commands.h"
 #include "options/config_reader.h"
-#include "cli/operator_page.h"
 #include "options/serve_options.h"
 
 enum { PRESETS_MAX = 16 };

@@ -9,16 +9,16 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "options/commands.h"
 #include "cli/models_add.h"
 #include "cli/models_orders.h"
-#include "console/output.h"
 #include "cli/result_json.h"
+#include "console/output.h"
 #include "console/units.h"
-#include "options/verb.h"
 #include "hub/ollama.h"
 #include "hub/settings.h"
 #include "hub/stock.h"
+#include "options/commands.h"
+#include "options/verb.h"
 
 enum { NAME_COLUMNS = 50 };
 

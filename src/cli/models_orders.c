@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options/commands.h"
 #include "cli/operator_page.h"
 #include "console/output.h"
 #include "hub/client.h"
+#include "options/commands.h"
 #include "wire/worker_view.h"
 
 enum { PATH_BYTES = 2048, ORDER_BYTES = 64 };

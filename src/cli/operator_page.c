@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "options/commands.h"
 #include "console/output.h"
 #include "http/ask.h"
 #include "http/fetch.h"
+#include "options/commands.h"
 
 static const hth_option rows[] = {
     { "url", 0, HTH_OPTION_TEXT, "URL",

@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "options/commands.h"
 #include "cli/operator_page.h"
 #include "console/output.h"
 #include "console/units.h"
+#include "options/commands.h"
 
 enum { NAME_COLUMNS = 15, MEMORY_NAME_COLUMNS = 22, SIZE_BYTES = 32 };
 

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/commands.h"
-#include "options/option_table.h"
-#include "console/output.h"
-#include "options/pull_view.h"
 #include "cli/result_json.h"
+#include "console/output.h"
 #include "console/units.h"
 #include "hub/pull.h"
 #include "hub/registry.h"
+#include "options/commands.h"
+#include "options/option_table.h"
+#include "options/pull_view.h"
 
 enum { NAME_COLUMNS = 50 };
 

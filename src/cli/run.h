@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "options/open_model.h"
 #include "console/output.h"
+#include "options/open_model.h"
 #include "options/run_options.h"
 
 typedef struct hth_run {

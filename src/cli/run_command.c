@@ -12,11 +12,11 @@
 #include <sys/random.h>
 
 #include "base/os.h"
-#include "options/commands.h"
-#include "console/interrupt.h"
-#include "options/model_source.h"
 #include "cli/run.h"
+#include "console/interrupt.h"
 #include "console/text_file.h"
+#include "options/commands.h"
+#include "options/model_source.h"
 
 /* ---- interruption ---- */
 

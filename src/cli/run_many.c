@@ -21,13 +21,13 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "options/commands.h"
+#include "cli/prompt_render.h"
+#include "cli/result_json.h"
+#include "cli/run.h"
 #include "console/line_reader.h"
 #include "console/output.h"
+#include "options/commands.h"
 #include "options/prompt_line.h"
-#include "cli/result_json.h"
-#include "cli/prompt_render.h"
-#include "cli/run.h"
 
 enum {
     WINDOW_FACTOR = 8,    /* prompts that were read and not written, for each running one */

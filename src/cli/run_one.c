@@ -12,12 +12,12 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "cli/cache_options.h"
-#include "options/commands.h"
-#include "console/output.h"
-#include "cli/result_json.h"
 #include "cli/prompt_render.h"
+#include "cli/result_json.h"
 #include "cli/run.h"
+#include "console/output.h"
 #include "console/text_file.h"
+#include "options/commands.h"
 
 typedef struct reply {
     bool done;

@@ -15,12 +15,12 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"
+#include "console/output.h"
+#include "front/front.h"
 #include "options/commands.h"
 #include "options/llama_flags.h"
 #include "options/model_source.h"
-#include "console/output.h"
 #include "options/serve_config.h"
-#include "front/front.h"
 
 static const char usage[] =
     "usage: hearth serve [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "cache/cache.h"
-#include "rows/kvc.h"
+#include "engine/backend.h"
 #include "options/commands.h"
 #include "options/option_table.h"
-#include "engine/backend.h"
+#include "rows/kvc.h"
 
 enum { DEVICES_MAX = 64 };
 

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "console/text_file.h"
 #include "options/commands.h"
 #include "options/serve_options.h"
-#include "console/text_file.h"
 #include "options/values.h"
-#include "worker/measure.h"
-#include "wire/needs_text.h"
 #include "supervisor/pressure_library.h"
+#include "wire/needs_text.h"
+#include "worker/measure.h"
 #include "worker/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "api/logprobs.h"
-#include "dialects/ollama_answers.h"
 #include "api/prepare.h"
 #include "base/os.h"
+#include "dialects/ollama_answers.h"
 #include "models/model.h"
 #include "sched/text_stream.h"
 

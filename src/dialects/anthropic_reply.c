@@ -3,9 +3,9 @@
  *
  * The content is a list of blocks. In a stream one block is open at a time; any other content closes it.
  */
-#include "api/reply_inside.h"
 #include "api/sse.h"
 #include "api/usage.h"
+#include "api/writer.h"
 #include "dialects/kinds.h"
 
 static const char *stop_reason(const hth_api_choice *choice)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/embed.h"
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "dialects/kinds.h"
 
 enum { INPUTS_MAX = 65536, TOKENS_MAX = 1 << 20 };

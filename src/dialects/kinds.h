@@ -4,8 +4,8 @@
 #ifndef HTH_DIALECTS_KINDS_H
 #define HTH_DIALECTS_KINDS_H
 
-#include "api/reply_inside.h"
-#include "api/request_inside.h"
+#include "api/parse.h"
+#include "api/writer.h"
 
 void hth_api_parse_chat(hth_api_parse *parse); /* also for /apply-template */
 void hth_api_parse_completion(hth_api_parse *parse);

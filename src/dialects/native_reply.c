@@ -6,9 +6,9 @@
 
 #include "api/logprobs.h"
 #include "api/native_settings.h"
-#include "api/reply_inside.h"
 #include "api/sse.h"
 #include "api/usage.h"
+#include "api/writer.h"
 #include "base/hash.h"
 #include "dialects/kinds.h"
 

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "dialects/kinds.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "api/ndjson.h"
-#include "dialects/ollama_text.h"
 #include "base/hash.h"
+#include "dialects/ollama_text.h"
 #include "models/model.h"
 
 /* ---- models ---- */

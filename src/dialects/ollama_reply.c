@@ -9,8 +9,8 @@
 
 #include "api/logprobs.h"
 #include "api/ndjson.h"
-#include "dialects/ollama_text.h"
 #include "dialects/kinds.h"
+#include "dialects/ollama_text.h"
 
 /* The content of one object: of a body all content, of a stream one piece. */
 typedef struct said {

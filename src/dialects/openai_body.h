@@ -4,7 +4,7 @@
 #ifndef HTH_DIALECTS_OPENAI_BODY_H
 #define HTH_DIALECTS_OPENAI_BODY_H
 
-#include "api/reply_inside.h"
+#include "api/writer.h"
 
 const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_api_choice *choice);
 

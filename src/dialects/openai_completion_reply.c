@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "api/logprobs.h"
-#include "dialects/openai_body.h"
 #include "api/sse.h"
 #include "dialects/kinds.h"
+#include "dialects/openai_body.h"
 
 /* ---- log probabilities: four arrays side by side ---- */
 

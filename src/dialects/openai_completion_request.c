@@ -1,7 +1,7 @@
 /*
  * openai_completion_request.c - /v1/completions
  */
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "dialects/kinds.h"
 
 void hth_api_parse_completion(hth_api_parse *parse)

@@ -2,9 +2,9 @@
  * openai_reply.c - chat.completion and chat.completion.chunk
  */
 #include "api/logprobs.h"
-#include "dialects/openai_body.h"
 #include "api/sse.h"
 #include "dialects/kinds.h"
+#include "dialects/openai_body.h"
 
 /* ---- log probabilities ---- */
 

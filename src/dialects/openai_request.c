@@ -3,11 +3,11 @@
  */
 #include <string.h>
 
+#include "api/parse.h"
 #include "api/request_body.h"
-#include "api/request_inside.h"
 #include "base/words.h"
-#include "models/given.h"
 #include "dialects/kinds.h"
+#include "models/given.h"
 
 /* ---- messages ---- */
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "api/normalize.h"
+#include "api/parse.h"
 #include "api/request_body.h"
-#include "api/request_inside.h"
 #include "dialects/kinds.h"
 
 /* How each kind of request is read, and how its reply is written. */

@@ -4,16 +4,35 @@
  * The object repeats the request beside the result, so that a reader needs nothing else. Reasoning, messages and calls
  * are items, in the order in which the model wrote them. Streams and bodies have the same items with the same ids.
  */
-#include "dialects/responses_reply.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/logprobs.h"
-#include "dialects/response_record.h"
+#include "api/responses.h"
+#include "api/sse.h"
 #include "api/usage.h"
+#include "api/writer.h"
 #include "dialects/kinds.h"
+#include "dialects/response_record.h"
+
+enum { RESPONSES_ID_BYTES = 80 };
+
+/* The status of an item at the response's end. */
+static const char *api_responses_status(const hth_api_choice *choice, size_t i);
+/* Is it a call of a tool whose input is a text? */
+static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item);
+/* The text that such a tool receives. */
+static json_t *api_responses_input(const hth_api_call *call);
+
+static void api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+static void api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+static void api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take,
+                                   hth_buffer *out);
+static void api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,
+                                hth_buffer *out);
+static void api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 
 /* The limit of log probabilities that the end of a text repeats: their JSON takes a hundred times their memory. */
 enum { REPEATED_LOGPROBS_MAX = 16384 };
@@ -30,7 +49,8 @@ static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, si
     return hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
-json_t *hth_api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end)
+/* The log probabilities of tokens [begin, end). */
+static json_t *api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end)
 {
     return hth_api_logprob_entries(reply, choice, begin, choice->told.n_each > 0 ? end : begin, entry_json);
 }
@@ -39,33 +59,33 @@ static json_t *all_logprobs(hth_api_reply *reply, const hth_api_choice *choice, 
 {
     bool is_short = (item->told_end - item->told_begin) * choice->told.n_each <= REPEATED_LOGPROBS_MAX;
 
-    return hth_api_responses_logprobs(reply, choice, item->told_begin, is_short ? item->told_end : item->told_begin);
+    return api_responses_logprobs(reply, choice, item->told_begin, is_short ? item->told_end : item->told_begin);
 }
 
 /* ---- items ---- */
 
-const char *hth_api_responses_item_id(const hth_api_reply *reply, const hth_api_choice *choice, size_t i,
-                                      char id[HTH_RESPONSES_ID_BYTES])
+static const char *api_responses_item_id(const hth_api_reply *reply, const hth_api_choice *choice, size_t i,
+                                         char id[RESPONSES_ID_BYTES])
 {
     static const char *const prefixes[] = {
         [HEARTH_DELTA_REASONING] = "rs", [HEARTH_DELTA_CONTENT] = "msg", [HEARTH_DELTA_CALL] = "fc"
     };
     const hth_api_item *item = &choice->items[i];
-    bool is_custom = item->kind == HEARTH_DELTA_CALL && hth_api_responses_is_custom(reply, choice, item);
+    bool is_custom = item->kind == HEARTH_DELTA_CALL && api_responses_is_custom(reply, choice, item);
 
-    (void)snprintf(id, HTH_RESPONSES_ID_BYTES, "%s_%s_%zu", is_custom ? "ctc" : prefixes[item->kind], reply->id,
+    (void)snprintf(id, RESPONSES_ID_BYTES, "%s_%s_%zu", is_custom ? "ctc" : prefixes[item->kind], reply->id,
                    i); /* fits */
     return id;
 }
 
-json_t *hth_api_responses_text(const hth_api_choice *choice, const hth_api_item *item)
+static json_t *api_responses_text(const hth_api_choice *choice, const hth_api_item *item)
 {
     const hth_buffer *all = item->kind == HEARTH_DELTA_CONTENT ? &choice->content : &choice->reasoning;
 
     return json_stringn(hth_buffer_text(all) + item->begin, item->end - item->begin);
 }
 
-bool hth_api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item)
+static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item)
 {
     const hth_api_responses_tool *tool =
         hth_api_responses_tool_find(reply->request->responses, choice->calls[item->call].name);
@@ -74,7 +94,7 @@ bool hth_api_responses_is_custom(const hth_api_reply *reply, const hth_api_choic
 }
 
 /* The text for a tool whose input is a text: the one argument, or all arguments when the model wrote something else. */
-json_t *hth_api_responses_input(const hth_api_call *call)
+static json_t *api_responses_input(const hth_api_call *call)
 {
     json_t *arguments = hth_api_call_arguments(call);
     json_t *input = json_object_get(arguments, HTH_API_RESPONSES_INPUT);
@@ -91,15 +111,15 @@ static json_t *call_json(const hth_api_reply *reply, const hth_api_choice *choic
     const hth_api_item *item = &choice->items[i];
     const hth_api_call *call = &choice->calls[item->call];
     const hth_api_responses_tool *tool = hth_api_responses_tool_find(reply->request->responses, call->name);
-    char id[HTH_RESPONSES_ID_BYTES];
+    char id[RESPONSES_ID_BYTES];
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:s}", "type", tool && tool->is_custom ? "custom_tool_call" : "function_call", "id",
-        hth_api_responses_item_id(reply, choice, i, id), "call_id", call->id, "name", tool ? tool->name : call->name);
+        api_responses_item_id(reply, choice, i, id), "call_id", call->id, "name", tool ? tool->name : call->name);
 
     if (tool && tool->name_space)
         json_object_set_new(object, "namespace", json_string(tool->name_space));
     if (tool && tool->is_custom)
-        json_object_set_new(object, "input", is_empty ? json_string("") : hth_api_responses_input(call));
+        json_object_set_new(object, "input", is_empty ? json_string("") : api_responses_input(call));
     else
         json_object_set_new(object, "arguments",
                             is_empty ? json_string("")
@@ -108,10 +128,11 @@ static json_t *call_json(const hth_api_reply *reply, const hth_api_choice *choic
     return object;
 }
 
-json_t *hth_api_responses_part(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item,
-                               bool is_empty)
+/* The one part of a message or of reasoning. */
+static json_t *api_responses_part(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item,
+                                  bool is_empty)
 {
-    json_t *text = is_empty ? json_string("") : hth_api_responses_text(choice, item);
+    json_t *text = is_empty ? json_string("") : api_responses_text(choice, item);
 
     if (item->kind == HEARTH_DELTA_REASONING)
         return json_pack("{s:s, s:o}", "type",
@@ -125,12 +146,12 @@ static json_t *reasoning_json(hth_api_reply *reply, const hth_api_choice *choice
 {
     const hth_api_responses *asked = reply->request->responses;
     const hth_api_item *item = &choice->items[i];
-    char id[HTH_RESPONSES_ID_BYTES];
+    char id[RESPONSES_ID_BYTES];
     json_t *parts = json_array(), *object;
 
     if (!is_empty)
-        json_array_append_new(parts, hth_api_responses_part(reply, choice, item, false));
-    object = json_pack("{s:s, s:s, s:o}", "type", "reasoning", "id", hth_api_responses_item_id(reply, choice, i, id),
+        json_array_append_new(parts, api_responses_part(reply, choice, item, false));
+    object = json_pack("{s:s, s:s, s:o}", "type", "reasoning", "id", api_responses_item_id(reply, choice, i, id),
                        "summary", asked->has_summary ? parts : json_array());
     if (!asked->has_summary)
         json_object_set_new(object, "content", parts);
@@ -146,11 +167,12 @@ static json_t *reasoning_json(hth_api_reply *reply, const hth_api_choice *choice
     return object;
 }
 
-json_t *hth_api_responses_item(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
-                               bool is_empty)
+/* Item i in the client's form; is_empty: without content, as it begins. */
+static json_t *api_responses_item(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
+                                  bool is_empty)
 {
     const hth_api_item *item = &choice->items[i];
-    char id[HTH_RESPONSES_ID_BYTES];
+    char id[RESPONSES_ID_BYTES];
     json_t *content;
 
     if (item->kind == HEARTH_DELTA_CALL)
@@ -159,10 +181,9 @@ json_t *hth_api_responses_item(hth_api_reply *reply, const hth_api_choice *choic
         return reasoning_json(reply, choice, i, status, is_empty);
     content = json_array();
     if (!is_empty)
-        json_array_append_new(content, hth_api_responses_part(reply, choice, item, false));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id",
-                     hth_api_responses_item_id(reply, choice, i, id), "status", status, "role", "assistant", "content",
-                     content);
+        json_array_append_new(content, api_responses_part(reply, choice, item, false));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id", api_responses_item_id(reply, choice, i, id),
+                     "status", status, "role", "assistant", "content", content);
 }
 
 /* ---- the object ---- */
@@ -203,7 +224,8 @@ static json_t *rounded(float value)
     return json_real(round((double)value * 1e6) / 1e6);
 }
 
-json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status, json_t *output_take)
+/* The response with this status and output; takes output. */
+static json_t *api_responses_object(const hth_api_reply *reply, const char *status, json_t *output_take)
 {
     const hearth_request *options = &reply->request->options;
     json_t *object = json_pack("{s:s+, s:s, s:I, s:s, s:b, s:n, s:n, s:n}", "id", "resp_", reply->id, "object",
@@ -235,22 +257,23 @@ json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status,
     return object;
 }
 
-bool hth_api_responses_is_cut(const hth_api_choice *choice)
+/* Did anything but the model end it? */
+static bool api_responses_is_cut(const hth_api_choice *choice)
 {
     return choice->finish != HEARTH_FINISH_STOP;
 }
 
-json_t *hth_api_responses_ended(hth_api_reply *reply, const hth_api_choice *choice)
+/* The response at its end, with its whole output. */
+static json_t *api_responses_ended(hth_api_reply *reply, const hth_api_choice *choice)
 {
     const hearth_stats *stats = &choice->stats;
     double ms = stats->queue_ms + stats->restore_ms + stats->prefill_ms + stats->decode_ms;
-    bool is_cut = hth_api_responses_is_cut(choice);
+    bool is_cut = api_responses_is_cut(choice);
     json_t *output = json_array(), *object;
 
     for (size_t i = 0; i < choice->n_items; i++)
-        json_array_append_new(output,
-                              hth_api_responses_item(reply, choice, i, hth_api_responses_status(choice, i), false));
-    object = hth_api_responses_object(reply, is_cut ? "incomplete" : "completed", output);
+        json_array_append_new(output, api_responses_item(reply, choice, i, api_responses_status(choice, i), false));
+    object = api_responses_object(reply, is_cut ? "incomplete" : "completed", output);
     if (is_cut)
         json_object_set_new(object, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     else /* from the reply's own times, which a second worker knows, too */
@@ -259,14 +282,14 @@ json_t *hth_api_responses_ended(hth_api_reply *reply, const hth_api_choice *choi
     return object;
 }
 
-const char *hth_api_responses_status(const hth_api_choice *choice, size_t i)
+static const char *api_responses_status(const hth_api_choice *choice, size_t i)
 {
-    return hth_api_responses_is_cut(choice) && i + 1 == choice->n_items ? "incomplete" : "completed";
+    return api_responses_is_cut(choice) && i + 1 == choice->n_items ? "incomplete" : "completed";
 }
 
 static void put_record(const hth_api_reply *reply, json_t *response_take, hth_buffer *out)
 {
-    char id[HTH_RESPONSES_ID_BYTES];
+    char id[RESPONSES_ID_BYTES];
 
     (void)snprintf(id, sizeof(id), "resp_%s", reply->id); /* fits */
     hth_response_record_add(out, id, response_take, reply->request->items);
@@ -278,7 +301,7 @@ void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out)
     const hth_api_responses *asked = reply->request->responses;
 
     if (asked && asked->is_kept && reply->has_ended && reply->failure == 0)
-        put_record(reply, hth_api_responses_ended(reply, &reply->choices[0]), out);
+        put_record(reply, api_responses_ended(reply, &reply->choices[0]), out);
 }
 
 void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out)
@@ -286,23 +309,290 @@ void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out)
     const hth_api_responses *asked = reply->request->responses;
 
     if (asked && asked->in_background && !reply->request->stream)
-        put_record(reply, hth_api_responses_object(reply, "in_progress", json_array()), out);
+        put_record(reply, api_responses_object(reply, "in_progress", json_array()), out);
 }
 
 /* ---- all at once ---- */
 
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    hth_buffer_add_json_take(out, hth_api_responses_ended(reply, choice));
+    hth_buffer_add_json_take(out, api_responses_ended(reply, choice));
 }
 
 const hth_api_writer hth_api_write_responses = {
     .has_items = true,
-    .begin = hth_api_responses_begin,
-    .idle = hth_api_responses_idle,
-    .progress = hth_api_responses_progress,
-    .delta = hth_api_responses_delta,
-    .choice_end = hth_api_responses_choice_end,
-    .fail = hth_api_responses_fail,
+    .begin = api_responses_begin,
+    .idle = api_responses_idle,
+    .progress = api_responses_progress,
+    .delta = api_responses_delta,
+    .choice_end = api_responses_choice_end,
+    .fail = api_responses_fail,
     .choice_body = put_choice_body,
 };
+
+/*
+ * ---- a response as events ----
+ *
+ * response.created, response.in_progress
+ *   for each item: output_item.added, then the beginning, the deltas and the end of its part, output_item.done
+ *   response.completed, response.incomplete or response.failed
+ *
+ * One item is open at a time. Events are numbered from 0; signs of life between them have no number of their own. The
+ * input of a tool that takes a text is one delta at the end of the call: until then it is JSON that the client must not
+ * see.
+ */
+
+enum { BEGINNING_EVENTS = 2 }; /* response.created, response.in_progress */
+
+/* ---- events ---- */
+
+/* Write an event; takes fields, which lack its type and number. */
+static void put(hth_api_choice *choice, const char *type, json_t *fields_take, hth_buffer *out)
+{
+    json_t *event;
+
+    if (choice->has_begun && choice->n_events == 0)
+        choice->n_events = BEGINNING_EVENTS; /* another worker has sent them */
+    event = json_pack("{s:s, s:I}", "type", type, "sequence_number", (json_int_t)choice->n_events++);
+
+    if (!event || !fields_take || json_object_update(event, fields_take)) {
+        json_decref(event);
+        event = NULL; /* the buffer fails, as without memory */
+    }
+    json_decref(fields_take);
+    hth_sse_add_take(out, type, event);
+}
+
+/* Write an event with text of the reply, or with its last part; takes fields. */
+static void put_text_of(const hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
+                        json_t *fields_take, hth_buffer *out)
+{
+    if (reply->request->wants_timings && strcmp(name, "delta") == 0)
+        hth_api_put_timings_so_far(fields_take, choice);
+    put(choice, type, fields_take, out);
+}
+
+/* Write an event about the last item that was opened. */
+static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *status, bool is_empty,
+                     hth_buffer *out)
+{
+    size_t i = choice->n_opened - 1;
+
+    put(choice, type,
+        json_pack("{s:I, s:o}", "output_index", (json_int_t)i, "item",
+                  api_responses_item(reply, choice, i, status, is_empty)),
+        out);
+}
+
+/* Write an event about the part of the open item; takes value, the member of that name. */
+static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
+                       json_t *value_take, hth_buffer *out)
+{
+    size_t i = choice->n_opened - 1;
+    const hth_api_item *item = &choice->items[i];
+    char id[RESPONSES_ID_BYTES];
+    json_t *fields = json_pack("{s:s, s:I, s:o}", "item_id", api_responses_item_id(reply, choice, i, id),
+                               "output_index", (json_int_t)i, name, value_take);
+
+    if (item->kind == HEARTH_DELTA_CONTENT || item->kind == HEARTH_DELTA_REASONING)
+        json_object_set_new(fields,
+                            item->kind == HEARTH_DELTA_REASONING && reply->request->responses->has_summary
+                                ? "summary_index"
+                                : "content_index",
+                            json_integer(0));
+    put_text_of(reply, choice, type, name, fields, out);
+}
+
+static void put_text(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
+                     json_t *text_take, json_t *logprobs_take, hth_buffer *out)
+{
+    size_t i = choice->n_opened - 1;
+    char id[RESPONSES_ID_BYTES];
+
+    put_text_of(reply, choice, type, name,
+                json_pack("{s:s, s:I, s:i, s:o, s:o}", "item_id", api_responses_item_id(reply, choice, i, id),
+                          "output_index", (json_int_t)i, "content_index", 0, name, text_take, "logprobs",
+                          logprobs_take),
+                out);
+}
+
+/* ---- items ---- */
+
+typedef struct part_types {
+    const char *added, *delta, *done, *part_done;
+} part_types;
+
+static const part_types content_part = { "response.content_part.added", "response.output_text.delta",
+                                         "response.output_text.done", "response.content_part.done" };
+static const part_types reasoning_part = { "response.content_part.added", "response.reasoning_text.delta",
+                                           "response.reasoning_text.done", "response.content_part.done" };
+static const part_types summary_part = { "response.reasoning_summary_part.added",
+                                         "response.reasoning_summary_text.delta",
+                                         "response.reasoning_summary_text.done",
+                                         "response.reasoning_summary_part.done" };
+
+static const part_types *types_of(const hth_api_reply *reply, const hth_api_item *item)
+{
+    return item->kind == HEARTH_DELTA_CONTENT     ? &content_part
+         : reply->request->responses->has_summary ? &summary_part
+                                                  : &reasoning_part;
+}
+
+static void close_call(hth_api_reply *reply, hth_api_choice *choice, const hth_api_item *item, hth_buffer *out)
+{
+    const hth_api_call *call = &choice->calls[item->call];
+    json_t *input;
+
+    if (!api_responses_is_custom(reply, choice, item)) {
+        put_inside(reply, choice, "response.function_call_arguments.done", "arguments",
+                   json_stringn(hth_buffer_text(&call->arguments), call->arguments.n), out);
+        return;
+    }
+    input = api_responses_input(call);
+    put_inside(reply, choice, "response.custom_tool_call_input.delta", "delta", json_incref(input), out);
+    put_inside(reply, choice, "response.custom_tool_call_input.done", "input", input, out);
+}
+
+static void close_item(hth_api_reply *reply, hth_api_choice *choice, const char *status, hth_buffer *out)
+{
+    const hth_api_item *item;
+
+    if (!choice->has_open_item)
+        return;
+    choice->has_open_item = false;
+    item = &choice->items[choice->n_opened - 1];
+    if (item->kind == HEARTH_DELTA_CALL) {
+        close_call(reply, choice, item, out);
+    } else {
+        const part_types *types = types_of(reply, item);
+        json_t *part = api_responses_part(reply, choice, item, false);
+
+        if (item->kind == HEARTH_DELTA_CONTENT)
+            put_text(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")),
+                     json_incref(json_object_get(part, "logprobs")), out);
+        else
+            put_inside(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")), out);
+        put_inside(reply, choice, types->part_done, "part", part, out);
+    }
+    put_item(reply, choice, "response.output_item.done", status, false, out);
+}
+
+/* Write the beginning of the item that has just begun. */
+static void open_item(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    const hth_api_item *item;
+
+    close_item(reply, choice, "completed", out);
+    item = &choice->items[choice->n_opened++];
+    choice->has_open_item = true;
+    put_item(reply, choice, "response.output_item.added", "in_progress", true, out);
+    if (item->kind != HEARTH_DELTA_CALL)
+        put_inside(reply, choice, types_of(reply, item)->added, "part", api_responses_part(reply, choice, item, true),
+                   out);
+}
+
+/* ---- the writer ---- */
+
+static void api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->has_begun)
+        return;
+    put(choice, "response.created",
+        json_pack("{s:o}", "response", api_responses_object(reply, "in_progress", json_array())), out);
+    put(choice, "response.in_progress",
+        json_pack("{s:o}", "response", api_responses_object(reply, "in_progress", json_array())), out);
+    choice->has_begun = true;
+}
+
+/*
+ * In llama.cpp's form. As a sign of life it has no number of its own: how many there are depends on what the cache
+ * knows, and a second worker goes on with the numbers of the first.
+ */
+static void api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take, hth_buffer *out)
+{
+    json_t *event;
+
+    api_responses_begin(reply, choice, out);
+    event = json_pack("{s:s, s:I, s:o, s:o}", "type", "response.in_progress", "sequence_number",
+                      (json_int_t)choice->n_events, "response",
+                      api_responses_object(reply, "in_progress", json_array()), "prompt_progress", progress_take);
+    if (reply->request->wants_timings)
+        hth_api_put_timings_so_far(event, choice);
+    hth_sse_add_take(out, "response.in_progress", event);
+}
+
+static void api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    if (choice->has_begun)
+        hth_sse_add_take(out, "keepalive",
+                         json_pack("{s:s, s:I}", "type", "keepalive", "sequence_number", (json_int_t)choice->n_events));
+    else
+        api_responses_begin(reply, choice, out);
+}
+
+static void api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,
+                                hth_buffer *out)
+{
+    const hth_api_item *item;
+    size_t told_begin;
+    json_t *text;
+
+    api_responses_begin(reply, choice, out);
+    while (choice->n_opened < choice->n_items)
+        open_item(reply, choice, out);
+    if (!choice->has_open_item || delta->kind == HEARTH_DELTA_CALL || delta->n_bytes == 0)
+        return;
+    item = &choice->items[choice->n_opened - 1];
+    told_begin = choice->n_told_written > item->told_begin ? choice->n_told_written : item->told_begin;
+    text = json_stringn(delta->text, delta->n_bytes);
+    if (delta->kind == HEARTH_DELTA_CONTENT)
+        put_text(reply, choice, content_part.delta, "delta", text,
+                 api_responses_logprobs(reply, choice, told_begin, item->told_end), out);
+    else if (delta->kind == HEARTH_DELTA_REASONING)
+        put_inside(reply, choice, types_of(reply, item)->delta, "delta", text, out);
+    else if (!api_responses_is_custom(reply, choice, item))
+        put_inside(reply, choice, "response.function_call_arguments.delta", "delta", text, out);
+    else
+        json_decref(text);
+    choice->n_told_written = item->told_end;
+}
+
+static void api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    bool is_cut = api_responses_is_cut(choice);
+    json_t *fields = json_pack("{s:o}", "response", api_responses_ended(reply, choice));
+
+    api_responses_begin(reply, choice, out);
+    close_item(reply, choice, is_cut ? "incomplete" : "completed", out);
+    hth_api_put_timings(fields, &choice->stats);
+    put(choice, is_cut ? "response.incomplete" : "response.completed", fields, out);
+}
+
+/* An open item stays incomplete: the response says that it failed. */
+static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out)
+{
+    hth_api_choice *choice = &reply->choices[0];
+    json_t *problem = hth_api_error_json(HTH_API_OPENAI, error), *response;
+    const json_t *inside = json_object_get(problem, "error");
+    const char *type = json_string_value(json_object_get(inside, "type"));
+
+    if (!choice->has_begun) {
+        hth_api_error_write_event(HTH_API_OPENAI_RESPONSES, error, out);
+    } else {
+        response = api_responses_object(reply, "failed", json_array());
+        for (size_t i = 0; i < choice->n_items; i++)
+            json_array_append_new(
+                json_object_get(response, "output"),
+                api_responses_item(reply, choice, i,
+                                   i + 1 == choice->n_items && choice->has_open_item ? "incomplete" : "completed",
+                                   false));
+        json_object_set_new(response, "error",
+                            json_pack("{s:s?, s:s}", "code",
+                                      type && strcmp(type, "server_error") == 0
+                                          ? type
+                                          : json_string_value(json_object_get(inside, "code")),
+                                      "message", error->message));
+        put(choice, "response.failed", json_pack("{s:o}", "response", response), out);
+    }
+    json_decref(problem);
+}

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "api/request_inside.h"
+#include "api/parse.h"
 #include "dialects/kinds.h"
 
 enum { FILENAME_BYTES_MAX = 255 };

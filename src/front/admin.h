@@ -22,10 +22,10 @@
 #define HTH_FRONT_ADMIN_H
 
 #include "api/buffer.h"
-#include "supervisor/event_feed.h"
-#include "http/http.h"
 #include "front/front.h"
 #include "front/metrics.h"
+#include "http/http.h"
+#include "supervisor/event_feed.h"
 #include "supervisor/options.h"
 #include "supervisor/pressure_watch.h"
 #include "supervisor/supervisor.h"

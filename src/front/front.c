@@ -9,6 +9,7 @@
  * Requests that began under the old set keep it until they end.
  */
 #include "front/front.h"
+#include "front/front_routes.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
@@ -22,8 +23,8 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "front/admin_models.h"
-#include "supervisor/descriptors.h"
 #include "front/front_inside.h"
+#include "supervisor/descriptors.h"
 #include "wire/notify.h"
 
 enum {
@@ -35,21 +36,6 @@ enum {
 };
 
 /* ---- sets of options ---- */
-
-hth_front_options *hth_front_options_hold(hth_front *front)
-{
-    front->options->n_users++;
-    return front->options;
-}
-
-void hth_front_options_drop(hth_front *front, hth_front_options *options)
-{
-    if (!options || --options->n_users > 0)
-        return;
-    if (!options->is_first && front->hooks->release)
-        front->hooks->release(options->options, front->hooks->user_data);
-    free(options);
-}
 
 /* Put a set into use. False without memory. */
 static bool use_options(hth_front *front, const hth_server_options *options, bool is_first)
@@ -244,13 +230,6 @@ static void stop_workers(hth_front *front)
     hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
 }
 
-void hth_front_note_over(hth_front *front)
-{
-    front->n_requests--;
-    if (front->is_draining && front->n_requests == 0)
-        stop_workers(front);
-}
-
 static void end_requests(hth_front *front)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -383,17 +362,15 @@ static hearth_status order_set_pressure(const char *text, void *user_data, heart
     return HEARTH_OK;
 }
 
-void hth_front_admin_fill(hth_front *front, hth_admin *out)
+/* The orders that operators' pages may give. */
+static hth_admin orders_of(hth_front *front)
 {
-    *out = (hth_admin){
-        .options = front->options->options,
+    return (hth_admin){
         .supervisor = front->supervisor,
         .metrics = front->metrics,
         .http = front->http,
         .feed = front->feed,
         .pressure = front->pressure,
-        .is_draining = front->is_draining,
-        .n_requests = front->n_requests,
         .drain = order_drain,
         .reload = order_reload,
         .name_model = order_name_model,
@@ -636,7 +613,9 @@ static void front_deinit(hth_front *front)
 
 hearth_status hth_front_run(const hth_server_options *options, const hth_front_hooks *hooks, hearth_error *err)
 {
-    hth_front front = { .hooks = hooks, .first_options = options, .started_s = (int64_t)time(NULL) };
+    hth_front front = {
+        .hooks = hooks, .first_options = options, .on_last_over = stop_workers, .started_s = (int64_t)time(NULL)
+    };
     uint64_t random;
     hearth_status status;
 
@@ -644,6 +623,7 @@ hearth_status hth_front_run(const hth_server_options *options, const hth_front_h
     (void)snprintf(front.id_prefix, sizeof(front.id_prefix), "%016" PRIx64, random); /* fits */
     status = make_all(&front, options, err);
     if (status == HEARTH_OK) {
+        front.admin = orders_of(&front); /* no request is read before the loop runs */
         hth_notify("READY=1");
         if (event_base_dispatch(front.base) < 0)
             status = hth_fail(err, HEARTH_FAILED, "the event loop failed");

@@ -22,9 +22,9 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "front/adapter_page.h"
-#include "wire/frames.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
+#include "wire/frames.h"
 
 enum {
     REPLY_BYTES_MAX = 1 << 20,

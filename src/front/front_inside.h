@@ -6,14 +6,14 @@
 
 #include "front/access_log.h"
 #include "front/admin.h"
-#include "supervisor/folder_watch.h"
 #include "front/front.h"
 #include "front/keys.h"
 #include "front/passed_over.h"
 #include "front/proxy.h"
-#include "http/refusals.h"
 #include "front/running_responses.h"
+#include "http/refusals.h"
 #include "http/tls.h"
+#include "supervisor/folder_watch.h"
 
 struct event;
 struct event_base;
@@ -47,6 +47,7 @@ typedef struct hth_front {
     hth_upstream *upstream;
     hth_kept_streams *kept;
     hth_proxy *proxy;
+    hth_admin admin; /* of pages of operators; what changes is filled for each */
     hth_response_store *responses;
     hth_folder_watch *folders;
     hth_running_response *running; /* responses in the background */
@@ -60,29 +61,19 @@ typedef struct hth_front {
     hth_refusals refusals; /* the log's allowance */
     size_t n_requests;     /* in progress */
     bool is_draining;
-    bool is_stopping; /* the workers are stopping */
-    bool was_killed;  /* a second signal */
+    void (*on_last_over)(struct hth_front *front); /* called while it drains, with n_requests 0 */
+    bool is_stopping;                              /* the workers are stopping */
+    bool was_killed;                               /* a second signal */
     struct event *signals[3];
     struct event *end_timer;   /* while draining, and after the end of the workers */
     uint64_t end_by_ns;        /* the time of end_timer */
     hth_buffer protocol_error; /* the last one written */
 } hth_front;
 
-/* A hth_http_handler; user_data is the front. */
-void hth_front_handle(hth_http_exchange *exchange, void *user_data);
-/* A hth_http_gate_fn: without a valid key, or for an unknown path, the body is not read. */
-bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
-/* A hth_http_error_fn. */
-const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
-
-/* A request is over: a draining front may end now. */
-void hth_front_note_over(hth_front *front);
 /* After the end of all exchanges, before the workers'. */
 void hth_front_orders_free(hth_front *front);
 /* May these options come into force beside the adapters that were loaded? False with err. */
 bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err);
-/* Fill *out for the pages of operators. */
-void hth_front_admin_fill(hth_front *front, hth_admin *out);
 /* SIGTERM, or an operator's order. */
 void hth_front_drain(hth_front *front);
 /* SIGHUP, or an operator's order. False: the new configuration is wrong, the old one stays. */

@@ -11,9 +11,9 @@
 #include "base/gguf_text.h"
 #include "base/os.h"
 #include "front/front_request.h"
-#include "wire/model_files_size.h"
 #include "front/model_names.h"
 #include "front/ollama_pages.h"
+#include "wire/model_files_size.h"
 
 const hth_server_model *hth_front_choose_model(hth_front_request *r)
 {

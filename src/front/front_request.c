@@ -1,13 +1,5 @@
 /*
- * front_request.c - the life of one request at the front, from its head to its line in the log
- *
- *   1. the path's route, the request's id, CORS
- *   2. the client's key and its limits (front_access.c)
- *   3. the model that the body names (front_models.c), and the earlier responses that it continues
- *   4. the relay (front_relay.c), or a page that the front answers itself
- *
- * An error on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
- * when they end, whoever answered them. Operators' pages are not logged or counted.
+ * front_request.c - a request's answer and its end: in logs, metrics and the key's limits
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -18,14 +10,37 @@
 #include "api/notes.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "http/body_check.h"
 #include "front/cors.h"
 #include "front/front_request.h"
+#include "http/body_check.h"
 
 enum {
     BYTES_A_TOKEN = 4, /* a guess, of text */
-    PROPS_BYTES_MAX = 64 << 10,
 };
+
+/* ---- sets of options ---- */
+
+hth_front_options *hth_front_options_hold(hth_front *front)
+{
+    front->options->n_users++;
+    return front->options;
+}
+
+void hth_front_options_drop(hth_front *front, hth_front_options *options)
+{
+    if (!options || --options->n_users > 0)
+        return;
+    if (!options->is_first && front->hooks->release)
+        front->hooks->release(options->options, front->hooks->user_data);
+    free(options);
+}
+
+/* A request is over: a draining front may end now. */
+static void note_over(hth_front *front)
+{
+    if (--front->n_requests == 0 && front->is_draining)
+        front->on_last_over(front);
+}
 
 /* ---- ends ---- */
 
@@ -48,7 +63,7 @@ static uint64_t n_tokens_used(const hth_record *record)
 }
 
 /* May one more refusal be logged? Before it, logs the number of refusals that were not. */
-static bool may_log_refusal(hth_front *front)
+bool hth_front_may_log_refusal(hth_front *front)
 {
     uint64_t n_untold = 0;
 
@@ -67,7 +82,7 @@ static void log_request(const hth_front_request *r)
     const hth_record *record = &r->record;
     const bool is_refused = record->why && *record->why;
 
-    if (is_refused && !may_log_refusal(front))
+    if (is_refused && !hth_front_may_log_refusal(front))
         return;
     if (!r->options->options->no_access_log)
         hth_server_log_request(front->server_log, record);
@@ -94,7 +109,7 @@ void hth_front_request_end(hth_front_request *r)
     hth_running_fail(&r->running, record->why ? record->why : "the response was broken off");
     hth_past_search_deinit(&r->past);
     free(r);
-    hth_front_note_over(front);
+    note_over(front);
 }
 
 void hth_front_request_drop(hth_front_request *r)
@@ -103,7 +118,7 @@ void hth_front_request_drop(hth_front_request *r)
 
     hth_front_options_drop(front, r->options);
     free(r);
-    hth_front_note_over(front);
+    note_over(front);
 }
 
 void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,
@@ -140,67 +155,6 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
     hth_buffer_deinit(&body);
 }
 
-/* Pages without a log line: the request ends with them. */
-static void operate(hth_front_request *r)
-{
-    hth_front *front = r->front;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    const bool is_post = strcmp(r->method, "POST") == 0;
-    hth_admin admin;
-
-    if (r->route->kind == HTH_ROUTE_ADMIN &&
-        (!hth_front_may_administer(r) || (hth_admin_names_paths(r->method, r->path) && !hth_front_may_name_paths(r))))
-        return;
-    hth_front_admin_fill(front, &admin);
-    if (r->route->kind == HTH_ROUTE_ADMIN && strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0)
-        hth_info(&front->log, "request %s: an operator (%s%s%s) orders %s%s%s", r->record.request_id, r->peer,
-                 r->record.key[0] ? ", key " : "", r->record.key, is_post ? "" : r->method, is_post ? "" : " ",
-                 r->path);
-    if (r->route->kind == HTH_ROUTE_ADMIN && hth_front_administer_adapters(r))
-        return;
-    if (r->route->kind == HTH_ROUTE_HEALTH ? hth_admin_answer_public(&admin, r->exchange)
-                                           : hth_admin_answer(&admin, r->exchange)) {
-        hth_front_request_drop(r);
-        return;
-    }
-    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no page '%.100s'; docs/monitoring.md lists them", r->path);
-    hth_front_request_refuse(r, &error, NULL);
-}
-
-static void refuse_path(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no path '%.100s'; docs/api.md lists those that there are",
-                 r->path);
-    hth_front_request_refuse(r, &error, NULL);
-}
-
-/* Without keys, any page that this machine's user opens could make a model work for it. */
-static void refuse_foreign(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    char message[sizeof(error.message)];
-
-    hth_cors_refusal(hth_http_header(r->exchange, "Origin"), message, sizeof(message));
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL, "%s", message);
-    hth_front_request_refuse(r, &error, "forbidden");
-}
-
-/* Likewise a page whose name was made to lead here (DNS rebinding): its reads carry no Origin. */
-static void refuse_strange(hth_front_request *r)
-{
-    const char *host = hth_http_header(r->exchange, "Host");
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as "
-                 "localhost, or say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) "
-                 "that the name is yours",
-                 host, host);
-    hth_front_request_refuse(r, &error, "forbidden");
-}
-
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -224,325 +178,4 @@ bool hth_front_request_check_body(hth_front_request *r)
     error.status = 415;
     hth_front_request_refuse(r, &error, NULL);
     return false;
-}
-
-/* llama-server's request to change what /props reports. */
-static bool sets_props(const hth_route *route, const char *method)
-{
-    return route->kind == HTH_ROUTE_PROPS && strcmp(method, "POST") == 0;
-}
-
-static bool takes(const hth_route *route, const char *method)
-{
-    return !route->method || hth_method_is(route->method, method) || sets_props(route, method);
-}
-
-/*
- * No property can change while the server runs yet, here as in llama-server. Where the request is allowed, it succeeds,
- * and every field is reported as ignored.
- */
-static void set_props(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_buffer body = { .text = NULL };
-    size_t n = 0;
-    const char *text = hth_http_body(r->exchange, &n);
-    hth_api_notes notes = { .text = "" };
-    const char *field;
-    json_t *object, *value;
-
-    if (!r->options->options->allows_props) {
-        hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
-                     "properties cannot be changed here; start the server with --props (props = true in the "
-                     "configuration) to have the order answered, and change options in the configuration");
-        hth_front_request_refuse(r, &error, "forbidden");
-        return;
-    }
-    object = n > 0 && n <= PROPS_BYTES_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    if (!json_is_object(object)) {
-        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the body must be a JSON object of at most %d bytes",
-                     PROPS_BYTES_MAX);
-        hth_front_request_refuse(r, &error, NULL);
-        json_decref(object);
-        return;
-    }
-    json_object_foreach(object, field, value) hth_api_note(&notes, field);
-    if (notes.text[0])
-        hth_http_header_add(r->exchange, HTH_API_NOTES_HEADER, notes.text);
-    json_decref(object);
-    hth_buffer_add_text(&body, "{\"success\":true}");
-    hth_front_request_answer(r, 200, "application/json", &body);
-    hth_buffer_deinit(&body);
-}
-
-/* With llama-server's words for it, which programs know. */
-static void list_slots(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    if (!r->options->options->no_slots) {
-        if (hth_front_admit(r))
-            hth_front_relay(r);
-        return;
-    }
-    hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
-                 "This server does not support slots endpoint. Start it without --no-slots (no_slots in the "
-                 "configuration)");
-    error.status = 501;
-    hth_front_request_refuse(r, &error, NULL);
-}
-
-/* A page in an operator's browser reaches the operator's addresses, and this listener cannot know whose page it is. */
-static void refuse_page(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "the operators' address takes nothing from pages in browsers, which the header Origin tells");
-    hth_front_request_refuse(r, &error, "forbidden");
-}
-
-/*
- * A page whose name was made to lead here (DNS rebinding) reads without an Origin. A browser reaches a unix socket
- * through a forwarded port; other clients name no host there, or any word. Only a name with a dot is a site's.
- */
-static bool is_rebound(const hth_front_request *r)
-{
-    const char *host = hth_http_header(r->exchange, "Host");
-
-    return host && (strcmp(r->peer, "unix") != 0 || strchr(host, '.')) && strcmp(r->path, "/metrics") != 0 &&
-           !hth_host_is_own(r->options->options, host);
-}
-
-static void refuse_host(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "the operators' pages are not served under the name '%.100s'; ask by address, or by the name that "
-                 "'admin' configures",
-                 hth_http_header(r->exchange, "Host"));
-    hth_front_request_refuse(r, &error, "forbidden");
-}
-
-static void serve(hth_front_request *r)
-{
-    const hth_route *route = r->route;
-    bool is_admins = hth_http_tag(r->exchange) == HTH_FRONT_ADMIN;
-
-    if (!route) {
-        refuse_path(r);
-        return;
-    }
-    if (!takes(route, r->method)) {
-        hth_front_request_refuse_method(r, route->method);
-        return;
-    }
-    if (route->kind == HTH_ROUTE_HEALTH) {
-        operate(r);
-        return;
-    }
-    if (route->kind == HTH_ROUTE_ROOT) { /* as open as /health */
-        if (!hth_front_show_page(r))
-            hth_front_list_models(r);
-        return;
-    }
-    if (is_admins && hth_http_header(r->exchange, "Origin")) {
-        refuse_page(r);
-        return;
-    }
-    if (is_admins && route->kind != HTH_ROUTE_HEALTH && is_rebound(r)) {
-        refuse_host(r);
-        return;
-    }
-    if (!is_admins && !hth_front_has_keys(r) && strcmp(r->path, "/metrics") != 0 &&
-        hth_host_is_strange(r->options->options, r->exchange)) {
-        refuse_strange(r);
-        return;
-    }
-    /* A client that reaches the operators' listener needs no key. */
-    if (!is_admins && !hth_front_identify(r))
-        return;
-    switch (route->kind) {
-    case HTH_ROUTE_ADMIN: operate(r); break;
-    case HTH_ROUTE_MODELS:
-    case HTH_ROUTE_OLLAMA_TAGS:
-    case HTH_ROUTE_OLLAMA_PS:
-    case HTH_ROUTE_OLLAMA_VERSION:
-    case HTH_ROUTE_OLLAMA_PULL:
-    case HTH_ROUTE_OLLAMA_FILES: hth_front_list_models(r); break;
-    case HTH_ROUTE_MODEL: hth_front_show_model(r); break;
-    case HTH_ROUTE_STREAM: hth_front_serve_stream(r); break;
-    case HTH_ROUTE_EXPLAIN:
-        if (!hth_front_may_administer(r))
-            return;
-        hth_front_relay(r);
-        break;
-    case HTH_ROUTE_PREFIXES:
-        if (hth_front_may_administer(r))
-            hth_front_show_prefixes(r);
-        break;
-    case HTH_ROUTE_SLOTS: list_slots(r); break;
-    case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
-        if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))
-            return;
-        if (!hth_front_request_check_body(r) || !hth_front_admit(r))
-            return;
-        if (strcmp(r->method, "POST") == 0)
-            hth_front_scale_adapters(r);
-        else
-            hth_front_relay(r);
-        break;
-    case HTH_ROUTE_LOAD_ADAPTER:
-        if (hth_front_may_administer(r) && hth_front_request_check_body(r) && hth_front_admit(r))
-            hth_front_load_adapter(r);
-        break;
-    case HTH_ROUTE_UNLOAD_ADAPTER:
-        if (hth_front_may_administer(r) && hth_front_request_check_body(r) && hth_front_admit(r))
-            hth_front_unload_adapter(r);
-        break;
-    case HTH_ROUTE_UNLOAD_MODEL: /* others may be about to use it */
-        if (hth_front_has_keys(r) && !hth_front_may_administer(r))
-            return;
-        if (hth_front_request_check_body(r) && hth_front_admit(r))
-            hth_front_order_model(r);
-        break;
-    case HTH_ROUTE_LOAD_MODEL:
-        if (hth_front_request_check_body(r) && hth_front_admit(r))
-            hth_front_order_model(r);
-        break;
-    default:
-        if (!hth_front_request_check_body(r))
-            return;
-        if (sets_props(route, r->method))
-            set_props(r);
-        else if (!hth_front_admit(r))
-            return;
-        else if (route->kind == HTH_ROUTE_STORED)
-            hth_front_ask_stored(r);
-        else if (hth_route_dialect(route) == HTH_API_OPENAI_RESPONSES)
-            hth_front_relay_response(r);
-        else
-            hth_front_relay(r);
-    }
-}
-
-static void copy(char *out, size_t capacity, const char *text)
-{
-    (void)snprintf(out, capacity, "%s", text); /* cut: for logs */
-    hth_end_at_character(out, capacity);
-}
-
-static void name_request(hth_front_request *r)
-{
-    hth_record *record = &r->record;
-    hth_trace trace;
-
-    (void)snprintf(r->id, sizeof(r->id), "%s%08" PRIx64, r->front->id_prefix, ++r->front->n_ids); /* 32 at most */
-    /* If the client's id is missing or malformed, our own stands in. */
-    (void)hth_request_id_begin(hth_http_header(r->exchange, "X-Request-Id"), record->request_id);
-    (void)hth_trace_begin(hth_http_header(r->exchange, "Traceparent"), &trace);
-    hth_trace_write(&trace, r->traceparent);
-    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* as long */
-    hth_http_header_add(r->exchange, "X-Request-Id", record->request_id);
-    if (hth_route_dialect(r->route) == HTH_API_ANTHROPIC)
-        hth_http_header_add(r->exchange, "Request-Id", record->request_id);
-}
-
-/* NULL without memory. */
-static hth_front_request *request_new(const hth_http_exchange *exchange)
-{
-    const char *method = hth_http_method(exchange), *path = hth_http_path(exchange);
-    size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
-    hth_front_request *r = calloc(1, sizeof(*r) + n_method + n_path);
-
-    if (!r)
-        return NULL;
-    r->method = memcpy(r->text, method, n_method);
-    r->path = memcpy(r->text + n_method, path, n_path);
-    copy(r->peer, sizeof(r->peer), hth_http_peer(exchange));
-    return r;
-}
-
-void hth_front_handle(hth_http_exchange *exchange, void *user_data)
-{
-    static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
-    hth_front *front = user_data;
-    hth_front_request *r = request_new(exchange);
-    bool is_allowed;
-    size_t n_body = 0;
-
-    if (!r) {
-        hth_http_reply(exchange, 503, "application/json", no_memory, sizeof(no_memory) - 1);
-        return;
-    }
-    front->n_requests++;
-    r->front = front;
-    r->options = hth_front_options_hold(front);
-    r->exchange = exchange;
-    r->begin_ns = hth_os_monotonic_ns();
-    r->route = hth_route_find(r->path);
-    (void)hth_http_body(exchange, &n_body);
-    r->record = (hth_record){
-        .key = "",
-        .peer = r->peer,
-        .method = r->method,
-        .path = r->path,
-        .endpoint = r->route ? r->route->endpoint : "other",
-        .model = r->model,
-        .bytes_in = n_body,
-    };
-    name_request(r);
-    if (r->options->options->log_prompts && n_body > 0)
-        hth_info(&front->log, "request %s: body: %.*s", r->record.request_id, n_body < INT_MAX ? (int)n_body : INT_MAX,
-                 hth_http_body(exchange, &n_body));
-    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN) {
-        serve(r);
-        return;
-    }
-    is_allowed = hth_cors_add(r->options->options, exchange);
-    if (is_allowed && strcmp(r->method, "OPTIONS") == 0) {
-        hth_buffer nothing = { .text = NULL };
-
-        hth_front_request_answer(r, 204, NULL, &nothing);
-    } else if (hth_cors_is_foreign(r->options->options, exchange) &&
-               (!hth_front_has_keys(r) || hth_cors_is_preflight(exchange))) {
-        refuse_foreign(r);
-    } else {
-        serve(r);
-    }
-}
-
-bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
-{
-    hth_front *front = user_data;
-    const hth_route *route = hth_route_find(hth_http_path(exchange));
-
-    if (!route || !takes(route, hth_http_method(exchange)))
-        return false;
-    if (hth_http_tag(exchange) == HTH_FRONT_ADMIN)
-        return true;
-    if (front->options->options->n_keys == 0)
-        return !hth_cors_is_foreign(front->options->options, exchange);
-    return hth_front_knows_key(front, exchange);
-}
-
-const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
-{
-    hth_front *front = user_data;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_api_error_kind kind = status == 413 || status == 414 || status == 431 ? HTH_API_TOO_LARGE
-                            : status == 408                                   ? HTH_API_TIMED_OUT
-                            : status == 501                                   ? HTH_API_UNSUPPORTED
-                            : status == 503                                   ? HTH_API_OVERLOADED
-                                                                              : HTH_API_INVALID_VALUE;
-
-    hth_metrics_note_refused(front->metrics, "protocol");
-    if (may_log_refusal(front))
-        hth_info(&front->log, "a request%s%s is refused with %d: %s", *path ? " to " : "", path, status, why);
-    hth_api_fail(&error, kind, NULL, "%s", why);
-    error.status = status;
-    hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
-    return front->protocol_error.failed ? NULL : hth_buffer_text(&front->protocol_error);
 }

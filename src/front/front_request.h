@@ -1,7 +1,7 @@
 /*
  * front_request.h - one request at the front, shared by the files that handle it
  *
- * front_request.c has its beginning and end, front_access.c checks the key, front_models.c chooses the model,
+ * front_routes.c has its beginning, front_request.c its end; front_access.c checks the key, front_models.c chooses the model,
  * front_relay.c sends it to a worker. When a function returns false or NULL, it has answered: the request is over, and
  * its memory freed.
  */
@@ -11,8 +11,8 @@
 #include "api/model_pages.h"
 #include "front/front_inside.h"
 #include "front/past_search.h"
-#include "http/routes.h"
 #include "front/stored_responses.h"
+#include "http/routes.h"
 #include "http/trace.h"
 
 /* A request, from its head to its line in the log. The strings of record are here. */
@@ -53,6 +53,8 @@ void hth_front_request_answer_bytes(hth_front_request *r, int status, const char
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
 /* The path takes the methods of this list alone. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
+/* Does the log have room for one more line about a refused request (refusals.h)? It counts the others. */
+bool hth_front_may_log_refusal(hth_front *front);
 /* Can the body of a POST be read (body_check.h)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);
 

@@ -14,8 +14,8 @@
 #include "api/buffer.h"
 #include "http/http.h"
 #include "supervisor/options.h"
-#include "wire/record.h"
 #include "supervisor/supervisor.h"
+#include "wire/record.h"
 
 typedef struct hth_metrics hth_metrics;
 

@@ -6,8 +6,8 @@
 
 #include <assert.h>
 
-#include "wire/exposition.h"
 #include "front/metrics.h"
+#include "wire/exposition.h"
 
 enum {
     HTH_METRICS_ENDPOINTS_MAX = 64,

@@ -5,8 +5,8 @@
 #define HTH_FRONT_OLLAMA_PAGES_H
 
 #include "dialects/ollama_answers.h"
-#include "supervisor/options.h"
 #include "http/routes.h"
+#include "supervisor/options.h"
 #include "supervisor/supervisor.h"
 
 typedef struct hth_ollama_request {

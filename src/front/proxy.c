@@ -5,23 +5,213 @@
 
 #include <assert.h>
 #include <event2/event.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
+#include "api/ndjson.h"
+#include "api/notes.h"
+#include "api/request.h"
+#include "api/sse.h"
 #include "base/draw.h"
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "front/proxy_inside.h"
+#include "dialects/response_record.h"
+
+/* A model and its relays. */
+typedef struct proxy_model {
+    struct proxy_model *next;
+    size_t n_relays;
+    uint64_t generation;         /* the latest that was seen; 0: none */
+    uint64_t n_deaths;           /* of the model's workers before that generation */
+    hth_relay *on_turn;          /* the suspect whose turn it is; NULL: none */
+    uint64_t generation_of_turn; /* the last generation whose connection to the suspect on turn broke */
+    hth_relay *line;             /* suspects that wait for their turn */
+    char name[];
+} proxy_model;
+
+struct hth_proxy {
+    hth_proxy_options options;
+    proxy_model *models;
+    hth_relay *relays;
+    hth_relay *next; /* that the walk over relays goes on with; NULL: no walk, or its end */
+    hth_relay *over; /* relays that wait for on_over */
+    size_t n_relays; /* in both lists */
+    struct event *soon;
+    struct event *tick; /* active while a stream has begun or a suspect waits */
+    uint32_t tick_ms;
+};
+
+typedef enum relay_state { RELAY_WAITING, RELAY_IN_LINE, RELAY_RUNNING, RELAY_OVER } relay_state;
+
+/* What came from the worker that has the request. */
+typedef enum run_state {
+    RUN_SILENT, /* nothing */
+    RUN_PLAIN,  /* the head of a reply without frames */
+    RUN_FRAMES, /* the head of a reply of frames */
+    RUN_REPLY,  /* and the HEAD frame */
+} run_state;
+
+/* The form of a stream for the client, once it has begun. */
+typedef enum stream_form {
+    FORM_BYTES, /* no events; also before it has begun */
+    FORM_EVENTS,
+    FORM_LINES, /* events, each a line of JSON */
+} stream_form;
+
+enum { RELAY_BODY_PIECE = 2 }; /* of a request to a worker: the client's body, behind what is known and past */
+enum { SUSPECT_DEATHS = 2 };   /* from so many on a request is a suspect */
+
+struct hth_relay {
+    hth_proxy *proxy;
+    proxy_model *model;
+    hth_relay *prev, *next;           /* in one of the proxy's lists */
+    hth_relay *line_prev, *line_next; /* IN_LINE: in the model's */
+    relay_state state;
+    void (*on_over)(const hth_record *record, void *user_data);
+    void *user_data;
+
+    /* The request. */
+    hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept owns it */
+    const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
+    hth_api_dialect dialect;
+    const void *past; /* [past_bytes] */
+    size_t past_bytes;
+    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: not stored */
+    void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits for the reply */
+    bool is_detached; /* the client was answered, the exchange has ended, the reply goes on */
+    bool generates;
+    bool names_adapter;
+    bool is_once;
+    bool wants_events;
+    bool wants_kept; /* if the reply is a stream */
+    uint8_t key[HTH_KEPT_KEY_BYTES];
+    char *kept_body; /* owned: a copy of the body, [n_kept_body]; NULL: the exchange has the body */
+    size_t n_kept_body;
+    char kept_type[64]; /* its Content-Type */
+    uint64_t seed;
+    uint64_t created_s;
+    uint64_t begun_ns;
+
+    /* Its workers. */
+    hth_worker_waiter waiter;
+    hth_upstream_call *call; /* NULL: none */
+    uint64_t generation;     /* of the last worker; 0: none */
+    uint64_t n_deaths_then;  /* deaths of the model's workers before that generation */
+    bool is_unjudged;        /* the connection broke; it is not known yet whether the worker died */
+    bool is_cleared;         /* it came some tokens further since the last death, so it is no suspect */
+    uint32_t n_deaths;       /* of workers that had it */
+    uint32_t n_vain;         /* the last ones of these in a row in which it came no further */
+    uint32_t n_breaks;       /* broken connections with which it came no further */
+    uint32_t n_runs;
+    uint64_t line_ns; /* IN_LINE: since when */
+
+    /* From this worker. */
+    run_state run;
+    bool is_refused; /* the stream has begun, but this worker answers otherwise; its answer is in body */
+    bool is_paused;  /* reading stops until the client has taken bytes */
+    uint32_t n_new_tokens;
+    bool came_further;       /* by a token, or by tokens of its prompt that no worker before had computed */
+    hth_buffer part;         /* the bytes of a partial frame */
+    hth_buffer ahead;        /* bytes of a stream that belong to the next STEP */
+    hth_buffer record_bytes; /* of the record that is stored */
+    bool has_whole_record;
+    uint64_t n_again;   /* bytes of a body that the client has, and that this worker will still repeat */
+    uint32_t again_crc; /* of the repeated bytes so far */
+
+    /* From all workers. */
+    bool has_head;
+    bool is_stream; /* bytes come with tokens; otherwise a body follows all tokens */
+    bool has_begun; /* the client has the head */
+    stream_form form;
+    bool has_failed; /* the client has the error event that ends the stream */
+    int status;
+    uint32_t retry_after_s;
+    char content_type[64];
+    char notes[HTH_API_NOTES_BYTES]; /* names of ignored fields; "": none */
+    hth_buffer body;                 /* of a body that may still leave whole */
+    uint32_t body_crc;               /* of the part of a longer body that has left */
+    hth_buffer known;                /* frames sent before the request; fixed while a worker has the request */
+    hth_buffer fresh;                /* frames of this worker, added to known later */
+    size_t fresh_last;
+    bool is_known_lost;     /* known and fresh are incomplete (too long, no memory): no other worker can continue */
+    uint64_t step_ns;       /* time of the last step of reply 0 */
+    uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the others; NULL: none, or no memory */
+
+    /* To the client. */
+    hth_kept_stream *kept; /* owns the exchange; NULL: the stream is not kept */
+    char last_bytes[2];
+    uint64_t written_ns;
+    hth_record record;
+    char why[sizeof(((hth_api_error *)NULL)->message)]; /* memory of record.why */
+    char text[];
+};
+
+/* Start the clock that looks after relays. */
+static void proxy_watch_time(hth_proxy *proxy);
+
+/* Wait for a worker of a later generation than after. */
+static void relay_ask(hth_relay *relay, uint64_t after);
+/* End the wait, the call and the turn. */
+static void relay_let_go(hth_relay *relay);
+static void relay_on_room(void *user_data);
+
+/* Take frames; the last one may be partial. */
+static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n);
+/* Take bytes of a body, of a reply with frames or without. */
+static void relay_take_body(hth_relay *relay, const char *bytes, size_t n);
+/* A reply without frames is complete. */
+static void relay_end_plain(hth_relay *relay);
+/* The names of ignored fields, for a header of the reply. Texts that are no such list are dropped. */
+static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n);
+
+static void relay_begin_stream(hth_relay *relay, int status, const char *content_type);
+/* Answer the client with this body; the reply goes on without it. False without memory: nothing changed. */
+static bool relay_detach(hth_relay *relay, const void *body, size_t n);
+static void relay_write(hth_relay *relay, const void *bytes, size_t n);
+static void relay_end_stream(hth_relay *relay, int status);
+static void relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n);
+/* End with an error: as a whole reply, as the last event of a stream, or by cutting it off. */
+static void relay_fail(hth_relay *relay, const hth_api_error *error);
+static void relay_fail_status(hth_relay *relay, const hearth_error *err);
+static void relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message);
+static void relay_fail_without_memory(hth_relay *relay);
+/* Cut the reply off, so that the client sees that its end is missing. */
+static void relay_cut(hth_relay *relay, int status);
+static void relay_on_close(void *user_data);
+/* Did workers die with this request too often, so that it has to wait for its turn? */
+static inline bool relay_is_suspect(const hth_relay *relay)
+{
+    return relay->n_deaths >= SUSPECT_DEATHS && !relay->is_cleared;
+}
+/* May the stream begin before a worker has the request? */
+static inline bool relay_may_begin_early(const hth_relay *relay)
+{
+    return relay->wants_events && relay->generates && !relay->has_begun &&
+           !(relay->state == RELAY_RUNNING && relay->has_head) && relay->state != RELAY_OVER &&
+           relay->proxy->options.limits.keep_alive_ms > 0;
+}
+
+/* Begin the stream with its head and a comment, if it has waited for its worker, or in it, for too long. */
+static void relay_begin_early(hth_relay *relay, uint64_t now_ns);
+/* Send a comment, with what the request waits for, or a space between lines, if the stream was silent for too long. */
+static void relay_keep_alive(hth_relay *relay, uint64_t now_ns);
+/* Tell the reader of a kept stream of events, with a comment, that the worker ended and the reply waits for another. */
+static void relay_tell_break(hth_relay *relay);
+static bool relay_is_backlogged(const hth_relay *relay);
 
 enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
 
 /* ---- models ---- */
 
 /* NULL without memory. */
-static hth_proxy_model *model_ref(hth_proxy *proxy, const char *name)
+static proxy_model *model_ref(hth_proxy *proxy, const char *name)
 {
-    hth_proxy_model *model;
+    proxy_model *model;
     size_t n = strlen(name) + 1;
 
     LL_FOREACH(proxy->models, model)
@@ -41,7 +231,7 @@ static hth_proxy_model *model_ref(hth_proxy *proxy, const char *name)
 }
 
 /* A model that has had a worker is kept. Configured models alone have workers, so this memory is bounded. */
-static void model_unref(hth_proxy *proxy, hth_proxy_model *model)
+static void model_unref(hth_proxy *proxy, proxy_model *model)
 {
     if (--model->n_relays > 0 || model->generation > 0)
         return;
@@ -51,13 +241,14 @@ static void model_unref(hth_proxy *proxy, hth_proxy_model *model)
 
 /* ---- turns ---- */
 
-void hth_relay_leave_line(hth_relay *relay)
+/* Give up the turn, or the wait for it. */
+static void relay_leave_line(hth_relay *relay)
 {
-    hth_proxy_model *model = relay->model;
+    proxy_model *model = relay->model;
 
-    if (relay->state == HTH_RELAY_IN_LINE) {
+    if (relay->state == RELAY_IN_LINE) {
         DL_DELETE2(model->line, relay, line_prev, line_next);
-        relay->state = HTH_RELAY_WAITING;
+        relay->state = RELAY_WAITING;
     }
     if (model->on_turn != relay)
         return;
@@ -65,36 +256,37 @@ void hth_relay_leave_line(hth_relay *relay)
     event_active(relay->proxy->soon, EV_TIMEOUT, 0); /* gives the turn to the next one */
 }
 
-bool hth_relay_take_turn(hth_relay *relay)
+/* A suspect asks for its turn. False: it is IN_LINE now. */
+static bool relay_take_turn(hth_relay *relay)
 {
-    hth_proxy_model *model = relay->model;
+    proxy_model *model = relay->model;
 
     if (!model->on_turn && !model->line)
         model->on_turn = relay;
     if (model->on_turn == relay)
         return true;
     DL_APPEND2(model->line, relay, line_prev, line_next);
-    relay->state = HTH_RELAY_IN_LINE;
+    relay->state = RELAY_IN_LINE;
     relay->line_ns = hth_os_monotonic_ns();
-    hth_proxy_watch_time(relay->proxy);
+    proxy_watch_time(relay->proxy);
     return false;
 }
 
-static void give_turn(hth_proxy_model *model)
+static void give_turn(proxy_model *model)
 {
     hth_relay *relay = model->line;
 
     if (model->on_turn || !relay)
         return;
     DL_DELETE2(model->line, relay, line_prev, line_next);
-    relay->state = HTH_RELAY_WAITING;
+    relay->state = RELAY_WAITING;
     model->on_turn = relay;
-    hth_relay_ask(relay, relay->generation);
+    relay_ask(relay, relay->generation);
 }
 
 /* ---- the clock ---- */
 
-void hth_proxy_watch_time(hth_proxy *proxy)
+static void proxy_watch_time(hth_proxy *proxy)
 {
     const struct timeval wait = { .tv_sec = proxy->tick_ms / 1000,
                                   .tv_usec = (suseconds_t)(proxy->tick_ms % 1000) * 1000 };
@@ -112,7 +304,7 @@ static void fail_in_line(hth_relay *relay)
                  "waited too long",
                  relay->model->name);
     error.retry_after_s = 10;
-    hth_relay_fail(relay, &error);
+    relay_fail(relay, &error);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
@@ -124,25 +316,26 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    /* What ends a relay may end others: see hth_proxy_note_over. */
+    /* What ends a relay may end others: see proxy_note_over. */
     for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
         proxy->next = relay->next;
-        if (relay->form != HTH_FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
-            hth_relay_keep_alive(relay, now_ns);
-        else if (hth_relay_may_begin_early(relay))
-            hth_relay_begin_early(relay, now_ns);
-        is_needed = is_needed || relay->form != HTH_FORM_BYTES || relay->state == HTH_RELAY_IN_LINE ||
-                    hth_relay_may_begin_early(relay);
-        if (relay->state == HTH_RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
+        if (relay->form != FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
+            relay_keep_alive(relay, now_ns);
+        else if (relay_may_begin_early(relay))
+            relay_begin_early(relay, now_ns);
+        is_needed =
+            is_needed || relay->form != FORM_BYTES || relay->state == RELAY_IN_LINE || relay_may_begin_early(relay);
+        if (relay->state == RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
             fail_in_line(relay);
     }
     if (is_needed)
-        hth_proxy_watch_time(proxy);
+        proxy_watch_time(proxy);
 }
 
 /* ---- ends ---- */
 
-void hth_proxy_note_over(hth_relay *relay)
+/* The relay is over: on_over will be called. */
+static void proxy_note_over(hth_relay *relay)
 {
     hth_proxy *proxy = relay->proxy;
 
@@ -182,7 +375,7 @@ static void tell_over(hth_proxy *proxy)
 static void on_soon(evutil_socket_t fd, short what, void *user_data)
 {
     hth_proxy *proxy = user_data;
-    hth_proxy_model *model;
+    proxy_model *model;
 
     (void)fd;
     (void)what;
@@ -194,7 +387,7 @@ static void on_soon(evutil_socket_t fd, short what, void *user_data)
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error)
 {
     while (proxy->relays)
-        hth_relay_fail(proxy->relays, error);
+        relay_fail(proxy->relays, error);
 }
 
 /* ---- beginnings ---- */
@@ -222,7 +415,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     size_t n_text = text_bytes(request->method) + text_bytes(request->target) + text_bytes(request->id) +
                     text_bytes(request->request_id) + text_bytes(request->traceparent) + text_bytes(request->salt);
     hth_relay *relay = calloc(1, sizeof(*relay) + n_text);
-    hth_proxy_model *model = relay ? model_ref(proxy, request->model) : NULL;
+    proxy_model *model = relay ? model_ref(proxy, request->model) : NULL;
     char *at;
 
     if (!model) {
@@ -280,17 +473,16 @@ hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const 
         refuse(exchange, request);
         return NULL;
     }
-    hth_http_watch_set(
-        exchange,
-        &(hth_http_watch){ .on_close = hth_relay_on_close, .on_room = hth_relay_on_room, .user_data = relay });
-    hth_relay_ask(relay, 0);
+    hth_http_watch_set(exchange,
+                       &(hth_http_watch){ .on_close = relay_on_close, .on_room = relay_on_room, .user_data = relay });
+    relay_ask(relay, 0);
     return relay;
 }
 
 void hth_proxy_cancel(hth_relay *relay)
 {
-    if (relay->state != HTH_RELAY_OVER)
-        hth_relay_cut(relay, HTH_STATUS_CLIENT_GONE);
+    if (relay->state != RELAY_OVER)
+        relay_cut(relay, HTH_STATUS_CLIENT_GONE);
 }
 
 /* ---- the proxy ---- */
@@ -316,7 +508,7 @@ hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, h
 
 void hth_proxy_free(hth_proxy *proxy)
 {
-    hth_proxy_model *model, *next;
+    proxy_model *model, *next;
 
     if (!proxy)
         return;
@@ -347,4 +539,1165 @@ void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits)
 size_t hth_proxy_n_relays(const hth_proxy *proxy)
 {
     return proxy->n_relays;
+}
+
+/*
+ * ---- one relay and its workers: asked, listened to, replaced ----
+ *
+ * relay_ask                    run, when a worker is ready
+ *   (begin) ----------------> WAITING ----------------------------------> RUNNING
+ *                              ^  | ^                                      |  |
+ *                give_turn     |  | `------------- broken -----------------'  | the last byte, or an error
+ *                (proxy.c)     |  v on_ready: a suspect, not its turn         v
+ *                            IN LINE                                         OVER <---- from any state: the client
+ *                                                                                       left, or an error
+ *
+ * broken: the connection to the worker broke. judge decides whether the worker died: this is known when the supervisor
+ * has seen the death, and at the latest when there is a later worker. A death counts against the request, and from the
+ * second one on the request is a suspect (proxy.h).
+ */
+
+enum {
+    BREAKS_MORE_MAX = 32, /* broken connections of a request that are not held against it, though it came no further */
+    HEADERS_MAX = 12,
+};
+
+static void broken(hth_relay *relay);
+
+/* ---- errors ---- */
+
+/* An error that the client must not retry: its library would send the request again, and the next worker would die. */
+static void fail_for_good(hth_relay *relay, const hth_api_error *error)
+{
+    if (!relay->has_begun && relay->exchange)
+        hth_http_header_add(relay->exchange, "x-should-retry", "false");
+    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request_id, error->message);
+    relay_fail(relay, error);
+}
+
+static void fail_after_deaths(hth_relay *relay)
+{
+    static const char lines[] = "; its last lines:"; /* of its log, which is not for clients */
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_worker_view view;
+    const char *cause = "", *end;
+
+    if (hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view))
+        cause = view.last_death;
+    end = strstr(cause, lines);
+    hth_api_fail(&error, HTH_API_INTERNAL, NULL,
+                 "workers of model '%s' died %u times while they computed this request, which is not tried again%s%.*s",
+                 relay->model->name, relay->n_vain, cause[0] ? "; the last one: " : "",
+                 end ? (int)(end - cause) : (int)strlen(cause), cause);
+    fail_for_good(relay, &error);
+}
+
+static void fail_after_breaks(hth_relay *relay)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(
+        &error, HTH_API_INTERNAL, NULL,
+        "connections to workers of model '%s' broke off %u times while they computed this request, which is not "
+        "tried again",
+        relay->model->name, relay->n_breaks);
+    fail_for_good(relay, &error);
+}
+
+static void fail_of_one_run(hth_relay *relay)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(
+        &error, HTH_API_INTERNAL, NULL,
+        "the connection to the worker of model '%s' broke off before its answer; the request is not tried again: the "
+        "next worker's slots are empty, and the file may be written or not; send the prompt and the request anew",
+        relay->model->name);
+    fail_for_good(relay, &error);
+}
+
+/* ---- deaths ---- */
+
+/* Did the worker die? Decide if this is known now. False: it was one death too many, and the relay is over. */
+static bool judge(hth_relay *relay, const hth_worker_view *view)
+{
+    if (!relay->is_unjudged)
+        return true;
+    if (view->n_deaths > relay->n_deaths_then) {
+        relay->is_unjudged = false;
+        relay->is_cleared = false;
+        relay->n_deaths++;
+        relay->n_vain = relay->came_further && relay->proxy->options.limits.retries_max > 0 ? 0 : relay->n_vain + 1;
+    } else if (view->generation > relay->generation) {
+        relay->is_unjudged = false; /* it was stopped in order */
+    }
+    if (relay->n_vain <= relay->proxy->options.limits.retries_max)
+        return true;
+    fail_after_deaths(relay);
+    return false;
+}
+
+/* ---- waiting ---- */
+
+static hth_relay *relay_of(hth_worker_waiter *waiter)
+{
+    return (hth_relay *)((char *)waiter - offsetof(hth_relay, waiter));
+}
+
+static void run(hth_relay *relay, const char *socket_path, uint64_t generation);
+
+static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+{
+    hth_relay *relay = relay_of(waiter);
+    proxy_model *model = relay->model;
+
+    /* A view costs system calls: take one for each generation, and after a broken connection. */
+    if (generation != model->generation || relay->is_unjudged) {
+        hth_worker_view view;
+
+        if (hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view)) {
+            if (generation != model->generation)
+                model->n_deaths = view.n_deaths;
+            model->generation = generation;
+            if (!judge(relay, &view))
+                return;
+        }
+    }
+    if (relay_is_suspect(relay) && !relay_take_turn(relay)) {
+        hth_worker_waiter_cancel(&relay->waiter); /* asks again when its turn has come */
+        return;
+    }
+    run(relay, socket_path, generation);
+}
+
+static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+{
+    hth_relay *relay = relay_of(waiter);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_worker_view view;
+
+    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view)) {
+        if (!judge(relay, &view))
+            return;
+        /* The worker is well although the connection broke. */
+        if (relay->is_unjudged && view.state == HTH_WORKER_READY && view.generation == relay->generation) {
+            relay->is_unjudged = false;
+            relay_ask(relay, 0);
+            return;
+        }
+    }
+    hth_api_fail(&error,
+                 err->status == HEARTH_NOT_FOUND   ? HTH_API_NOT_FOUND
+                 : err->status == HEARTH_CANCELLED ? HTH_API_NOT_RESIDENT
+                                                   : HTH_API_OVERLOADED,
+                 NULL, "%s", err->message);
+    error.retry_after_s = err->retry_after_s;
+    if (error.kind == HTH_API_OVERLOADED && error.retry_after_s == 0)
+        error.retry_after_s = 1;
+    relay_fail(relay, &error);
+}
+
+static void relay_ask(hth_relay *relay, uint64_t after)
+{
+    hearth_error err;
+
+    relay->state = RELAY_WAITING;
+    hth_worker_waiter_cancel(&relay->waiter);
+    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready,
+                                         .on_failed = on_failed,
+                                         .since_ns = relay->begun_ns,
+                                         .outlasts_breaks = relay->record.n_tokens_out > 0 };
+    if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
+        HEARTH_OK)
+        relay_fail_status(relay, &err);
+    else if (relay_may_begin_early(relay))
+        proxy_watch_time(relay->proxy);
+}
+
+static void relay_let_go(hth_relay *relay)
+{
+    hth_worker_waiter_cancel(&relay->waiter);
+    hth_upstream_cancel(relay->call);
+    relay->call = NULL;
+    relay_leave_line(relay);
+}
+
+static void relay_on_room(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    if (relay->is_paused && relay->call)
+        hth_upstream_resume(relay->call);
+    relay->is_paused = false;
+}
+
+/* ---- a run ---- */
+
+/*
+ * The worker sent bytes that are no frame or reply, as what says: end its call, and go on as with a broken connection.
+ */
+static void relay_give_up_call(hth_relay *relay, const char *what)
+{
+    hth_upstream_cancel(relay->call);
+    relay->call = NULL;
+    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s",
+             relay->request_id, relay->model->name, what);
+    broken(relay);
+}
+
+static void on_head(const hth_upstream_head *head, void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    if (head->status > HTH_UPSTREAM_STATUS_MAX) {
+        relay_give_up_call(relay, "reply");
+        return;
+    }
+    relay->run = relay->generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0 ? RUN_FRAMES : RUN_PLAIN;
+    if (relay->run == RUN_FRAMES)
+        return;
+    if (relay->has_begun) {
+        relay->is_refused = true; /* only a resumed stream can have begun */
+        relay->status = head->status;
+        return;
+    }
+    hth_buffer_clear(&relay->body);
+    relay->status = head->status;
+    relay->retry_after_s = head->retry_after_s;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", head->content_type); /* cut if too long */
+    relay_note_ignored(relay, head->notes, strlen(head->notes));
+}
+
+static bool on_bytes(const void *bytes, size_t n, void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    if (relay_is_backlogged(relay)) {
+        relay->is_paused = true;
+        return false;
+    }
+    if (relay->run >= RUN_FRAMES)
+        relay_take_frames(relay, bytes, n);
+    else
+        relay_take_body(relay, bytes, n);
+    return true;
+}
+
+static void on_done(hearth_status status, const hearth_error *err, void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    relay->call = NULL;
+    if (status == HEARTH_NO_MEMORY)
+        relay_fail_status(relay, err);
+    else if (status == HEARTH_OK && relay->run < RUN_FRAMES)
+        relay_end_plain(relay);
+    else
+        broken(relay);
+}
+
+static void broken(hth_relay *relay)
+{
+    proxy_model *model = relay->model;
+    bool is_anothers_turn =
+        (model->on_turn && model->on_turn != relay) || model->generation_of_turn == relay->generation;
+    hth_worker_view view;
+
+    if (relay->has_failed) {
+        relay_end_stream(relay, 500); /* the client has the error event */
+        return;
+    }
+    if (!relay->generates && relay->has_begun) {
+        relay_cut(relay, 502);
+        return;
+    }
+    if (model->on_turn == relay) {
+        model->generation_of_turn = relay->generation;
+        is_anothers_turn = false;
+    }
+    relay_leave_line(relay);
+    relay->n_breaks += !relay->came_further;
+    relay->is_unjudged = !is_anothers_turn;
+    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
+             relay->request_id, model->name);
+    hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
+    if (relay->is_known_lost && relay->has_begun) {
+        relay_fail_with(
+            relay, HTH_API_OVERLOADED,
+            "the reply was broken off with its worker and cannot go on: it is too long to be remembered here");
+        return;
+    }
+    if (relay->is_once) {
+        fail_of_one_run(relay);
+        return;
+    }
+    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX) {
+        fail_after_breaks(relay);
+        return;
+    }
+    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view) &&
+        !judge(relay, &view))
+        return;
+    relay_tell_break(relay);
+    if (relay->state == RELAY_OVER) /* the comment found no memory */
+        return;
+    relay_ask(relay, relay->generation);
+}
+
+static void add_header(hth_upstream_request *request, hth_upstream_header *headers, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    assert(request->n_headers < HEADERS_MAX);
+    headers[request->n_headers++] = (hth_upstream_header){ .name = name, .value = value };
+}
+
+static const char *number_text(char *text, size_t capacity, uint64_t number)
+{
+    (void)snprintf(text, capacity, "%llu", (unsigned long long)number); /* fits */
+    return text;
+}
+
+/* Forget the reply: it begins anew. */
+static void forget(hth_relay *relay)
+{
+    relay->has_head = false;
+    relay->is_known_lost = false;
+    relay->record.n_tokens_out = 0;
+    hth_buffer_clear(&relay->body);
+    hth_buffer_clear(&relay->known);
+    hth_buffer_clear(&relay->fresh);
+}
+
+static void begin_run(hth_relay *relay)
+{
+    relay->run = RUN_SILENT;
+    relay->is_refused = false;
+    relay->is_paused = false;
+    relay->n_new_tokens = 0;
+    relay->came_further = false;
+    relay->n_again = 0;
+    hth_buffer_clear(&relay->part);
+    hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
+    relay->has_whole_record = false;
+    /* After a whole reply that was an error, the next worker answers anew. */
+    if (!relay->generates || (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
+        forget(relay);
+    if (relay->fresh.n > 0)
+        hth_buffer_add(&relay->known, relay->fresh.text, relay->fresh.n);
+    hth_buffer_clear(&relay->fresh);
+}
+
+static const char *body_of(const hth_relay *relay, size_t *n_out)
+{
+    if (!relay->kept_body)
+        return hth_http_body(relay->exchange, n_out);
+    *n_out = relay->n_kept_body;
+    return relay->kept_body;
+}
+
+/* Send the request. */
+static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
+{
+    const hth_upstream_watch watch = {
+        .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
+    };
+    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
+    hth_upstream_header headers[HEADERS_MAX];
+    hth_upstream_request request = {
+        .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
+    };
+    char seed[24], created[24], n_known[24], n_past[24];
+    hearth_error err;
+
+    begin_run(relay);
+    if (relay->known.failed) {
+        relay_fail_without_memory(relay);
+        return;
+    }
+    if (strcmp(relay->method, "POST") == 0) /* others have none; libcurl would not send HEAD with one */
+        request.body[RELAY_BODY_PIECE] = body_of(relay, &request.body_bytes[RELAY_BODY_PIECE]);
+    add_header(&request, headers, "Content-Type", type ? type : "application/json");
+    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
+    add_header(&request, headers, "traceparent", relay->traceparent);
+    add_header(&request, headers, HTH_HEADER_SALT, relay->salt);
+    add_header(&request, headers, HTH_HEADER_ADAPTER, relay->names_adapter ? "1" : NULL);
+    if (relay->generates) {
+        add_header(&request, headers, HTH_HEADER_FRAMES, "1");
+        add_header(&request, headers, HTH_HEADER_ID, relay->id);
+        add_header(&request, headers, HTH_HEADER_CREATED, number_text(created, sizeof(created), relay->created_s));
+        add_header(&request, headers, HTH_HEADER_SEED, number_text(seed, sizeof(seed), relay->seed));
+    }
+    /*
+     * This header tells the worker that the request was in a queue before and keeps its place, even with 0 known bytes.
+     */
+    if (relay->generates && relay->n_runs > 0) {
+        request.body[0] = relay->known.text;
+        request.body_bytes[0] = relay->known.n;
+        add_header(&request, headers, HTH_HEADER_KNOWN, number_text(n_known, sizeof(n_known), relay->known.n));
+    }
+    if (relay->past_bytes > 0) {
+        request.body[1] = relay->past;
+        request.body_bytes[1] = relay->past_bytes;
+        add_header(&request, headers, HTH_HEADER_PAST, number_text(n_past, sizeof(n_past), relay->past_bytes));
+    }
+    relay->generation = generation;
+    relay->n_deaths_then = relay->model->n_deaths;
+    relay->state = RELAY_RUNNING;
+    relay->n_runs++;
+    if (relay->n_runs > 1)
+        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->request_id,
+                 relay->model->name);
+    if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
+        relay_fail_status(relay, &err);
+}
+
+/*
+ * ---- one relay: the bytes of its worker become the bytes of its client ----
+ *
+ * on head, with frames        SILENT -> FRAMES     HEAD frame: FRAMES -> REPLY    END frame: the relay is over
+ *   on head, without frames     SILENT -> PLAIN      the end of the body: the relay is over
+ *
+ * STEP frames bring tokens and, in a stream, bytes; BYTES frames bring the bytes of a body, or bytes of a stream before
+ * their STEP. The relay remembers tokens, so that another worker can continue the reply, and forwards the bytes.
+ *
+ * A body of at most BODY_BYTES_KEPT bytes leaves whole at its end, so another worker can begin it anew. A longer body
+ * leaves as it comes. When its worker dies, the next worker sends it from the beginning: the relay discards the bytes
+ * that the client has, and checks by their checksum that they are the same.
+ *
+ * A worker that gets a reply whose stream has begun can refuse it. The worker's answer then goes to relay->body, and
+ * its reason ends the stream (is_refused).
+ */
+
+enum {
+    CLEARED_TOKENS = 8,          /* a guess: a reply that came so far after a death was not its cause */
+    BODY_BYTES_KEPT = 256 << 10, /* a longer body leaves as it comes */
+    AHEAD_BYTES_MAX = 256 << 20, /* of one step of a stream: far more than the text of a context */
+    KNOWN_BYTES_MAX = 16 << 20,  /* 4 million tokens; 32,000 with 64 log probabilities each */
+    PART_BYTES_KEPT = 64 << 10,  /* a larger buffer of partial frames is freed when it is empty */
+};
+
+static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n)
+{
+    const char *at = relay->notes;
+    char note[HTH_API_NOTE_BYTES + 1];
+
+    if (n == 0 || n >= sizeof(relay->notes))
+        return;
+    memcpy(relay->notes, notes, n);
+    relay->notes[n] = '\0';
+    while (hth_api_notes_next(&at, note))
+        ;
+    if (strcmp(at, ", " HTH_API_NOTES_REST) == 0)
+        at += strlen(at);
+    relay->notes[at - relay->notes] = '\0';
+    relay->record.notes = relay->notes;
+}
+
+static void take_head(hth_relay *relay, const hth_frame *frame)
+{
+    relay->run = RUN_REPLY;
+    if (relay->has_begun) {
+        relay->is_refused = frame->is_stream != relay->is_stream || frame->status != relay->status;
+        relay->n_again = relay->is_stream || relay->is_refused ? 0 : relay->record.bytes_out;
+        relay->again_crc = 0;
+        return;
+    }
+    hth_buffer_clear(&relay->body); /* the worker sends it from its beginning */
+    relay->has_head = true;
+    relay->is_stream = frame->is_stream;
+    relay->status = frame->status;
+    relay->retry_after_s = frame->retry_after_s;
+    memcpy(relay->content_type, frame->content_type, sizeof(relay->content_type));
+    relay_note_ignored(relay, frame->notes, frame->n_notes);
+    if (frame->is_stream)
+        relay_begin_stream(relay, frame->status, frame->content_type);
+}
+
+static void remember(hth_relay *relay, const hth_frame *frame)
+{
+    if (relay->is_refused || relay->is_known_lost)
+        return;
+    hth_frame_add_known(&relay->fresh, &relay->fresh_last, frame);
+    if (!relay->fresh.failed && relay->fresh.n + relay->known.n <= HTH_KNOWN_BYTES_MAX)
+        return;
+    relay->is_known_lost = true;
+    hth_buffer_deinit(&relay->fresh);
+}
+
+static void note_served(const hth_relay *relay)
+{
+    hth_supervisor_note_served(relay->proxy->options.supervisor, relay->model->name, relay->generation);
+}
+
+/* Tell the metrics how long the tokens took. */
+static void note_tokens(hth_relay *relay, const hth_frame *frame)
+{
+    hth_metrics *metrics = relay->proxy->options.metrics;
+    uint64_t *step_ns = &relay->step_ns, now_ns;
+
+    if (!metrics || frame->n_tokens == 0)
+        return;
+    if (frame->reply > 0) {
+        if (!relay->more_step_ns)
+            relay->more_step_ns = calloc(HTH_API_REPLIES_MAX, sizeof(*relay->more_step_ns));
+        if (!relay->more_step_ns)
+            return;
+        step_ns = &relay->more_step_ns[frame->reply];
+    }
+    now_ns = hth_os_monotonic_ns();
+    if (*step_ns > 0)
+        hth_metrics_note_tokens(metrics, relay->model->name, (double)(now_ns - *step_ns) / 1e6, frame->n_tokens);
+    *step_ns = now_ns;
+}
+
+/* ---- bodies, with frames and without ---- */
+
+static void keep(hth_relay *relay, const void *bytes, size_t n)
+{
+    hth_buffer_add(&relay->body, bytes, n);
+    if (relay->body.failed)
+        relay_fail_without_memory(relay);
+}
+
+/* The client has other bytes than this worker sends, and nothing tells which are right: cut the reply off. */
+static void cut_different(hth_relay *relay)
+{
+    hth_warn(relay->proxy->options.log, "request %s: the next worker of model '%s' makes another reply of it: cut off",
+             relay->request_id, relay->model->name);
+    relay_cut(relay, 502);
+}
+
+/* Discard bytes that the client has, and return how many. The relay may be over. */
+static size_t pass_over(hth_relay *relay, const void *bytes, size_t n)
+{
+    size_t n_passed = n < relay->n_again ? n : (size_t)relay->n_again;
+
+    relay->again_crc = hth_crc32c(relay->again_crc, bytes, n_passed);
+    relay->n_again -= n_passed;
+    if (relay->n_again == 0 && relay->again_crc != relay->body_crc)
+        cut_different(relay);
+    return n_passed;
+}
+
+/* The body is too long to be kept: it begins to leave. */
+static void begin_body(hth_relay *relay)
+{
+    relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->body_crc = hth_crc32c(0, hth_buffer_text(&relay->body), relay->body.n);
+    relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
+    hth_buffer_deinit(&relay->body);
+}
+
+/*
+ * More of a body. A short one leaves whole, so that another worker may begin it anew; a longer one leaves as it comes.
+ */
+static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
+{
+    if (relay->n_again > 0) {
+        size_t n_passed = pass_over(relay, bytes, n);
+
+        bytes += n_passed;
+        n -= n_passed;
+    }
+    if (relay->state == RELAY_OVER || n == 0)
+        return;
+    if (relay->is_refused || !relay->has_begun) {
+        if (relay->body.n + n <= BODY_BYTES_KEPT) {
+            keep(relay, bytes, n);
+            return;
+        }
+        if (relay->is_refused) /* only the reason in its first bytes is needed */
+            return;
+        begin_body(relay);
+    }
+    relay->body_crc = hth_crc32c(relay->body_crc, bytes, n);
+    relay_write(relay, bytes, n);
+}
+
+/* ---- what frames say ---- */
+
+static void take_step(hth_relay *relay, const hth_frame *frame)
+{
+    if (relay->n_new_tokens < CLEARED_TOKENS && relay->n_new_tokens + frame->n_tokens >= CLEARED_TOKENS)
+        note_served(relay);
+    relay->n_new_tokens += frame->n_tokens;
+    relay->came_further = relay->came_further || frame->n_tokens > 0;
+    relay->record.n_tokens_out += frame->n_tokens;
+    if (relay->n_new_tokens >= CLEARED_TOKENS && relay_is_suspect(relay)) {
+        relay->is_cleared = true;
+        relay_leave_line(relay);
+    }
+    note_tokens(relay, frame);
+    if (frame->n_tokens > 0 || frame->reply_has_ended || frame->reply_has_begun)
+        remember(relay, frame);
+    if (!relay->has_begun || !relay->is_stream)
+        return;
+    relay->has_failed = relay->has_failed || frame->has_failed;
+    relay_write(relay, hth_buffer_text(&relay->ahead), relay->ahead.n);
+    relay_write(relay, frame->bytes, frame->n_bytes);
+    hth_buffer_deinit(&relay->ahead);
+}
+
+/* Keep bytes of a stream until their step comes. */
+static void take_ahead(hth_relay *relay, const hth_frame *frame)
+{
+    if (frame->n_bytes > AHEAD_BYTES_MAX - relay->ahead.n) {
+        relay_fail_with(relay, HTH_API_INTERNAL, "one event of the reply is larger than this server passes on");
+        return;
+    }
+    hth_buffer_add(&relay->ahead, frame->bytes, frame->n_bytes);
+    if (relay->ahead.failed)
+        relay_fail_without_memory(relay);
+}
+
+static hth_api_error_kind kind_of(int status)
+{
+    switch (status) {
+    case 404: return HTH_API_NOT_FOUND;
+    case 413: return HTH_API_TOO_LARGE;
+    case 503:
+    case 529: return HTH_API_OVERLOADED;
+    case 504: return HTH_API_TIMED_OUT;
+    default: return status >= 400 && status < 500 ? HTH_API_INVALID_VALUE : HTH_API_INTERNAL;
+    }
+}
+
+/*
+ * The worker refused a reply whose stream has begun; its answer is in relay->body. End the stream with the reason.
+ * Where the client has tokens already, tell that the reply cannot be continued.
+ */
+static void fail_as_refused(hth_relay *relay, int status)
+{
+    json_t *body = json_loadb(hth_buffer_text(&relay->body), relay->body.n, 0, NULL);
+    const json_t *said = json_object_get(body, "error");
+    const char *why = json_string_value(json_is_object(said) ? json_object_get(said, "message") : said);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!why)
+        why = "no reason given";
+    if (relay->record.n_tokens_out == 0)
+        hth_api_fail(&error, kind_of(status), NULL, "%s", why);
+    else
+        hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
+                     "the reply was broken off with its worker, and the next one cannot go on: %s", why);
+    json_decref(body);
+    relay->record.why =
+        "the reply was broken off with its worker, and the next one cannot go on"; /* not the worker's words */
+    relay_fail(relay, &error);
+}
+
+/* Release the call before the exchange ends, so that its connection can be used again. */
+static void release_call(hth_relay *relay)
+{
+    hth_upstream_call *call = relay->call;
+
+    relay->call = NULL;
+    hth_upstream_release(call);
+}
+
+/* Take a piece of the reply's record. A record that nobody stores, or that is too long, is dropped. */
+static void take_record(hth_relay *relay, const hth_frame *frame)
+{
+    hth_buffer *record = &relay->record_bytes;
+    hth_response_record read;
+
+    if (!relay->on_record || relay->has_whole_record)
+        return;
+    if (record->n + frame->n_bytes > HTH_RESPONSE_RECORD_BYTES_MAX)
+        record->failed = true;
+    hth_buffer_add(record, frame->bytes, frame->n_bytes);
+    if (!frame->has_begun) {
+        relay->has_whole_record = frame->is_last && !record->failed;
+        return;
+    }
+    if (!frame->is_last)
+        return;
+    if (relay->on_begun && relay->exchange && !relay->has_begun && !record->failed &&
+        hth_response_record_read(record->text, record->n, &read) && relay_detach(relay, read.response, read.n_response))
+        relay->on_begun(record->text, record->n, relay->user_data);
+    hth_buffer_deinit(record);
+}
+
+static void end_well(hth_relay *relay, int status)
+{
+    note_served(relay);
+    if (relay->has_whole_record)
+        relay->on_record(relay->record_bytes.text, relay->record_bytes.n, relay->user_data);
+    if (relay->has_begun)
+        relay_end_stream(relay, status);
+    else
+        relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
+}
+
+static void take_end(hth_relay *relay, const hth_frame *frame)
+{
+    int status = (int)frame->summary.status;
+
+    release_call(relay);
+    relay->record.has_summary = true;
+    relay->record.summary = frame->summary;
+    if (status < 200 || status > 599)
+        status = relay->status;
+    if (relay->is_refused)
+        fail_as_refused(relay, status);
+    else if (relay->n_again > 0)
+        cut_different(relay);
+    else
+        end_well(relay, status);
+}
+
+/* False: the frame is not allowed here. */
+static bool take(hth_relay *relay, const hth_frame *frame)
+{
+    bool is_stream = relay->run == RUN_REPLY && relay->is_stream && !relay->is_refused;
+
+    switch (frame->kind) {
+    case HTH_FRAME_HEAD:
+        if (relay->run == RUN_REPLY)
+            return false;
+        take_head(relay, frame);
+        return true;
+    case HTH_FRAME_STEP:
+        if (frame->reply >= HTH_API_REPLIES_MAX || (frame->n_bytes > 0 && !is_stream))
+            return false;
+        take_step(relay, frame);
+        return true;
+    case HTH_FRAME_BYTES:
+        if (relay->run != RUN_REPLY)
+            return false;
+        if (is_stream)
+            take_ahead(relay, frame);
+        else
+            relay_take_body(relay, frame->bytes, frame->n_bytes);
+        return true;
+    case HTH_FRAME_CACHED:
+    case HTH_FRAME_OUTCOME:
+        if (frame->reply >= HTH_API_REPLIES_MAX)
+            return false;
+        remember(relay, frame);
+        return true;
+    case HTH_FRAME_MODEL: remember(relay, frame); return true;
+    case HTH_FRAME_RECORD: take_record(relay, frame); return true;
+    case HTH_FRAME_WORK:
+        if (frame->n_worked > relay->record.n_tokens_in) { /* a worker before may have done more */
+            relay->record.n_tokens_in = frame->n_worked;
+            relay->came_further = true;
+        }
+        return true;
+    case HTH_FRAME_END:
+        if (relay->run != RUN_REPLY || relay->ahead.n > 0)
+            return false;
+        take_end(relay, frame);
+        return true;
+    }
+    return false;
+}
+
+static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n)
+{
+    hth_upstream_call *call = relay->call;
+    bool is_joined = relay->part.n > 0;
+    hth_frame_result result = HTH_FRAME_OK;
+
+    if (is_joined) {
+        hth_buffer_add(&relay->part, bytes, n);
+        bytes = relay->part.text;
+        n = relay->part.n;
+    }
+    while (!relay->part.failed && result == HTH_FRAME_OK && relay->call == call) {
+        hth_frame frame;
+        size_t n_used = 0;
+
+        result = hth_frame_read(bytes, n, &frame, &n_used);
+        bytes += n_used;
+        n -= n_used;
+        if (result == HTH_FRAME_BAD || (result == HTH_FRAME_OK && !take(relay, &frame))) {
+            relay_give_up_call(relay, "frame");
+            return;
+        }
+    }
+    if (relay->call != call)
+        return; /* the call has ended */
+    if (!is_joined && n > 0) {
+        hth_buffer_add(&relay->part, bytes, n);
+    } else if (is_joined && !relay->part.failed && bytes != relay->part.text) {
+        /* Only after a whole frame: moving each piece of a long frame would take quadratic time. */
+        memmove(relay->part.text, bytes, n);
+        relay->part.n = n;
+    }
+    if (relay->part.failed)
+        relay_fail_without_memory(relay);
+    else if (n == 0 && relay->part.capacity > PART_BYTES_KEPT)
+        hth_buffer_deinit(&relay->part);
+}
+
+/* ---- replies without frames ---- */
+
+/*
+ * A stream of lines began early with spaces only, and the worker's whole reply is one line. This happens when Ollama's
+ * client loads a model.
+ */
+static bool is_one_line(const hth_relay *relay)
+{
+    return relay->is_refused && relay->form == FORM_LINES && relay->status == 200 && relay->record.n_tokens_out == 0;
+}
+
+static void relay_end_plain(hth_relay *relay)
+{
+    if (is_one_line(relay)) {
+        hth_buffer_add(&relay->body, "\n", 1);
+        if (relay->body.failed) {
+            relay_fail_without_memory(relay);
+            return;
+        }
+        relay_write(relay, relay->body.text, relay->body.n);
+        if (relay->state != RELAY_OVER)
+            relay_end_stream(relay, relay->status);
+    } else if (relay->is_refused)
+        fail_as_refused(relay, relay->status);
+    else if (relay->has_begun)
+        relay_end_stream(relay, relay->status);
+    else
+        relay_reply(relay, relay->status, relay->content_type[0] ? relay->content_type : NULL,
+                    hth_buffer_text(&relay->body), relay->body.n);
+}
+
+/* ---- one relay and its client: whole replies, streams, errors and ends ---- */
+
+static const char body_type[] = "application/json";
+/* For when there is no memory for another text. */
+static const char no_memory_body[] =
+    "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
+
+static double ms_since(uint64_t ns)
+{
+    return (double)(hth_os_monotonic_ns() - ns) / 1e6;
+}
+
+static void note_byte(hth_relay *relay)
+{
+    if (relay->record.first_byte_ms <= 0)
+        relay->record.first_byte_ms = ms_since(relay->begun_ns);
+}
+
+/* The relay is over. The caller ends the exchange, if there still is one. */
+static hth_http_exchange *take_exchange(hth_relay *relay, int status)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    assert(exchange || relay->kept || relay->is_detached);
+    relay_let_go(relay);
+    relay->exchange = NULL;
+    relay->state = RELAY_OVER;
+    relay->record.status = status;
+    relay->record.duration_ms = ms_since(relay->begun_ns);
+    relay->record.n_resumed = relay->n_runs > 1 ? relay->n_runs - 1 : 0;
+    proxy_note_over(relay);
+    return exchange;
+}
+
+static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
+{
+    char text[16];
+
+    if (seconds == 0)
+        return;
+    (void)snprintf(text, sizeof(text), "%u", seconds); /* fits */
+    hth_http_header_add(exchange, "Retry-After", text);
+}
+
+static void add_notes(hth_relay *relay)
+{
+    if (relay->notes[0] && relay->exchange)
+        hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
+}
+
+/* ---- kept streams ---- */
+
+static void on_kept_room(void *user_data)
+{
+    relay_on_room(user_data);
+}
+
+static void on_given_up(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept had it */
+    relay->kept = NULL;
+}
+
+/* The exchange may end before the reply: copy the parts of the request that another worker needs. */
+static bool keep_request(hth_relay *relay)
+{
+    const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
+    size_t n = 0;
+
+    body = hth_http_body(relay->exchange, &n);
+    relay->kept_body = malloc(n + 1);
+    if (!relay->kept_body)
+        return false;
+    if (n > 0)
+        memcpy(relay->kept_body, body, n);
+    relay->n_kept_body = n;
+    if (relay->call)
+        hth_upstream_move_body(relay->call, RELAY_BODY_PIECE, relay->kept_body);
+    (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
+                   type ? type : body_type); /* cut: nobody reads it */
+    return true;
+}
+
+static bool relay_detach(hth_relay *relay, const void *body, size_t n)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    if (!keep_request(relay))
+        return false;
+    add_notes(relay);
+    note_byte(relay);
+    relay->is_detached = true;
+    relay->exchange = NULL;
+    hth_http_reply(exchange, 200, body_type, body, n);
+    return true;
+}
+
+static void keep_stream(hth_relay *relay)
+{
+    const hth_kept_writer writer = { .on_room = on_kept_room, .on_given_up = on_given_up, .user_data = relay };
+    hth_kept_streams *streams = relay->proxy->options.kept;
+    size_t n = 0;
+
+    (void)hth_http_body(relay->exchange, &n);
+    if (!hth_kept_streams_have_room(streams, relay->key, n) || !keep_request(relay))
+        return;
+    relay->kept = hth_kept_stream_new(streams, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, relay->id,
+                                      relay->key, n, &writer);
+    if (relay->kept)
+        hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
+}
+
+/* ---- streams ---- */
+
+static void relay_begin_stream(hth_relay *relay, int status, const char *content_type)
+{
+    relay->has_begun = true;
+    relay->record.status = status;
+    relay->form = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0                             ? FORM_LINES
+                : strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0 ? FORM_EVENTS
+                                                                                                 : FORM_BYTES;
+    relay->record.is_stream = relay->form != FORM_BYTES;
+    if (relay->is_detached)
+        return;
+    if (relay->form != FORM_BYTES) {
+        hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
+        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* else nginx would buffer events */
+    }
+    add_notes(relay);
+    if (relay->form != FORM_BYTES && relay->wants_kept)
+        keep_stream(relay);
+    note_byte(relay);
+    relay->written_ns = hth_os_monotonic_ns();
+    hth_http_stream_begin(relay->exchange, status, content_type);
+    if (relay->kept) {
+        hth_http_exchange *exchange = relay->exchange;
+
+        relay->exchange = NULL;
+        hth_kept_stream_take_reader(relay->kept, exchange);
+    }
+    if (relay->form != FORM_BYTES)
+        proxy_watch_time(relay->proxy);
+}
+
+static void relay_write(hth_relay *relay, const void *bytes, size_t n)
+{
+    const char *text = bytes;
+
+    if (n == 0 || relay->state == RELAY_OVER)
+        return;
+    if (n > 1)
+        relay->last_bytes[0] = text[n - 2];
+    else
+        relay->last_bytes[0] = relay->last_bytes[1];
+    relay->last_bytes[1] = text[n - 1];
+    relay->record.bytes_out += n;
+    relay->written_ns = hth_os_monotonic_ns();
+    if (relay->is_detached)
+        return;
+    if (!relay->kept)
+        hth_http_stream_write(relay->exchange, bytes, n);
+    else if (!hth_kept_stream_write(relay->kept, bytes, n))
+        relay_cut(relay, 503); /* no memory */
+}
+
+static bool relay_is_backlogged(const hth_relay *relay)
+{
+    if (relay->kept)
+        return hth_kept_stream_is_full(relay->kept);
+    return relay->has_begun && !relay->is_detached && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
+}
+
+static void relay_end_stream(hth_relay *relay, int status)
+{
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, true);
+    else if (exchange)
+        hth_http_stream_end(exchange);
+    relay->kept = NULL;
+}
+
+static void relay_cut(hth_relay *relay, int status)
+{
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, false);
+    else if (exchange)
+        hth_http_abort(exchange);
+    relay->kept = NULL;
+}
+
+static void relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n)
+{
+    uint32_t retry_after_s = relay->retry_after_s;
+    hth_http_exchange *exchange;
+
+    add_notes(relay);
+    note_byte(relay);
+    relay->record.bytes_out = n;
+    exchange = take_exchange(relay, status);
+    if (!exchange)
+        return; /* detached */
+    add_retry_after(exchange, retry_after_s);
+    hth_http_reply(exchange, status, content_type, body, n);
+}
+
+/* Is the stream between two events, so that another one can follow? */
+static bool is_between_events(const hth_relay *relay)
+{
+    if (relay->form == FORM_BYTES || relay->record.bytes_out == 0)
+        return relay->form != FORM_BYTES;
+    if (relay->form == FORM_LINES) /* after a whole line or a space of keep_alive */
+        return relay->last_bytes[1] == '\n' || relay->last_bytes[1] == ' ';
+    return memcmp(relay->last_bytes, "\n\n", 2) == 0;
+}
+
+static void relay_fail(hth_relay *relay, const hth_api_error *error)
+{
+    int status = hth_api_error_http_status(relay->dialect, error);
+    hth_buffer text = { .text = NULL };
+
+    if (!relay->record.why) {                                                 /* the record outlives error */
+        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* as long */
+        relay->record.why = relay->why;
+    }
+    if (relay->has_begun && is_between_events(relay)) {
+        hth_api_error_write_event(relay->dialect, error, &text);
+        if (text.failed) {
+            relay_cut(relay, status);
+        } else {
+            relay_write(relay, text.text, text.n);
+            if (relay->state != RELAY_OVER)
+                relay_end_stream(relay, status);
+        }
+    } else if (relay->has_begun) {
+        relay_cut(relay, status);
+    } else {
+        hth_api_error_write(relay->dialect, error, &text);
+        relay->retry_after_s = error->retry_after_s;
+        relay_reply(relay, status, body_type, text.failed ? no_memory_body : text.text,
+                    text.failed ? sizeof(no_memory_body) - 1 : text.n);
+    }
+    hth_buffer_deinit(&text);
+}
+
+static void relay_fail_status(hth_relay *relay, const hearth_error *err)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail_status(&error, err);
+    relay_fail(relay, &error);
+}
+
+static void relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    relay_fail(relay, &error);
+}
+
+static void relay_fail_without_memory(hth_relay *relay)
+{
+    relay_fail_with(relay, HTH_API_OVERLOADED, "the server has no memory for the reply");
+}
+
+static void relay_on_close(void *user_data)
+{
+    hth_relay *relay = user_data;
+
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
+}
+
+/* What it waits for; "": nothing that is known, or its worker speaks itself. */
+static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
+{
+    const bool is_there = relay->state == RELAY_RUNNING;
+
+    out[0] = 0;
+    if (relay->state == RELAY_WAITING || is_there)
+        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there ? relay->generation : 0,
+                                 out);
+}
+
+static void relay_begin_early(hth_relay *relay, uint64_t now_ns)
+{
+    char wait[HTH_WAIT_TEXT_BYTES];
+
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms))
+        return;
+    tell_wait(relay, wait);
+    if (relay->state == RELAY_RUNNING && !*wait)
+        return;
+    hth_buffer_clear(&relay->body); /* of an earlier worker */
+    relay->has_head = true;
+    relay->is_stream = true;
+    relay->status = 200;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   hth_api_stream_type(relay->dialect)); /* fits */
+    relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->written_ns = relay->begun_ns; /* so that the comment leaves now */
+    relay_keep_alive(relay, now_ns);
+}
+
+static void relay_keep_alive(hth_relay *relay, uint64_t now_ns)
+{
+    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms),
+                   silence_ns = now_ns - relay->written_ns;
+    hth_buffer text = { .text = NULL };
+    char wait[HTH_WAIT_TEXT_BYTES];
+
+    if (silence_ns < most_ns || !is_between_events(relay) || relay_is_backlogged(relay))
+        return;
+    tell_wait(relay, wait);
+    if (relay->state == RELAY_RUNNING && !*wait && silence_ns < 2 * most_ns)
+        return; /* the worker should do it */
+    if (relay->form == FORM_LINES)
+        hth_ndjson_add_nothing(&text);
+    else
+        hth_sse_add_comment(&text, wait);
+    if (!text.failed)
+        relay_write(relay, text.text, text.n);
+    hth_buffer_deinit(&text);
+}
+
+static void relay_tell_break(hth_relay *relay)
+{
+    static const char comment[] = ": worker ended\n\n";
+
+    if (relay->kept && relay->form == FORM_EVENTS && relay->has_begun && is_between_events(relay))
+        relay_write(relay, comment, sizeof(comment) - 1);
 }

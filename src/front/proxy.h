@@ -26,12 +26,12 @@
 
 #include "api/error.h"
 #include "base/log.h"
-#include "http/http.h"
 #include "front/kept_streams.h"
 #include "front/metrics.h"
-#include "wire/record.h"
-#include "supervisor/supervisor.h"
+#include "http/http.h"
 #include "http/upstream.h"
+#include "supervisor/supervisor.h"
+#include "wire/record.h"
 
 typedef struct hth_proxy hth_proxy;
 

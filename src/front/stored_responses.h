@@ -5,8 +5,8 @@
 #define HTH_FRONT_STORED_RESPONSES_H
 
 #include "api/error.h"
-#include "http/http.h"
 #include "front/running_responses.h"
+#include "http/http.h"
 
 enum { HTH_STORED_ID_BYTES = 128 };
 

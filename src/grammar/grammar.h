@@ -11,8 +11,8 @@
 #ifndef HTH_GRAMMAR_GRAMMAR_H
 #define HTH_GRAMMAR_GRAMMAR_H
 
-#include "grammar/gbnf.h"
 #include "engine/vocabulary.h"
+#include "grammar/gbnf.h"
 
 typedef struct hth_grammar hth_grammar;
 

@@ -18,8 +18,8 @@
 #ifndef HTH_GRAMMAR_GRAMMAR_GRAPH_H
 #define HTH_GRAMMAR_GRAMMAR_GRAPH_H
 
-#include "grammar/gbnf.h"
 #include "engine/vocabulary.h"
+#include "grammar/gbnf.h"
 
 #define HTH_GRAPH_NONE UINT32_MAX
 

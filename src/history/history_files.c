@@ -14,8 +14,8 @@
 #include "base/deadline.h"
 #include "base/grow.h"
 #include "base/os.h"
-#include "rows/directory.h"
 #include "history/history_room.h"
+#include "rows/directory.h"
 
 enum {
     BATCH_BYTES = 1 << 20, /* of one write, and one entry more */

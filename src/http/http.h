@@ -109,6 +109,12 @@ hearth_status hth_http_listen_unix(hth_http_server *server, const char *path, in
                                    hearth_error *err);
 void hth_http_listener_close(hth_http_listener *listener); /* established connections stay; accepts NULL */
 
+/*
+ * Serve a connection that was made elsewhere. Takes the descriptor, which is non-blocking, even on failure. peer names
+ * the client; tls NULL: plain. False without memory.
+ */
+bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *peer, int tag, struct ssl_ctx_st *tls);
+
 /* The server is stopping: close connections as they become idle, and answer with "Connection: close" from now on. */
 void hth_http_server_drain(hth_http_server *server);
 
@@ -119,8 +125,9 @@ typedef struct hth_http_numbers {
     uint32_t n_connections;
     uint32_t n_exchanges; /* pending */
     uint64_t n_accepted;
-    uint64_t n_refused;   /* beyond connections_max */
-    uint64_t n_timed_out; /* while a request was awaited, read or written */
+    uint64_t n_refused;    /* beyond connections_max */
+    uint64_t n_timed_out;  /* while a request was awaited, read or written */
+    uint64_t bodies_bytes; /* memory of the bodies of requests that are read or served */
 } hth_http_numbers;
 hth_http_numbers hth_http_server_numbers(const hth_http_server *server);
 

@@ -35,7 +35,16 @@ typedef enum hth_route_kind {
     HTH_ROUTE_OLLAMA_VERSION,
     HTH_ROUTE_OLLAMA_PULL,
     HTH_ROUTE_OLLAMA_FILES, /* what changes the models that there are */
+    HTH_ROUTE_KINDS,
 } hth_route_kind;
+
+/* Who may use a route. Whoever reaches the operators' own listener may do everything. */
+typedef enum hth_route_right {
+    HTH_FOR_CLIENTS, /* with a key, where there are keys */
+    HTH_FOR_ALL,
+    HTH_FOR_OPERATORS,         /* with an admin key */
+    HTH_FOR_OPERATORS_TO_POST, /* others may only read, where there are keys: a POST changes what all clients get */
+} hth_route_right;
 
 typedef struct hth_route {
     const char *path;     /* what comes; of a MODEL, a STREAM, a STORED and an ADMIN its beginning */
@@ -44,7 +53,12 @@ typedef struct hth_route {
     const char *method;
     hth_route_kind kind;
     hth_api_kind api; /* of GENERATE, ASK and EMBED */
+    hth_route_right right;
+    const char *about; /* a line for docs/api.md; NULL: the path is another name of the endpoint above */
 } hth_route;
+
+/* The table. *n_out receives the number of routes. */
+const hth_route *hth_routes(size_t *n_out);
 
 /* The route of a path; NULL: there is none. */
 const hth_route *hth_route_find(const char *path);

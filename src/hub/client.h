@@ -8,8 +8,8 @@
 #define HTH_HUB_CLIENT_H
 
 #include "api/buffer.h"
-#include "hub/settings.h"
 #include "http/fetch.h"
+#include "hub/settings.h"
 
 /* One thread at a time. */
 typedef struct hth_hub_client {

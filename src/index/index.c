@@ -1,6 +1,8 @@
 /*
  * index.c - opens the index, once per process, and reads it
  */
+#include "index/index.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -8,12 +10,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/grow.h"
 #include "base/os.h"
-#include "index/index_inside.h"
+#include "index/index_env.h"
 #include "index/index_past.h"
+#include "index/index_records.h"
+#include "index/notifier.h"
+#include "index/owner.h"
+
+struct hth_index {
+    hth_index *next; /* in the registry */
+    uint64_t device;
+    uint64_t inode;
+    size_t n_refs;
+
+    pid_t pid;
+    unsigned n_forks; /* at the opening */
+    const hth_fs *fs;
+    hth_owner *owner;
+    hth_index_env *env;
+    hth_notifier *notifier;
+
+    /* Guards the rows that threads of this process hold. Innermost lock. */
+    pthread_mutex_t held_lock;
+    hth_row_id *held;
+    size_t n_held;
+    size_t held_capacity;
+};
+
+/*
+ * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
+ * After HEARTH_OK, end it with reading_end, or with hth_index_env_read_end when nobody needs the cause of a failure. rc
+ * is the result of the reads.
+ */
+static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err);
+
+typedef struct index_reservation {
+    uint64_t owner;
+    uint64_t deadline;
+} index_reservation;
+
+/* True when a thread of this process holds the row. */
+static bool held_has(hth_index *index, const hth_row_id *id);
+static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out);
+/* True when another process that lives has the reservation, and its deadline has not passed. */
+static bool reservation_is_foreign(const hth_index *index, const index_reservation *r);
 
 enum { LOOK_AGAIN_MS = 200 }; /* interval at which a waiter checks that the owner lives */
 
@@ -45,7 +90,8 @@ static void count_forks(void)
 
 /* ---- common to all calls ---- */
 
-hearth_status hth_index_check_process(const hth_index *index, hearth_error *err)
+/* HEARTH_MISUSE in the child of a fork. */
+static hearth_status check_process(const hth_index *index, hearth_error *err)
 {
     if (index->n_forks == atomic_load(&n_forks))
         return HEARTH_OK;
@@ -53,32 +99,34 @@ hearth_status hth_index_check_process(const hth_index *index, hearth_error *err)
                     (long)index->pid);
 }
 
-hearth_status hth_index_finish(hth_index *index, int rc, const char *what, hearth_error *err)
+/* Turn the result of a transaction into a status. */
+static hearth_status index_finish(hth_index *index, int rc, const char *what, hearth_error *err)
 {
     return rc == 0 ? HEARTH_OK : hth_index_env_fail(index->env, rc, what, err);
 }
 
-hearth_status hth_index_write_rows(hth_index *index, hth_index_body_fn body, void *user_data, const char *what,
-                                   hearth_error *err)
+/* Run body in a write transaction. */
+static hearth_status write_rows(hth_index *index, hth_index_body_fn body, void *user_data, const char *what,
+                                hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    hearth_status status = check_process(index, err);
 
-    return status == HEARTH_OK ? hth_index_finish(index, hth_index_env_write(index->env, body, user_data), what, err)
+    return status == HEARTH_OK ? index_finish(index, hth_index_env_write(index->env, body, user_data), what, err)
                                : status;
 }
 
-hearth_status hth_index_reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err)
+static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err)
 {
-    hearth_status status = hth_index_check_process(index, err);
+    hearth_status status = check_process(index, err);
 
-    return status == HEARTH_OK ? hth_index_finish(index, hth_index_env_read_begin(index->env, read), what, err)
-                               : status;
+    return status == HEARTH_OK ? index_finish(index, hth_index_env_read_begin(index->env, read), what, err) : status;
 }
 
-hearth_status hth_index_reading_end(hth_index *index, hth_index_read *read, int rc, const char *what, hearth_error *err)
+static hearth_status index_reading_end(hth_index *index, hth_index_read *read, int rc, const char *what,
+                                       hearth_error *err)
 {
     hth_index_env_read_end(index->env, read, rc);
-    return hth_index_finish(index, rc, what, err);
+    return index_finish(index, rc, what, err);
 }
 
 /* ---- opening ---- */
@@ -193,7 +241,7 @@ hearth_status hth_index_open(const hth_index_options *options, hth_index **out, 
 
 void hth_index_forget_log(hth_index *index, const hth_log *log)
 {
-    if (index && hth_index_check_process(index, NULL) == HEARTH_OK)
+    if (index && check_process(index, NULL) == HEARTH_OK)
         hth_index_env_forget_log(index->env, log);
 }
 
@@ -233,7 +281,7 @@ bool hth_index_owner_lives(const hth_index *index, uint64_t token)
 
 bool hth_index_maintain(hth_index *index)
 {
-    if (hth_index_check_process(index, NULL) != HEARTH_OK)
+    if (check_process(index, NULL) != HEARTH_OK)
         return false;
     hth_index_env_maintain(index->env);
     return hth_index_claim_rebuild(index);
@@ -247,13 +295,13 @@ hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta
     static const char what[] = "look up a row";
     hth_row_meta meta;
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    status = hth_index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    status = index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
     if (status != HEARTH_OK)
         return status;
     *found_out = rc == 0;
@@ -269,7 +317,7 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
     hth_index_state s = { .complete = false };
     hth_index_read read;
     hth_row_meta meta;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     bool found;
     int rc;
 
@@ -279,7 +327,7 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
     found = rc == 0;
     if (rc == MDB_NOTFOUND) /* a found row needs no more */
         rc = hth_index_state_get(read.txn, &read.dbs, &s);
-    status = hth_index_reading_end(index, &read, rc, what, err);
+    status = index_reading_end(index, &read, rc, what, err);
     if (status == HEARTH_OK) {
         if (found)
             *out = meta;
@@ -294,7 +342,7 @@ hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t
 {
     static const char what[] = "look up rows";
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     int rc = 0;
 
     if (status != HEARTH_OK)
@@ -307,7 +355,7 @@ hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t
         if (rc == 0 && out)
             out[i] = meta;
     }
-    return hth_index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    return index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
 }
 
 static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, hth_row_meta *out,
@@ -339,13 +387,13 @@ hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_ro
 {
     static const char what[] = "list rows";
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     size_t n = 0;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_index_reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), what,
-                                   err);
+    status =
+        index_reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), what, err);
     if (status == HEARTH_OK)
         *n_out = n;
     return status;
@@ -391,7 +439,7 @@ size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *ou
     size_t n = 0;
     int rc;
 
-    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return 0;
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     if (rc == 0)
@@ -406,12 +454,12 @@ hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hea
 {
     static const char what[] = "compare rows";
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     hth_leaf_search found = *search;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), what, err);
+    status = index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), what, err);
     if (status == HEARTH_OK)
         *search = found;
     return status;
@@ -422,11 +470,11 @@ hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hear
     static const char what[] = "read totals";
     hth_index_totals totals;
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_index_reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, &totals), what, err);
+    status = index_reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, &totals), what, err);
     if (status == HEARTH_OK)
         *out = totals;
     return status;
@@ -439,7 +487,7 @@ hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, b
     hth_index_totals totals;
     hth_index_read read;
     hth_row_meta meta;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     bool is_there;
     int rc;
 
@@ -449,7 +497,7 @@ hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, b
     is_there = rc == 0;
     if (rc == 0 || rc == MDB_NOTFOUND)
         rc = hth_index_totals_read(read.txn, &read.dbs, &totals);
-    status = hth_index_reading_end(index, &read, rc, what, err);
+    status = index_reading_end(index, &read, rc, what, err);
     if (status == HEARTH_OK) {
         *is_there_out = is_there;
         *totals_out = totals;
@@ -508,14 +556,14 @@ hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn 
 {
     static const char what[] = "visit rows";
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
     rc = by_age ? visit_by_age(read.txn, &read.dbs, visit, user_data)
                 : visit_by_key(read.txn, &read.dbs, visit, user_data);
-    return hth_index_reading_end(index, &read, rc, what, err);
+    return index_reading_end(index, &read, rc, what, err);
 }
 
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
@@ -523,11 +571,11 @@ hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err
     static const char what[] = "read the quota";
     hth_index_read read;
     hth_index_state s;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_index_reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), what, err);
+    status = index_reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), what, err);
     if (status == HEARTH_OK)
         *out = s.quota;
     return status;
@@ -537,12 +585,12 @@ hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta,
 {
     static const char what[] = "look for children";
     hth_index_read read;
-    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, what, err);
     bool has = false;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_index_reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), what, err);
+    status = index_reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), what, err);
     if (status == HEARTH_OK)
         *out = has;
     return status;
@@ -555,7 +603,7 @@ bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
     hth_index_read read;
     int rc;
 
-    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return false;
     rc = hth_index_past_gone(read.txn, &read.dbs, name, out);
     hth_index_env_read_end(index->env, &read, rc);
@@ -567,7 +615,7 @@ bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_end
     hth_index_read read;
     int rc;
 
-    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return false;
     rc = hth_index_past_ends_get(read.txn, &read.dbs, boundary, out);
     hth_index_env_read_end(index->env, &read, rc);
@@ -579,7 +627,7 @@ bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_b
     hth_index_read read;
     int rc;
 
-    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return false;
     rc = hth_index_past_beginning(read.txn, &read.dbs, name, out);
     hth_index_env_read_end(index->env, &read, rc);
@@ -590,7 +638,7 @@ void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, 
 {
     hth_index_read read;
 
-    if (hth_index_reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
+    if (reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
         hth_index_env_read_end(index->env, &read,
                                hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data));
 }
@@ -603,22 +651,21 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
     bool is_reserved = false;
     hth_index_read read;
     hth_row_meta meta;
-    hth_index_reservation r;
+    index_reservation r;
     int rc;
 
-    if (hth_index_reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return HTH_WAIT_NOBODY;
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     if (rc == 0) {
         result = HTH_WAIT_THERE;
     } else if (rc == MDB_NOTFOUND) {
-        rc = hth_index_reservation_get(read.txn, &read.dbs, id, &r);
+        rc = reservation_get(read.txn, &read.dbs, id, &r);
         is_reserved = rc == 0;
     }
     hth_index_env_read_end(index->env, &read, rc);
     /* After the transaction: the check that an owner lives asks the file system. */
-    if (result == HTH_WAIT_NOBODY &&
-        (hth_index_held_has(index, id) || (is_reserved && hth_index_reservation_is_foreign(index, &r))))
+    if (result == HTH_WAIT_NOBODY && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
         result = HTH_WAIT_TIMEOUT;
     return result;
 }
@@ -648,4 +695,902 @@ uint32_t hth_index_changes(const hth_index *index)
 void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
 {
     hth_notifier_wait(index->notifier, seen, timeout_ms);
+}
+
+/*
+ * ---- reservations, and the rows that threads of this process hold ----
+ *
+ * A reservation in the index informs other processes. Between threads of this process, only the list of held rows
+ * counts, whatever the index says: a transaction that dropped a reservation may have failed, or a new environment may
+ * know of none. A held row is given to nobody else, so a hold has one holder. A thread that gives up a hold, also
+ * because the transaction that was to reserve the row failed, therefore gives up its own.
+ */
+
+/* ---- reservations inside a transaction ---- */
+
+static uint64_t now_s(void)
+{
+    return hth_os_monotonic_ns() / 1000000000u;
+}
+
+static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
+    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value;
+    int rc;
+
+    hth_index_encode_id(id, id_bytes);
+    rc = mdb_get(txn, dbs->reservations, &key, &value);
+    if (rc != 0)
+        return rc;
+    if (value.mv_size != HTH_INDEX_RESERVATION_BYTES)
+        return MDB_CORRUPTED;
+    out->owner = hth_get_u64(value.mv_data);
+    out->deadline = hth_get_u64((const uint8_t *)value.mv_data + 8);
+    return 0;
+}
+
+static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint64_t owner,
+                           uint32_t deadline_s)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES], bytes[HTH_INDEX_RESERVATION_BYTES];
+    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES),
+            value = hth_index_value(bytes, HTH_INDEX_RESERVATION_BYTES);
+
+    hth_index_encode_id(id, id_bytes);
+    hth_put_u64(bytes, owner);
+    hth_put_u64(bytes + 8, now_s() + deadline_s);
+    return mdb_put(txn, dbs->reservations, &key, &value, 0);
+}
+
+/* ---- what this process holds ---- */
+
+/* The index of the row in held, or n_held. */
+static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
+{
+    size_t i = 0;
+
+    while (i < index->n_held && !hth_row_id_equal(&index->held[i], id))
+        i++;
+    return i;
+}
+
+static bool held_has(hth_index *index, const hth_row_id *id)
+{
+    bool has;
+
+    pthread_mutex_lock(&index->held_lock);
+    has = held_find_locked(index, id) < index->n_held;
+    pthread_mutex_unlock(&index->held_lock);
+    return has;
+}
+
+/* Add a row that is not held. 0 or ENOMEM. */
+static int held_add(hth_index *index, const hth_row_id *id)
+{
+    hth_row_id *held;
+    int rc = 0;
+
+    pthread_mutex_lock(&index->held_lock);
+    assert(held_find_locked(index, id) == index->n_held);
+    held = hth_grown(index->held, index->n_held, &index->held_capacity, sizeof(*held));
+    if (held) {
+        index->held = held;
+        index->held[index->n_held++] = *id;
+    } else {
+        rc = ENOMEM;
+    }
+    pthread_mutex_unlock(&index->held_lock);
+    return rc;
+}
+
+static void held_remove(hth_index *index, const hth_row_id *id)
+{
+    size_t i;
+
+    pthread_mutex_lock(&index->held_lock);
+    i = held_find_locked(index, id);
+    if (i < index->n_held)
+        index->held[i] = index->held[--index->n_held];
+    pthread_mutex_unlock(&index->held_lock);
+}
+
+static bool reservation_is_foreign(const hth_index *index, const index_reservation *r)
+{
+    return r->owner != hth_owner_token(index->owner) && r->deadline > now_s() &&
+           hth_owner_lives(index->owner, r->owner);
+}
+
+/* *out: a thread of ours, or another process, holds the row. */
+static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
+{
+    index_reservation r;
+    int rc;
+
+    *out = held_has(index, id);
+    if (*out)
+        return 0;
+    rc = reservation_get(txn, dbs, id, &r);
+    if (rc == 0)
+        *out = reservation_is_foreign(index, &r);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+/* Drop the reservation of a row when it is ours or its owner is dead. */
+static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
+    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
+    index_reservation r;
+    int rc = reservation_get(txn, dbs, id, &r);
+
+    if (rc == MDB_NOTFOUND)
+        return 0;
+    if (rc != 0)
+        return rc;
+    if (r.owner != hth_owner_token(index->owner) && hth_owner_lives(index->owner, r.owner))
+        return 0;
+    hth_index_encode_id(id, id_bytes);
+    return mdb_del(txn, dbs->reservations, &key, NULL);
+}
+
+/* Add a reservation of ours for a row that nobody holds; from now on a thread of ours holds it. */
+static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
+                       uint32_t deadline_s)
+{
+    int rc = held_add(index, id);
+
+    if (rc != 0)
+        return rc;
+    rc = reservation_put(txn, dbs, id, hth_owner_token(index->owner), deadline_s);
+    if (rc != 0)
+        held_remove(index, id);
+    return rc;
+}
+
+/* ---- asking for reservations ---- */
+
+hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
+{
+    static const char what[] = "look up a reservation";
+    hth_index_read read;
+    index_reservation r;
+    hearth_status status = reading_begin(index, &read, what, err);
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = reservation_get(read.txn, &read.dbs, id, &r);
+    status = index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    if (status == HEARTH_OK)
+        *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
+    return status;
+}
+
+static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, hth_row_id *out,
+                           size_t capacity, size_t *n_out)
+{
+    uint64_t dead_owner = 0; /* 0 is nobody's token */
+    MDB_val key, value;
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(txn, dbs->reservations, &cursor);
+
+    if (rc != 0)
+        return rc;
+    *n_out = 0;
+    while (*n_out < capacity && (rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
+        hth_row_id id;
+        uint64_t owner;
+
+        rc = value.mv_size == HTH_INDEX_RESERVATION_BYTES ? hth_index_decode_id(key.mv_data, key.mv_size, &id)
+                                                          : MDB_CORRUPTED;
+        if (rc != 0)
+            break;
+        owner = hth_get_u64(value.mv_data);
+        if (owner != dead_owner && hth_owner_lives(index->owner, owner))
+            continue;
+        dead_owner = owner;
+        out[(*n_out)++] = id;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err)
+{
+    static const char what[] = "list reservations";
+    hth_index_read read;
+    hearth_status status = reading_begin(index, &read, what, err);
+    size_t n = 0;
+
+    if (status != HEARTH_OK)
+        return status;
+    status = index_reading_end(index, &read, collect_orphans(index, read.txn, &read.dbs, out, capacity, &n), what, err);
+    if (status == HEARTH_OK)
+        *n_out = n;
+    return status;
+}
+
+/* ---- the write transactions of publishing and removal ---- */
+
+/* The rows that a write transaction changes, and the number of rows changed. */
+typedef struct row_change {
+    hth_index *index;
+    const hth_row_head *rows; /* or */
+    const hth_row_id *ids;
+    hth_index_confirm_fn confirm; /* may be NULL */
+    void *user_data;
+    size_t n;
+    size_t n_done;
+} row_change;
+
+/* ---- rows ---- */
+
+typedef struct reserve_request {
+    hth_index *index;
+    const hth_row_id *ids;
+    size_t n;
+    uint32_t deadline_s;
+    hth_reserve_result *results;
+} reserve_request;
+
+static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    reserve_request *request = user_data;
+
+    for (size_t i = 0; i < request->n; i++) {
+        const hth_row_id *id = &request->ids[i];
+        hth_row_meta meta;
+        bool is_held;
+        int rc;
+
+        if (request->results[i] == HTH_RESERVED)
+            held_remove(request->index, id); /* the transaction began anew */
+        request->results[i] = HTH_RESERVE_TAKEN;
+        rc = hth_index_row_get(txn, dbs, id, &meta);
+        if (rc == 0) {
+            request->results[i] = HTH_RESERVE_EXISTS;
+            continue;
+        }
+        if (rc != MDB_NOTFOUND)
+            return rc;
+        rc = row_is_held(request->index, txn, dbs, id, &is_held);
+        if (rc == 0 && is_held)
+            continue;
+        if (rc == 0)
+            rc = reserve_row(request->index, txn, dbs, id, request->deadline_s);
+        if (rc != 0)
+            return rc;
+        request->results[i] = HTH_RESERVED;
+    }
+    return 0;
+}
+
+hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
+                                hth_reserve_result *results, hearth_error *err)
+{
+    reserve_request request = {
+        .index = index,
+        .ids = ids,
+        .n = n,
+        .deadline_s = deadline_s,
+        .results = results,
+    };
+    hearth_status status;
+
+    for (size_t i = 0; i < n; i++)
+        results[i] = HTH_RESERVE_TAKEN;
+    status = write_rows(index, reserve_body, &request, "reserve rows", err);
+    for (size_t i = 0; status != HEARTH_OK && i < n; i++) {
+        if (results[i] == HTH_RESERVED)
+            held_remove(index, &ids[i]);
+        results[i] = HTH_RESERVE_TAKEN;
+    }
+    return status;
+}
+
+typedef struct take_request {
+    hth_index *index;
+    const hth_row_id *id;
+    uint32_t deadline_s;
+    hth_reserve_result result;
+    bool was_known;
+    hth_row_meta meta;
+} take_request;
+
+static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    take_request *request = user_data;
+    hth_index_totals totals;
+    bool is_held;
+    int rc;
+
+    if (request->result == HTH_RESERVED)
+        held_remove(request->index, request->id); /* the transaction began anew */
+    request->result = HTH_RESERVE_TAKEN;
+    request->was_known = false;
+    rc = row_is_held(request->index, txn, dbs, request->id, &is_held);
+    if (rc != 0 || is_held)
+        return rc;
+    rc = hth_index_row_get(txn, dbs, request->id, &request->meta);
+    if (rc == 0) {
+        request->was_known = true;
+        if ((rc = hth_index_totals_read(txn, dbs, &totals)) != 0 ||
+            (rc = hth_index_row_remove(txn, dbs, &request->meta, &totals)) != 0 ||
+            (rc = hth_index_totals_write(txn, dbs, &totals)) != 0)
+            return rc;
+    } else if (rc != MDB_NOTFOUND) {
+        return rc;
+    }
+    rc = reserve_row(request->index, txn, dbs, request->id, request->deadline_s);
+    if (rc == 0)
+        request->result = HTH_RESERVED;
+    return rc;
+}
+
+hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
+                             hth_reserve_result *result_out, bool *was_known_out, hth_row_meta *meta_out,
+                             hearth_error *err)
+{
+    take_request request = { .index = index, .id = id, .deadline_s = deadline_s, .result = HTH_RESERVE_TAKEN };
+    hearth_status status = write_rows(index, take_body, &request, "take a row", err);
+
+    if (status != HEARTH_OK) {
+        if (request.result == HTH_RESERVED)
+            held_remove(index, id);
+        return status;
+    }
+    *result_out = request.result;
+    *was_known_out = request.was_known;
+    if (request.was_known)
+        *meta_out = request.meta;
+    return HEARTH_OK;
+}
+
+static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    int rc = 0;
+
+    for (size_t i = 0; i < change->n && rc == 0; i++)
+        rc = reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].meta.id);
+    return rc;
+}
+
+static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    hth_index_totals totals;
+    int rc = hth_index_totals_read(txn, dbs, &totals);
+
+    for (size_t i = 0; i < change->n && rc == 0; i++) {
+        rc = hth_index_row_put(txn, dbs, &change->rows[i], &totals);
+        if (rc == 0)
+            rc = reservation_drop(change->index, txn, dbs, &change->rows[i].meta.id);
+    }
+    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+}
+
+hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size_t n, hearth_error *err)
+{
+    row_change change = { .index = index, .rows = rows, .n = n };
+    hearth_status status = write_rows(index, publish_body, &change, "publish rows", err);
+
+    if (status != HEARTH_OK) /* so that others need not wait for the deadlines; if this fails, too, they wait */
+        (void)write_rows(index, release_body, &change, "release reservations", NULL);
+    for (size_t i = 0; i < n; i++)
+        held_remove(index, &rows[i].meta.id);
+    hth_notifier_notify(index->notifier);
+    return status;
+}
+
+/* Drop a reservation that no thread of ours holds. */
+static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+{
+    return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id);
+}
+
+/* Put in one row that was found as a file, unless somebody else holds it. */
+static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head,
+                     hth_index_totals *totals)
+{
+    const hth_row_id *id = &head->meta.id;
+    hth_row_meta known;
+    bool is_held;
+    int rc = hth_index_row_get(txn, dbs, id, &known);
+
+    if (rc == MDB_NOTFOUND) {
+        rc = row_is_held(change->index, txn, dbs, id, &is_held);
+        if (rc != 0 || is_held || (change->confirm && !change->confirm(id, change->user_data)))
+            return rc;
+        rc = hth_index_row_put(txn, dbs, head, totals);
+        if (rc == 0)
+            change->n_done++;
+    }
+    return rc ? rc : drop_unheld(change->index, txn, dbs, id);
+}
+
+static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    hth_index_totals totals;
+    int rc = hth_index_totals_read(txn, dbs, &totals);
+
+    change->n_done = 0;
+    for (size_t i = 0; i < change->n && rc == 0; i++)
+        rc = adopt_row(change, txn, dbs, &change->rows[i], &totals);
+    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+}
+
+hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t n, hth_index_confirm_fn is_there,
+                              void *user_data, size_t *adopted_out, hearth_error *err)
+{
+    row_change change = { .index = index, .rows = rows, .confirm = is_there, .user_data = user_data, .n = n };
+    hearth_status status = write_rows(index, adopt_body, &change, "adopt rows", err);
+
+    hth_notifier_notify(index->notifier);
+    if (status == HEARTH_OK && adopted_out)
+        *adopted_out = change.n_done;
+    return status;
+}
+
+hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
+{
+    row_change change = { .index = index, .ids = ids, .n = n };
+
+    hearth_status status = write_rows(index, release_body, &change, "release reservations", err);
+
+    for (size_t i = 0; i < n; i++)
+        held_remove(index, &ids[i]);
+    hth_notifier_notify(index->notifier);
+    return status;
+}
+
+typedef struct gone_request {
+    hth_index *index;
+    const hth_row_meta *meta;
+    const hth_gone *gone;
+} gone_request;
+
+static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const gone_request *request = user_data;
+    hth_row_meta known;
+    int rc = reservation_drop(request->index, txn, dbs, &request->meta->id);
+
+    if (rc == 0)
+        rc = hth_index_row_get(txn, dbs, &request->meta->id, &known);
+    /* A row that is there was put in by somebody else after our deadline. */
+    return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, dbs, request->meta, request->gone) : rc;
+}
+
+hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,
+                                     hearth_error *err)
+{
+    gone_request request = { .index = index, .meta = meta, .gone = gone };
+    hearth_status status = write_rows(index, release_gone_body, &request, "release a reservation", err);
+
+    held_remove(index, &meta->id);
+    hth_notifier_notify(index->notifier);
+    return status;
+}
+
+static int release_dead_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    int rc = 0;
+
+    for (size_t i = 0; i < change->n && rc == 0; i++) {
+        index_reservation r;
+
+        rc = reservation_get(txn, dbs, &change->ids[i], &r);
+        if (rc == 0 && r.owner != hth_owner_token(change->index->owner))
+            rc = reservation_drop(change->index, txn, dbs, &change->ids[i]);
+        else if (rc == MDB_NOTFOUND)
+            rc = 0;
+    }
+    return rc;
+}
+
+hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
+{
+    row_change change = { .index = index, .ids = ids, .n = n };
+
+    hearth_status status = write_rows(index, release_dead_body, &change, "release dead reservations", err);
+
+    hth_notifier_notify(index->notifier);
+    return status;
+}
+
+static int remove_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    hth_index_totals totals;
+    int rc = hth_index_totals_read(txn, dbs, &totals);
+
+    change->n_done = 0;
+    for (size_t i = 0; i < change->n && rc == 0; i++) {
+        hth_row_meta meta;
+
+        rc = hth_index_row_get(txn, dbs, &change->ids[i], &meta);
+        if (rc == 0 && (!change->confirm || change->confirm(&meta.id, change->user_data))) {
+            rc = hth_index_row_remove(txn, dbs, &meta, &totals);
+            change->n_done++;
+        } else if (rc == MDB_NOTFOUND) {
+            rc = 0;
+        }
+    }
+    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+}
+
+hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
+                                    void *user_data, size_t *removed_out, hearth_error *err)
+{
+    row_change change = { .index = index, .ids = ids, .confirm = is_gone, .user_data = user_data, .n = n };
+    hearth_status status = write_rows(index, remove_body, &change, "remove rows", err);
+
+    if (status == HEARTH_OK && removed_out)
+        *removed_out = change.n_done;
+    return status;
+}
+
+hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
+{
+    return hth_index_remove_lost(index, ids, n, NULL, NULL, NULL, err);
+}
+
+typedef struct note_request {
+    const hth_index_sighting *sightings;
+    size_t n;
+} note_request;
+
+static int note_beginnings_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const note_request *request = user_data;
+    int rc = 0;
+
+    for (size_t i = 0; i < request->n && rc == 0; i++)
+        rc = hth_index_past_note_beginning(txn, dbs, &request->sightings[i].name, &request->sightings[i].space);
+    return rc;
+}
+
+hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighting *sightings, size_t n,
+                                        hearth_error *err)
+{
+    note_request request = { .sightings = sightings, .n = n };
+
+    return write_rows(index, note_beginnings_body, &request, "note beginnings", err);
+}
+
+/* ---- state ---- */
+
+/* Claim the rebuild of an incomplete index that nobody is filling. */
+static int claim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    row_change *change = user_data;
+    hth_index_state s;
+    int rc = hth_index_state_get(txn, dbs, &s);
+
+    change->n_done = 0;
+    if (rc != 0 || s.complete || (s.rebuilder != 0 && hth_owner_lives(change->index->owner, s.rebuilder)))
+        return rc;
+    s.rebuilder = hth_owner_token(change->index->owner);
+    change->n_done = 1;
+    return hth_index_state_put(txn, dbs, &s);
+}
+
+bool hth_index_claim_rebuild(hth_index *index)
+{
+    row_change change = { .index = index };
+    hth_index_totals totals = { .rows = 0 };
+    int rc;
+
+    if (hth_index_totals_get(index, &totals, NULL) != HEARTH_OK || totals.complete)
+        return false;
+    rc = hth_index_env_write(index->env, claim_body, &change);
+    return index_finish(index, rc, "claim", NULL) == HEARTH_OK && change.n_done == 1;
+}
+
+static int set_quota_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const uint64_t *quota = user_data;
+    hth_index_state s;
+    int rc = hth_index_state_get(txn, dbs, &s);
+
+    s.quota = *quota;
+    return rc ? rc : hth_index_state_put(txn, dbs, &s);
+}
+
+hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_error *err)
+{
+    return write_rows(index, set_quota_body, &bytes_max, "set the quota", err);
+}
+
+static int clear_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const hth_index *index = user_data;
+    hth_index_totals none = { .rows = 0 };
+    hth_index_state s;
+    int rc;
+
+    if ((rc = hth_index_state_get(txn, dbs, &s)) != 0 || (rc = mdb_drop(txn, dbs->rows, 0)) != 0 ||
+        (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->tokens, 0)) != 0 ||
+        (rc = mdb_drop(txn, dbs->lru, 0)) != 0 || (rc = hth_index_totals_write(txn, dbs, &none)) != 0)
+        return rc;
+    /* Reservations stay: they protect the rows that others are writing. */
+    s.complete = false;
+    s.rebuilder = hth_owner_token(index->owner);
+    return hth_index_state_put(txn, dbs, &s);
+}
+
+hearth_status hth_index_clear(hth_index *index, hearth_error *err)
+{
+    return write_rows(index, clear_body, index, "clear", err);
+}
+
+static int rebuilt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const hth_index *index = user_data;
+    hth_index_state s;
+    int rc = hth_index_state_get(txn, dbs, &s);
+
+    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
+        return rc; /* not the index that we were filling */
+    s.complete = true;
+    return hth_index_state_put(txn, dbs, &s);
+}
+
+hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err)
+{
+    return write_rows(index, rebuilt_body, index, "finish the rebuild", err);
+}
+
+static int unclaim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const hth_index *index = user_data;
+    hth_index_state s;
+    int rc = hth_index_state_get(txn, dbs, &s);
+
+    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
+        return rc;
+    s.rebuilder = 0;
+    return hth_index_state_put(txn, dbs, &s);
+}
+
+void hth_index_rebuild_failed(hth_index *index)
+{
+    (void)write_rows(index, unclaim_body, index, "give up the rebuild",
+                     NULL); /* if this fails, the claim ends with its owner */
+}
+
+/* ---- chooses the rows to evict, and records the uses that decide it ---- */
+
+enum {
+    EVICTED_DEADLINE_S = 60, /* time to remove the files of one round of eviction */
+    DEPTH_MAX = 1 << 20,     /* rows of one prefix */
+    AHEAD_S = 60,            /* the most that a time of use may be ahead of the clock */
+};
+
+/* ---- eviction ---- */
+
+/* The kinds of rows that others can stand on. */
+static const hth_row_kind bearing_kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
+
+enum { N_BEARING_KINDS = sizeof(bearing_kinds) / sizeof(bearing_kinds[0]) };
+
+/* Move age back to the rows that meta stood on, if they are older: they may have become leaves. */
+static int step_back(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
+{
+    for (size_t i = 0; i < N_BEARING_KINDS; i++) {
+        hth_row_id id = { .key = meta->parent, .kind = bearing_kinds[i] };
+        uint8_t parent_age[HTH_INDEX_AGE_BYTES];
+        hth_row_meta parent;
+        int rc = hth_index_row_get(txn, dbs, &id, &parent);
+
+        if (rc == MDB_NOTFOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        hth_index_encode_age(&parent, parent_age);
+        if (memcmp(parent_age, age, HTH_INDEX_AGE_BYTES) < 0)
+            memcpy(age, parent_age, HTH_INDEX_AGE_BYTES);
+    }
+    return 0;
+}
+
+typedef struct evict_request {
+    hth_index *index;
+    uint64_t bytes_max;
+    hth_index_needed_fn is_needed; /* may be NULL */
+    void *user_data;
+    hth_row_meta *rows;
+    size_t capacity;
+    size_t n;
+    hth_gone gone; /* the index remembers this of each row */
+} evict_request;
+
+static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor,
+                        hth_index_totals *totals)
+{
+    uint8_t age[HTH_INDEX_AGE_BYTES] = { 0 };
+
+    while (totals->bytes > request->bytes_max && request->n < request->capacity) {
+        MDB_val key = hth_index_value(age, HTH_INDEX_AGE_BYTES), nothing;
+        hth_row_meta meta;
+        hth_row_id id;
+        bool is_needed = true;
+        int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_SET_RANGE);
+
+        while (rc == 0 && is_needed) {
+            if (key.mv_size != HTH_INDEX_AGE_BYTES ||
+                hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
+                return MDB_CORRUPTED;
+            if ((rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta))) != 0 ||
+                (rc = hth_index_bears_rows(txn, dbs, &meta, &is_needed)) != 0 ||
+                (!is_needed && (rc = row_is_held(request->index, txn, dbs, &id, &is_needed)) != 0))
+                return rc;
+            if (!is_needed && request->is_needed)
+                is_needed = request->is_needed(&meta, request->user_data);
+            if (is_needed)
+                rc = mdb_cursor_get(cursor, &key, &nothing, MDB_NEXT);
+        }
+        if (rc != 0)
+            return rc == MDB_NOTFOUND ? 0 : rc; /* all other rows are needed */
+
+        memcpy(age, key.mv_data, HTH_INDEX_AGE_BYTES);
+        if ((rc = hth_index_row_remove(txn, dbs, &meta, totals)) != 0 ||
+            (rc = hth_index_past_note_gone(txn, dbs, &meta, &request->gone)) != 0 ||
+            (rc = reserve_row(request->index, txn, dbs, &id, EVICTED_DEADLINE_S)) != 0)
+            return rc;
+        request->rows[request->n++] = meta;
+        if ((rc = step_back(txn, dbs, &meta, age)) != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Release the rows of an attempt that failed. */
+static void let_go(evict_request *request)
+{
+    while (request->n > 0)
+        held_remove(request->index, &request->rows[--request->n].id);
+}
+
+/*
+ * Rows that were used while the clock was ahead of its present time would outlast all later rows. So they count as used
+ * now. This is enough: the index lives until the next boot, and times of files are bounded where they are read.
+ */
+static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, uint64_t now)
+{
+    for (;;) {
+        MDB_val key, nothing;
+        hth_row_meta old, bounded;
+        hth_row_id id;
+        int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_LAST);
+
+        if (rc != 0)
+            return rc == MDB_NOTFOUND ? 0 : rc;
+        if (key.mv_size != HTH_INDEX_AGE_BYTES ||
+            hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
+            return MDB_CORRUPTED;
+        rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &old));
+        if (rc != 0 || old.last_used_time <= now + AHEAD_S)
+            return rc;
+        bounded = old;
+        bounded.last_used_time = now;
+        rc = hth_index_row_update(txn, dbs, &old, &bounded);
+        if (rc != 0)
+            return rc;
+    }
+}
+
+static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    evict_request *request = user_data;
+    hth_index_totals totals;
+    MDB_cursor *cursor;
+    int rc = hth_index_totals_read(txn, dbs, &totals);
+
+    let_go(request);
+    if (rc != 0 || !totals.complete)
+        return rc;
+    rc = mdb_cursor_open(txn, dbs->lru, &cursor);
+    if (rc != 0)
+        return rc;
+    rc = bound_times(txn, dbs, cursor, request->gone.time);
+    if (rc == 0)
+        rc = evict_leaves(request, txn, dbs, cursor, &totals);
+    mdb_cursor_close(cursor);
+    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+}
+
+hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_needed_fn is_needed, void *user_data,
+                              hth_row_meta *rows, size_t capacity, size_t *n_out, hearth_error *err)
+{
+    evict_request request = {
+        .index = index,
+        .bytes_max = bytes_max,
+        .is_needed = is_needed,
+        .user_data = user_data,
+        .rows = rows,
+        .capacity = capacity,
+        .gone = { .reason = HTH_GONE_EVICTED, .time = hth_os_unix_seconds() },
+    };
+    hearth_status status = write_rows(index, evict_body, &request, "evict rows", err);
+
+    if (status == HEARTH_OK)
+        *n_out = request.n;
+    else
+        let_go(&request);
+    return status;
+}
+
+/* ---- uses ---- */
+
+/* Make a row's ancestors as recent as time. Stop at the first that is: its ancestors were touched with it. */
+static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *row, uint64_t time)
+{
+    hth_row_meta at = *row;
+
+    for (int depth = 0; depth < DEPTH_MAX && at.first_position > 0; depth++) {
+        hth_row_meta next = { .n_tokens = 0 };
+
+        for (size_t i = 0; i < N_BEARING_KINDS; i++) {
+            hth_row_id id = { .key = at.parent, .kind = bearing_kinds[i] };
+            hth_row_meta old, touched;
+            int rc = hth_index_row_get(txn, dbs, &id, &old);
+
+            if (rc == MDB_NOTFOUND || (rc == 0 && old.last_used_time >= time))
+                continue;
+            if (rc != 0)
+                return rc;
+            touched = old;
+            touched.last_used_time = time;
+            if ((rc = hth_index_row_update(txn, dbs, &old, &touched)) != 0)
+                return rc;
+            if (old.first_position < at.first_position && next.n_tokens == 0)
+                next = old;
+        }
+        if (next.n_tokens == 0)
+            break;
+        at = next;
+    }
+    return 0;
+}
+
+typedef struct touch_request {
+    const hth_index_use *uses;
+    size_t n;
+} touch_request;
+
+static int touch_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+{
+    const touch_request *request = user_data;
+
+    for (size_t i = 0; i < request->n; i++) {
+        const hth_index_use *use = &request->uses[i];
+        hth_row_meta old, meta;
+        int rc = hth_index_row_get(txn, dbs, &use->id, &old);
+
+        if (rc == MDB_NOTFOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        meta = old;
+        if (use->last_used_time > meta.last_used_time)
+            meta.last_used_time = use->last_used_time;
+        if (__builtin_add_overflow(meta.hit_count, use->hits, &meta.hit_count))
+            meta.hit_count = UINT32_MAX;
+        if ((rc = hth_index_row_update(txn, dbs, &old, &meta)) != 0 ||
+            (rc = touch_ancestors(txn, dbs, &meta, meta.last_used_time)) != 0)
+            return rc;
+    }
+    return 0;
+}
+
+hearth_status hth_index_touch(hth_index *index, const hth_index_use *uses, size_t n, hearth_error *err)
+{
+    touch_request request = { .uses = uses, .n = n };
+
+    return write_rows(index, touch_body, &request, "note uses", err);
 }

@@ -19,8 +19,8 @@
 
 #include "base/fs.h"
 #include "base/log.h"
-#include "rows/leaf.h"
 #include "index/past.h"
+#include "rows/leaf.h"
 #include "rows/row.h"
 
 typedef struct hth_index hth_index;

@@ -1,5 +1,5 @@
 /*
- * index_records.c - the records of the index
+ * index_records.c - see index_records.h
  *
  *   database      key                                        value
  *   rows          key 32, kind 1                             parent 32, first_position u32, n_tokens u32, bytes u64,
@@ -20,11 +20,12 @@
  * Every entry of children and lru and every total follows from rows and changes in the same transaction; tokens come
  * and go with their row. A contradiction is damage (MDB_CORRUPTED), and damage costs a rebuild.
  */
+#include "index/index_records.h"
+
 #include <assert.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "index/index_inside.h"
 #include "index/index_past.h"
 
 enum {

@@ -18,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/module_lock.h"
 #include "llama/llama_adapters.h"
 #include "llama/model_files.h"
-#include "engine/module_lock.h"
 
 struct hth_engine_adapter {
     hth_engine_model *model;

@@ -10,9 +10,9 @@
 
 #include "base/hash.h"
 #include "base/os.h"
-#include "rows/row.h"
-#include "kernels/attention.h"
 #include "engine/engine_options.h"
+#include "kernels/attention.h"
+#include "rows/row.h"
 
 #define N_UBATCH_MAX 512
 #define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
@@ -41,28 +41,13 @@ static bool type_by_name(const char *name, enum ggml_type *out)
     return false;
 }
 
-/* A number in the model's metadata under its architecture's name; fallback when there is none. */
-static uint32_t model_number(const hth_engine_model *model, const char *key, uint32_t fallback)
-{
-    char full_key[128];
-    char text[64];
-    char *rest;
-    unsigned long value;
-
-    (void)snprintf(full_key, sizeof(full_key), "%s.%s", model->facts.architecture, key); /* fits */
-    if (!hth_backend_llama_meta(model, full_key, text, sizeof(text)))
-        return fallback;
-    value = strtoul(text, &rest, 10);
-    return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
-}
-
 /* The bytes of one cell in all layers, if each layer keeps keys and values of every cell. */
 static double cell_bytes(const hth_engine_model *model, enum ggml_type type_k, enum ggml_type type_v)
 {
     const hth_shim_model_facts *facts = &model->facts;
     uint32_t head_bytes_default = facts->n_head > 0 ? (uint32_t)(facts->n_embd / facts->n_head) : 0;
-    double values_k = model_number(model, "attention.key_length", head_bytes_default);
-    double values_v = model_number(model, "attention.value_length", head_bytes_default);
+    double values_k = hth_backend_llama_number(model, "attention.key_length", head_bytes_default);
+    double values_v = hth_backend_llama_number(model, "attention.value_length", head_bytes_default);
 
     return (values_k * (double)ggml_type_size(type_k) / (double)ggml_blck_size(type_k) +
             values_v * (double)ggml_type_size(type_v) / (double)ggml_blck_size(type_v)) *
@@ -81,7 +66,7 @@ static bool cells_on_devices(const hth_engine_model *model)
 static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
 {
     if (atomic_load(&model->kind) != HTH_MODEL_PLAIN || cells_on_devices(model) ||
-        model_number(model, "attention.kv_lora_rank", 0) > 0)
+        hth_backend_llama_number(model, "attention.kv_lora_rank", 0) > 0)
         return 0;
     return (uint64_t)(cell_bytes(model, params->type_k, params->type_v) * params->n_ctx);
 }
@@ -118,14 +103,6 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
     if (model->no_weights || (model->is_mapped && !model->on_gpu))
         out->free_bytes = less(out->free_bytes, weight_bytes);
     out->total_bytes = less(out->total_bytes, weight_bytes);
-}
-
-/* The engine takes the long factors where the context has more cells than this; all sequences share it. */
-uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
-{
-    return model->has_long_rope_factors
-             ? model_number(model, "rope.scaling.original_context_length", (uint32_t)model->facts.n_ctx_train)
-             : 0;
 }
 
 /*
@@ -211,7 +188,7 @@ static hth_image_format format_of(const hth_engine_model *model)
         .has_window = kind != HTH_MODEL_RECURRENT && model->facts.n_swa > 0,
         .has_recurrent = kind == HTH_MODEL_RECURRENT || kind == HTH_MODEL_HYBRID,
         .has_cell_ext = rope_type == LLAMA_ROPE_TYPE_MROPE || rope_type == LLAMA_ROPE_TYPE_IMROPE,
-        .may_lack_v = model_number(model, "attention.key_length_mla", 0) > 0,
+        .may_lack_v = hth_backend_llama_number(model, "attention.key_length_mla", 0) > 0,
         .n_window = model->facts.n_swa > 0 ? (uint32_t)model->facts.n_swa : 0,
     };
 }
@@ -334,88 +311,6 @@ hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const
     if (params->deterministic)
         status = hth_backend_llama_exact_prepare(model, out, err);
     out->n_ubatch = n_ubatch(model, out, params->deterministic);
-    return status;
-}
-
-static hearth_status new_context(hth_engine_model *model, struct llama_context_params *params,
-                                 struct llama_context **out, hearth_error *err)
-{
-    hearth_status status;
-
-    hth_backend_llama_adapters_hold(model);
-    status = hth_shim_context_new(model->llama, params, out, err);
-    hth_backend_llama_adapters_release(model);
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_backend_llama_control_apply(model, *out, err);
-    if (status != HEARTH_OK) {
-        hth_shim_context_free(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-/* Not "auto": it cannot be queried, and is in the parameters' hash. */
-static enum llama_flash_attn_type flash_attention(const hth_engine_model *model)
-{
-    return model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF || !hth_backend_llama_has_flash(model)
-             ? LLAMA_FLASH_ATTN_TYPE_DISABLED
-             : LLAMA_FLASH_ATTN_TYPE_ENABLED;
-}
-
-static void set(float *to, double value)
-{
-    if (!isnan(value))
-        *to = (float)value;
-}
-
-void hth_backend_llama_apply_options(const hth_engine_model *model, struct llama_context_params *params)
-{
-    static const enum llama_rope_scaling_type scalings[] = {
-        [HEARTH_ROPE_SCALING_MODEL] = LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED,
-        [HEARTH_ROPE_SCALING_NONE] = LLAMA_ROPE_SCALING_TYPE_NONE,
-        [HEARTH_ROPE_SCALING_LINEAR] = LLAMA_ROPE_SCALING_TYPE_LINEAR,
-        [HEARTH_ROPE_SCALING_YARN] = LLAMA_ROPE_SCALING_TYPE_YARN,
-    };
-    const hearth_engine_options *o = &model->options;
-
-    params->flash_attn_type = flash_attention(model);
-    if (o->n_threads_batch > 0)
-        params->n_threads_batch = (int32_t)o->n_threads_batch;
-    if (o->no_kv_offload)
-        params->offload_kqv = false;
-    params->rope_scaling_type = scalings[o->rope_scaling];
-    params->yarn_orig_ctx = o->yarn_orig_ctx;
-    set(&params->rope_freq_base, o->rope_freq_base);
-    set(&params->rope_freq_scale, o->rope_freq_scale);
-    set(&params->yarn_ext_factor, o->yarn_ext_factor);
-    set(&params->yarn_attn_factor, o->yarn_attn_factor);
-    set(&params->yarn_beta_slow, o->yarn_beta_slow);
-    set(&params->yarn_beta_fast, o->yarn_beta_fast);
-}
-
-hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
-                                             struct llama_context **out, hearth_error *err)
-{
-    const bool is_wanted = model->options.flash_attention == HEARTH_FLASH_ATTENTION_ON;
-    hearth_status status;
-    char reason[256];
-
-    hth_backend_llama_apply_options(model, params);
-    status = new_context(model, params, out, err);
-    if (status != HEARTH_ENGINE)
-        return status;
-    (void)snprintf(reason, sizeof(reason), "%s",
-                   hth_backend_llama_reason("it does not say why")); /* cut when too long */
-    if (!is_wanted && params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
-        params->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        status = new_context(model, params, out, NULL);
-        if (status == HEARTH_OK)
-            hth_warn(model->log, "flash attention is off, the engine refused it: %s", reason);
-    }
-    if (status == HEARTH_ENGINE)
-        status = hth_fail(err, strstr(reason, "alloc") ? HEARTH_NO_MEMORY : HEARTH_ENGINE,
-                          "the engine cannot make a context of %u tokens: %s", params->n_ctx, reason);
     return status;
 }
 

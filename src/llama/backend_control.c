@@ -242,12 +242,3 @@ hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_
     model->control = control;
     return HEARTH_OK;
 }
-
-hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
-                                              hearth_error *err)
-{
-    const hth_llama_control *control = &model->control;
-
-    return control->first ? hth_shim_control_apply(llama, &control->sum, control->first, control->last, err)
-                          : HEARTH_OK;
-}

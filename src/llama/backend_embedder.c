@@ -32,34 +32,6 @@ struct hth_engine_embedder {
     hth_llama_applied applied;
 };
 
-/* Models that are parts of others, or whose vectors mean nothing alone. */
-bool hth_backend_llama_embeds(const hth_engine_model *model)
-{
-    static const char *const others[] = { "dflash", "eagle3", "gemma4-assistant", "wavtokenizer-dec" };
-
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (strcmp(model->facts.architecture, others[i]) == 0)
-            return false;
-    return !model->facts.is_diffusion && !(model->facts.has_encoder && model->facts.has_decoder);
-}
-
-hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model)
-{
-    char key[128], text[16];
-
-    (void)snprintf(key, sizeof(key), "%s.pooling_type", model->facts.architecture); /* fits */
-    if (!hth_backend_llama_meta(model, key, text, sizeof(text)))
-        return HEARTH_POOLING_MODEL;
-    switch (strtol(text, NULL, 10)) { /* llama_pooling_type */
-    case LLAMA_POOLING_TYPE_NONE: return HEARTH_POOLING_NONE;
-    case LLAMA_POOLING_TYPE_MEAN: return HEARTH_POOLING_MEAN;
-    case LLAMA_POOLING_TYPE_CLS: return HEARTH_POOLING_CLS;
-    case LLAMA_POOLING_TYPE_LAST: return HEARTH_POOLING_LAST;
-    case LLAMA_POOLING_TYPE_RANK: return HEARTH_POOLING_RANK;
-    default: return HEARTH_POOLING_MODEL;
-    }
-}
-
 static enum llama_pooling_type engine_pooling(hearth_pooling pooling)
 {
     switch (pooling) {

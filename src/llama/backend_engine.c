@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "kernels/attention.h"
 #include "engine/module_lock.h"
+#include "kernels/attention.h"
 
 enum { PATH_BYTES = 4096 };
 

@@ -3,13 +3,14 @@
  *
  *   backend.c            the table, and the rules for all files
  *   backend_engine.c     the engine as a whole: its start, its log, its devices
- *   backend_model.c      loading a model; its facts, tokens, texts and chats
+ *   backend_model.c      loading a model; its tokens, texts and chats
+ *   backend_facts.c      what its metadata say of it
+ *   backend_settings.c   the engine's contexts, with the model's options
  *   backend_weights.c    repacked weights that processes share; a header of its own
  *   backend_adapter.c    LoRA adapters, and those that a context applies
  *   backend_control.c    control vectors, which all contexts apply
  *   backend_context.c    making a context; the text that is hashed into ctx_params_hash
- *   backend_sequences.c  evaluation, and the contents of each sequence
- *   backend_exact.c      contexts with the same bits in any company
+ *   backend_sequences.c  evaluation, and the contents of each sequence; contexts with the same bits in any company
  *   backend_state.c      reading and writing parts of a sequence's state
  *   backend_embedder.c   vectors of inputs, in a context of their own
  *   backend_needs.c      the memory that a model would take
@@ -23,18 +24,18 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "kernels/attention_order.h"
 #include "engine/backend.h"
-#include "state/image.h"
-#include "state/image_part.h"
+#include "engine/vocabulary.h"
 #include "grammar/grammar_memo.h"
+#include "kernels/attention_order.h"
 #include "llama/llama_chat.h"
 #include "llama/llama_control.h"
 #include "llama/llama_devices.h"
 #include "llama/llama_placement.h"
 #include "llama/llama_shim.h"
 #include "llama/llama_slices.h"
-#include "engine/vocabulary.h"
+#include "state/image.h"
+#include "state/image_part.h"
 
 typedef struct hth_llama_applied hth_llama_applied;
 
@@ -160,6 +161,8 @@ hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *
 
 /* ---- models, sequences ---- */
 
+/* A number in the model's metadata under its architecture's name; fallback when there is none. */
+uint32_t hth_backend_llama_number(const hth_engine_model *model, const char *key, uint32_t fallback);
 /* A metadata value as text, as the options override it. False: there is none, or it does not fit. */
 bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity);
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/gguf_name.h"
-#include "llama/backend_weights.h"
 #include "engine/engine_options.h"
+#include "llama/backend_weights.h"
 #include "llama/model_files.h"
 
 /* Architectures of v0.5.0 whose cache has special parts: indexers, shared cells, chunked windows. */
@@ -392,12 +392,6 @@ out:
     hth_backend_llama_leave();
     hth_backend_llama_model_free(model);
     return status;
-}
-
-bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity)
-{
-    return hth_llama_placement_meta(model->placement, key, text, capacity) ||
-           hth_shim_model_meta(model->llama, key, text, capacity);
 }
 
 /* A number of the metadata, of any type; NAN: there is none. */

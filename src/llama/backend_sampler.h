@@ -7,8 +7,8 @@
 #include <llama.h>
 
 #include "engine/backend.h"
-#include "grammar/grammar_memo.h"
 #include "engine/vocabulary.h"
+#include "grammar/grammar_memo.h"
 
 /* As hth_backend.sampler_new; texts and grammars are the model's and outlive the sampler. */
 hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, hth_grammar_memo *grammars,

@@ -27,13 +27,13 @@
 #include <chat.h>
 #include <llama.h>
 
+#include "engine/module_lock.h"
 #include "llama/llama_bounds.h"
 #include "llama/llama_continued.h"
 #include "llama/llama_conversation.h"
 #include "llama/llama_guard.h"
 #include "llama/llama_plain_text.h"
 #include "llama/llama_worded_tools.h"
-#include "engine/module_lock.h"
 
 extern "C" {
 #include "llama/grammar_check.h"

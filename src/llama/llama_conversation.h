@@ -17,9 +17,9 @@
 
 #include <chat.h>
 
+#include "engine/module_lock.h"
 #include "llama/llama_chat.h"
 #include "llama/llama_schemas.h"
-#include "engine/module_lock.h"
 
 /* An error in a conversation; it becomes HEARTH_MISUSE. */
 struct refused : std::runtime_error {

@@ -19,8 +19,8 @@
 
 #include <ggml-rpc.h>
 
-#include "llama/llama_guard.h"
 #include "engine/module_lock.h"
+#include "llama/llama_guard.h"
 #include "llama/rpc_server.h"
 
 namespace

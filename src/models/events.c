@@ -1,7 +1,435 @@
 /*
- * events.c - a queue of events: memory, taking, waking
+ * events.c - see events.h
  *
- *   source --put--> waiting --take--> taken --the next take--> spare --> waiting ...
+ * A request with a queue gets the callbacks of this file. They run on the scheduler thread of its model, copy their
+ * arguments into the queue, and pause the reply when the queue exceeds a bound. The queue's lock is held when a pause
+ * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply
+ * would stand still for ever.
+ *
+ * A source that has told something is in a list of its model's until the round is over, when takers are woken; one
+ * whose replies have all ended is freed then.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "base/deadline.h"
+#include "base/os.h"
+#include "base/structs.h"
+#include "models/events.h"
+
+/* Events lie in blocks, one after the other, and never move. */
+struct hth_event_block {
+    hth_event_block *next;
+    size_t capacity;
+    size_t n;      /* bytes written */
+    size_t n_read; /* of them, bytes taken */
+    char bytes[];  /* [capacity], of records */
+};
+
+typedef struct event_chain {
+    hth_event_block *first;
+    hth_event_block *last;
+    size_t n_events; /* not taken yet */
+} event_chain;
+
+/* A reply of a source. A load has one. */
+typedef struct event_reply event_reply;
+struct event_reply {
+    hth_event_source *source;
+    hth_event_block *reserve; /* memory for its last event, if there is no other */
+    bool lost_events;         /* for want of memory; scheduler thread */
+
+    /* Guarded by the queue's lock. */
+    bool has_ended;
+    bool is_paused;
+    event_reply *prev_paused, *next_paused;
+};
+
+struct hth_event_source {
+    /* Fixed once it has begun. */
+    hearth_events *queue;     /* a reference */
+    hth_event_teller *teller; /* borrowed; its model lives until each reply has ended; NULL: a load */
+    hearth_runtime *runtime;  /* of a load; borrowed until the load has ended */
+    void *user_data;
+    uint64_t first_id;
+    unsigned flags;
+    uint32_t n_replies;
+
+    /* Scheduler thread. */
+    bool is_told; /* in its teller's list */
+    hth_event_source *next_told;
+
+    /* Guarded by the queue's lock. */
+    bool is_held;
+    bool has_ended_round; /* with events of it */
+    bool is_over;         /* only its release still uses it */
+    uint32_t n_ended;
+    event_chain kept; /* while it is held */
+    hth_event_source *prev, *next;
+
+    event_reply replies[]; /* [n_replies] */
+};
+
+struct hearth_events {
+    /* Fixed. */
+    size_t n_events_max;
+    size_t n_bytes_max;
+
+    atomic_bool needs_wake; /* since the takers were woken last */
+
+    /* Guards the fields below. Held around the locks of models, schedulers and loads. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned holders; /* the caller and the sources */
+    bool is_closed;
+    bool is_woken;                  /* by hearth_events_wake */
+    bool has_descriptors;           /* the pipe exists */
+    bool is_readable;               /* the pipe has a byte */
+    int read_fd, write_fd;          /* a pipe; neither end blocks */
+    event_chain waiting;            /* to be taken */
+    size_t n_events;                /* not taken yet, with the events of held sources */
+    size_t n_bytes;                 /* their memory */
+    hth_event_block *taken;         /* blocks of taken events, valid until the next take */
+    struct hth_event_record *given; /* taken events that own a result */
+    hth_event_block *spare;
+    size_t n_spare;
+    hth_event_source *sources;
+    event_reply *paused;
+};
+
+/*
+ * Put an event, with copies of all that it points to. The event takes over its result. If there is no other memory,
+ * *reserve is used and becomes NULL. False without memory.
+ */
+static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve);
+/* Does the queue have more events or bytes than its bounds? */
+static bool are_many_locked(const hearth_events *queue);
+/* A block for one event without text. NULL without memory. */
+static hth_event_block *event_block_small(void);
+/* Move the blocks of from to the end of to. */
+static void event_chain_move(event_chain *to, event_chain *from);
+
+/* Wake the takers, and make the descriptor readable, if events wait. */
+static void tell_locked(hearth_events *queue);
+static void ref_locked(hearth_events *queue);
+static void unref(hearth_events *queue);
+
+/* ---- making and freeing ---- */
+
+static void source_free(hth_event_source *source)
+{
+    hearth_events *queue = source->queue;
+
+    pthread_mutex_lock(&queue->lock);
+    DL_DELETE(queue->sources, source);
+    pthread_mutex_unlock(&queue->lock);
+    for (uint32_t i = 0; i < source->n_replies; i++)
+        free(source->replies[i].reserve);
+    free(source);
+    unref(queue);
+}
+
+/* Call enlist next. NULL without memory. */
+static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, void *user_data)
+{
+    hth_event_source *source = calloc(1, sizeof(*source) + n_replies * sizeof(source->replies[0]));
+    bool is_whole = source != NULL;
+
+    for (uint32_t i = 0; source && i < n_replies; i++) {
+        source->replies[i].source = source;
+        source->replies[i].reserve = event_block_small();
+        is_whole &= source->replies[i].reserve != NULL;
+    }
+    if (!is_whole) {
+        for (uint32_t i = 0; source && i < n_replies; i++)
+            free(source->replies[i].reserve);
+        free(source);
+        return NULL;
+    }
+    source->queue = queue;
+    source->n_replies = n_replies;
+    source->user_data = user_data;
+    return source;
+}
+
+/* Add a source to its queue. From now on, closing the queue cancels it, so its model or runtime is set before. */
+static void enlist(hth_event_source *source)
+{
+    hearth_events *queue = source->queue;
+
+    pthread_mutex_lock(&queue->lock);
+    ref_locked(queue);
+    DL_APPEND(queue->sources, source);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void hth_events_drop(hth_event_source *source)
+{
+    if (source)
+        source_free(source);
+}
+
+void hth_events_begin(hth_event_source *source, uint64_t first_id)
+{
+    pthread_mutex_lock(&source->queue->lock); /* hearth_events_close reads it */
+    source->first_id = first_id;
+    pthread_mutex_unlock(&source->queue->lock);
+}
+
+void hth_events_release(hth_event_source *source)
+{
+    hearth_events *queue = source->queue;
+    bool is_over;
+
+    pthread_mutex_lock(&queue->lock);
+    event_chain_move(&queue->waiting, &source->kept);
+    source->is_held = false;
+    is_over = source->is_over;
+    if (source->has_ended_round)
+        tell_locked(queue);
+    else /* the present round wakes takers at its end, so that they find all its events */
+        atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
+    pthread_mutex_unlock(&queue->lock);
+    if (is_over)
+        source_free(source);
+}
+
+/* ---- putting in ---- */
+
+static event_reply *reply_of(hth_event_source *source, uint64_t id)
+{
+    assert(id >= source->first_id && id - source->first_id < source->n_replies);
+    return &source->replies[id - source->first_id];
+}
+
+/* An event with its common fields; the caller sets the others. */
+static hearth_event event_of(const event_reply *reply, hearth_event_kind kind)
+{
+    const hth_event_source *source = reply->source;
+    uint32_t i = (uint32_t)(reply - source->replies);
+
+    return (hearth_event){
+        .kind = kind,
+        .reply = i,
+        .id = source->first_id + i,
+        .user_data = source->user_data,
+    };
+}
+
+static void note_told(hth_event_source *source)
+{
+    if (source->is_told)
+        return;
+    source->is_told = true;
+    LL_PREPEND2(source->teller->told, source, next_told);
+}
+
+static void pause_locked(event_reply *reply)
+{
+    hth_event_source *source = reply->source;
+    uint64_t id = source->first_id + (uint64_t)(reply - source->replies);
+
+    reply->is_paused = source->teller->pause(source->teller->model, id, HTH_PAUSE_EVENTS, true);
+    if (reply->is_paused)
+        DL_APPEND2(source->queue->paused, reply, prev_paused, next_paused);
+}
+
+/* False: end the reply. */
+static bool put(event_reply *reply, const hearth_event *event)
+{
+    hth_event_source *source = reply->source;
+    hearth_events *queue = source->queue;
+    bool is_put = false;
+
+    pthread_mutex_lock(&queue->lock);
+    if (!queue->is_closed) {
+        is_put = put_locked(source, event, NULL);
+        reply->lost_events |= !is_put;
+        if (are_many_locked(queue) && !reply->is_paused)
+            pause_locked(reply);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    note_told(source);
+    return is_put;
+}
+
+static bool on_token(uint64_t id, const hearth_token_event *told, void *user_data)
+{
+    event_reply *reply = reply_of(user_data, id);
+    hearth_event event = event_of(reply, HEARTH_EVENT_TOKEN);
+
+    event.text = told->text;
+    event.n_bytes = told->n_bytes;
+    event.token = told->token;
+    event.index = told->index;
+    event.is_replayed = told->is_replayed;
+    event.sampler_state = told->sampler_state;
+    event.logprobs = told->logprobs;
+    event.n_top_logprobs = told->n_top_logprobs;
+    event.stats = reply->source->flags & HEARTH_EVENTS_STATS ? told->stats : NULL;
+    return put(reply, &event);
+}
+
+static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
+{
+    event_reply *reply = reply_of(user_data, id);
+    hearth_event event = event_of(reply, HEARTH_EVENT_TEXT);
+
+    event.text = text;
+    event.n_bytes = n_bytes;
+    return put(reply, &event);
+}
+
+static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)
+{
+    event_reply *reply = reply_of(user_data, id);
+    hearth_event event = event_of(reply, HEARTH_EVENT_PROGRESS);
+
+    if (!(reply->source->flags & (phase == HEARTH_PHASE_RESTORE ? HEARTH_EVENTS_RESTORE : HEARTH_EVENTS_PREFILL)))
+        return;
+    event.phase = phase;
+    event.n_done = n_done;
+    event.n_total = n_total;
+    (void)put(reply, &event); /* the last event reports a loss */
+}
+
+static void on_done(uint64_t id, const hearth_result *result, void *user_data)
+{
+    static const hearth_error no_memory = { .status = HEARTH_NO_MEMORY, .message = "no memory for the reply's events" };
+    hth_event_source *source = user_data;
+    hearth_events *queue = source->queue;
+    event_reply *reply = reply_of(source, id);
+    hearth_event event = event_of(reply, HEARTH_EVENT_DONE);
+
+    event.status = reply->lost_events ? HEARTH_NO_MEMORY : result->status;
+    if (event.status != HEARTH_OK)
+        event.error = reply->lost_events ? &no_memory : &result->error;
+    pthread_mutex_lock(&queue->lock);
+    if (!queue->is_closed) {
+        event.result = hearth_result_ref(result);
+        (void)put_locked(source, &event, &reply->reserve); /* has memory */
+    }
+    if (reply->is_paused)
+        DL_DELETE2(queue->paused, reply, prev_paused, next_paused);
+    reply->is_paused = false;
+    reply->has_ended = true;
+    source->n_ended++;
+    pthread_mutex_unlock(&queue->lock);
+    note_told(source);
+}
+
+/* ---- the end of a round ---- */
+
+void hth_events_round(hth_event_teller *teller)
+{
+    hth_event_source *source, *next;
+
+    LL_FOREACH_SAFE2(teller->told, source, next, next_told)
+    {
+        hearth_events *queue = source->queue;
+        bool is_over;
+
+        source->is_told = false;
+        pthread_mutex_lock(&queue->lock);
+        source->has_ended_round = true;
+        if (atomic_load_explicit(&queue->needs_wake, memory_order_relaxed))
+            tell_locked(queue);
+        source->is_over = source->n_ended == source->n_replies;
+        is_over = source->is_over && !source->is_held;
+        pthread_mutex_unlock(&queue->lock);
+        if (is_over)
+            source_free(source);
+    }
+    teller->told = NULL;
+}
+
+/* ---- requests ---- */
+
+hearth_status hth_events_connect(hth_event_teller *teller, hearth_request *request, bool is_held,
+                                 hth_event_source **out, hearth_error *err)
+{
+    hth_event_source *source;
+
+    if (request->on_text || request->on_progress || request->on_token || request->on_done)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the request has events and a callback; its queue tells all, so set on_text, on_token, "
+                        "on_progress and on_done to NULL");
+    source = source_new(request->events, request->n, request->user_data);
+    if (!source)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a request");
+    source->teller = teller;
+    source->flags = request->event_flags;
+    source->is_held = is_held;
+    enlist(source);
+    request->on_text = on_text;
+    request->on_token = on_token;
+    request->on_progress = on_progress;
+    request->on_done = on_done;
+    request->user_data = source;
+    *out = source;
+    return HEARTH_OK;
+}
+
+/* ---- loads ---- */
+
+hearth_status hth_events_load_new(hearth_events *queue, hearth_runtime *runtime, uint64_t id, void *user_data,
+                                  hth_event_source **out, hearth_error *err)
+{
+    hth_event_source *source = source_new(queue, 1, user_data);
+
+    if (!source)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a load");
+    source->runtime = runtime;
+    source->first_id = id;
+    enlist(source);
+    *out = source;
+    return HEARTH_OK;
+}
+
+void hth_events_load_progress(hth_event_source *source, float fraction)
+{
+    hearth_events *queue = source->queue;
+    hearth_event event = event_of(&source->replies[0], HEARTH_EVENT_LOADING);
+
+    event.fraction = fraction;
+    pthread_mutex_lock(&queue->lock);
+    if (!queue->is_closed)
+        (void)put_locked(source, &event, NULL);
+    tell_locked(queue);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hearth_status status,
+                         const hearth_error *error)
+{
+    hearth_events *queue = source->queue;
+    hearth_event event = event_of(&source->replies[0], HEARTH_EVENT_LOADED);
+    bool is_put = false;
+
+    event.model = model_take;
+    event.status = status;
+    event.error = status != HEARTH_OK ? error : NULL;
+    pthread_mutex_lock(&queue->lock);
+    if (!queue->is_closed)
+        is_put = put_locked(source, &event, &source->replies[0].reserve);
+    tell_locked(queue);
+    pthread_mutex_unlock(&queue->lock);
+    if (!is_put)
+        hearth_model_unref(model_take);
+    source_free(source);
+}
+
+/*
+ * ---- a queue of events: memory, taking, waking ----
+ *
+ * source --put--> waiting --take--> taken --the next take--> spare --> waiting ...
  *
  * Events are written once, into blocks of memory, and handed out in place. A block is used again when all its events
  * were taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
@@ -10,19 +438,6 @@
  * and a taker finds all that the round has brought. The descriptor is a pipe, made when it is asked for, with one byte
  * in it from such a moment on until no event waits; the byte goes in and out under the queue's lock, so the two agree.
  */
-#include <assert.h>
-#include <errno.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <utlist.h>
-
-#include "base/deadline.h"
-#include "base/os.h"
-#include "base/structs.h"
-#include "models/events_inside.h"
 
 enum {
     BLOCK_BYTES = 16 << 10,
@@ -57,7 +472,7 @@ static hth_event_block *block_new(size_t capacity)
     return block;
 }
 
-hth_event_block *hth_event_block_small(void)
+static hth_event_block *event_block_small(void)
 {
     return block_new(sizeof(hth_event_record) + aligned(sizeof(hearth_error)));
 }
@@ -74,7 +489,7 @@ static void give_back_locked(hearth_events *queue, hth_event_block *block)
     queue->n_spare++;
 }
 
-static void append_block(hth_event_chain *chain, hth_event_block *block)
+static void append_block(event_chain *chain, hth_event_block *block)
 {
     block->next = NULL;
     if (chain->last)
@@ -84,7 +499,7 @@ static void append_block(hth_event_chain *chain, hth_event_block *block)
     chain->last = block;
 }
 
-static hth_event_block *pop_block(hth_event_chain *chain)
+static hth_event_block *pop_block(event_chain *chain)
 {
     hth_event_block *block = chain->first;
 
@@ -94,7 +509,7 @@ static hth_event_block *pop_block(hth_event_chain *chain)
     return block;
 }
 
-void hth_event_chain_move(hth_event_chain *to, hth_event_chain *from)
+static void event_chain_move(event_chain *to, event_chain *from)
 {
     if (from->first) {
         if (to->last)
@@ -104,11 +519,11 @@ void hth_event_chain_move(hth_event_chain *to, hth_event_chain *from)
         to->last = from->last;
     }
     to->n_events += from->n_events;
-    *from = (hth_event_chain){ .first = NULL };
+    *from = (event_chain){ .first = NULL };
 }
 
 /* Room for a record at the end of the chain; NULL without memory. */
-static hth_event_record *make_room_locked(hearth_events *queue, hth_event_chain *chain, size_t n_bytes)
+static hth_event_record *make_room_locked(hearth_events *queue, event_chain *chain, size_t n_bytes)
 {
     hth_event_block *block = chain->last;
 
@@ -140,10 +555,10 @@ static const void *copy_behind(char **at, const void *bytes, size_t n)
     return copy;
 }
 
-bool hth_events_put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve)
+static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve)
 {
     hearth_events *queue = source->queue;
-    hth_event_chain *chain = source->is_held ? &source->kept : &queue->waiting;
+    event_chain *chain = source->is_held ? &source->kept : &queue->waiting;
     size_t n_logprobs = event->logprobs ? (1 + (size_t)event->n_top_logprobs) * sizeof(*event->logprobs) : 0;
     size_t n_stats = event->stats ? sizeof(*event->stats) : 0, n_error = event->error ? sizeof(*event->error) : 0;
     size_t n_text = event->text ? event->n_bytes + 1 : 0;
@@ -179,7 +594,7 @@ bool hth_events_put_locked(hth_event_source *source, const hearth_event *event, 
     return true;
 }
 
-bool hth_events_are_many_locked(const hearth_events *queue)
+static bool are_many_locked(const hearth_events *queue)
 {
     return queue->n_events >= queue->n_events_max || queue->n_bytes >= queue->n_bytes_max;
 }
@@ -223,12 +638,12 @@ hearth_status hearth_events_open(const hearth_events_options *options, hearth_ev
     return HEARTH_OK;
 }
 
-void hth_events_ref_locked(hearth_events *queue)
+static void ref_locked(hearth_events *queue)
 {
     queue->holders++;
 }
 
-void hth_events_unref(hearth_events *queue)
+static void unref(hearth_events *queue)
 {
     bool is_last;
 
@@ -274,7 +689,7 @@ static void free_given(hth_event_record *given)
 
 void hearth_events_close(hearth_events *queue)
 {
-    hth_event_chain dropped = { .first = NULL };
+    event_chain dropped = { .first = NULL };
     hth_event_block *taken, *spare;
     hth_event_record *given;
     hth_event_source *source;
@@ -285,14 +700,14 @@ void hearth_events_close(hearth_events *queue)
     queue->is_closed = true;
     DL_FOREACH(queue->sources, source)
     {
-        hth_event_chain_move(&dropped, &source->kept);
+        event_chain_move(&dropped, &source->kept);
         for (uint32_t i = 0; i < source->n_replies; i++)
             if (source->teller && !source->replies[i].has_ended) /* one that is not found is about to end */
                 (void)hearth_cancel(source->teller->model, source->first_id + i, NULL);
             else if (!source->teller)
                 (void)hearth_model_load_cancel(source->runtime, source->first_id, NULL);
     }
-    hth_event_chain_move(&dropped, &queue->waiting);
+    event_chain_move(&dropped, &queue->waiting);
     taken = queue->taken;
     spare = queue->spare;
     given = queue->given;
@@ -303,12 +718,12 @@ void hearth_events_close(hearth_events *queue)
     free_blocks(taken);
     free_blocks(dropped.first);
     free_blocks(spare);
-    hth_events_unref(queue);
+    unref(queue);
 }
 
 /* ---- waking ---- */
 
-void hth_events_tell_locked(hearth_events *queue)
+static void tell_locked(hearth_events *queue)
 {
     atomic_store_explicit(&queue->needs_wake, false, memory_order_relaxed);
     if (queue->waiting.n_events == 0 && !queue->is_woken)
@@ -327,7 +742,7 @@ void hearth_events_wake(hearth_events *queue)
         return;
     pthread_mutex_lock(&queue->lock);
     queue->is_woken = true;
-    hth_events_tell_locked(queue);
+    tell_locked(queue);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -342,7 +757,7 @@ static bool make_descriptors_locked(hearth_events *queue)
     queue->read_fd = ends[0];
     queue->write_fd = ends[1];
     queue->has_descriptors = true;
-    hth_events_tell_locked(queue);
+    tell_locked(queue);
     return true;
 }
 
@@ -386,7 +801,7 @@ static void recycle_locked(hearth_events *queue)
 /* Take the next event; NULL: none waits. */
 static const hearth_event *next_locked(hearth_events *queue)
 {
-    hth_event_chain *chain = &queue->waiting;
+    event_chain *chain = &queue->waiting;
     hth_event_record *record;
 
     while (chain->first && chain->first->n_read == chain->first->n && chain->first->next) {
@@ -412,7 +827,7 @@ static const hearth_event *next_locked(hearth_events *queue)
 static void go_on_locked(hearth_events *queue)
 {
     bool waits = queue->n_events > queue->n_events_max / 2 || queue->n_bytes > queue->n_bytes_max / 2;
-    hth_event_reply *reply, *next;
+    event_reply *reply, *next;
 
     DL_FOREACH_SAFE2(queue->paused, reply, next, next_paused)
     {

@@ -8,9 +8,9 @@
 
 #include "base/grow.h"
 #include "cache/read_ahead.h"
-#include "transfer/row_transfer.h"
 #include "models/model_inside.h"
 #include "sched/prompt_lookup.h"
+#include "transfer/row_transfer.h"
 
 enum {
     SAVE_MS = 60000,

@@ -7,10 +7,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "rows/chain.h"
-#include "transfer/row_transfer.h"
 #include "models/model_inside.h"
 #include "models/prefix.h"
+#include "rows/chain.h"
+#include "transfer/row_transfer.h"
 
 /* ---- checks and results ---- */
 

@@ -13,8 +13,8 @@
 
 #include "base/hash.h"
 #include "base/hmac.h"
-#include "options/key_file.h"
 #include "console/trusted_file.h"
+#include "options/key_file.h"
 
 enum { NAME_BYTES = 32 };
 

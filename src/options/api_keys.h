@@ -7,8 +7,8 @@
 #ifndef HTH_OPTIONS_API_KEYS_H
 #define HTH_OPTIONS_API_KEYS_H
 
-#include "options/pool.h"
 #include "console/problems.h"
+#include "options/pool.h"
 #include "supervisor/options.h"
 
 enum { HTH_API_KEYS_MAX = 1000, HTH_API_KEY_BYTES_MAX = 4096 };

@@ -8,9 +8,9 @@
 #ifndef HTH_OPTIONS_CONFIG_READER_H
 #define HTH_OPTIONS_CONFIG_READER_H
 
+#include "console/problems.h"
 #include "options/config_file.h"
 #include "options/option_table.h"
-#include "console/problems.h"
 
 typedef struct hth_config_reader {
     const char *name;             /* of the file, as messages show it; NULL: they show neither it nor lines */

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "options/values.h"
 #include "engine/backend.h"
+#include "options/values.h"
 #include "sampling/sampling.h"
 
 /* The largest integer that all JSON readers keep exactly: 2^53 - 1. */

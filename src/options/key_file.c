@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "options/config_reader.h"
 #include "console/instant.h"
 #include "console/trusted_file.h"
+#include "options/config_reader.h"
 #include "options/values.h"
 
 static bool read_sha256(void *options, const char *shown, const char *value, hearth_error *err)

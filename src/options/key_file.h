@@ -15,10 +15,10 @@
 #ifndef HTH_OPTIONS_KEY_FILE_H
 #define HTH_OPTIONS_KEY_FILE_H
 
+#include "console/problems.h"
 #include "options/config_file.h"
 #include "options/option_table.h"
 #include "options/pool.h"
-#include "console/problems.h"
 #include "supervisor/options.h"
 
 enum { HTH_KEY_NAME_BYTES_MAX = 64, HTH_KEY_MODELS_MAX = 64, HTH_KEYS_MAX = 10000, HTH_KEY_SALT_BYTES_MAX = 256 };

@@ -8,9 +8,9 @@
 #ifndef HTH_OPTIONS_LLAMA_FLAGS_H
 #define HTH_OPTIONS_LLAMA_FLAGS_H
 
+#include "console/problems.h"
 #include "options/option_table.h"
 #include "options/pool.h"
-#include "console/problems.h"
 
 /* The value of a variable; NULL: it is not set. getenv, but for tests. */
 typedef char *(*hth_environment_fn)(const char *name);

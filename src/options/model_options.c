@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "console/text_file.h"
-#include "options/values.h"
 #include "models/chat_templates.h"
 #include "models/control_vector.h"
+#include "options/values.h"
 
 enum { LAYERS_MAX = 10000 };
 

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "options/pull_view.h"
 #include "engine/backend.h"
 #include "hub/ollama.h"
 #include "hub/pull.h"
 #include "hub/registry.h"
+#include "options/pull_view.h"
 
 static bool find_at_ollama(const char *name, char path_out[PATH_MAX])
 {

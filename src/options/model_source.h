@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "options/pool.h"
 #include "console/problems.h"
+#include "options/pool.h"
 #include "hearth.h"
 
 /*

@@ -4,8 +4,8 @@
 #ifndef HTH_OPTIONS_MODELS_FOLDER_H
 #define HTH_OPTIONS_MODELS_FOLDER_H
 
-#include "options/pool.h"
 #include "console/problems.h"
+#include "options/pool.h"
 #include "supervisor/options.h"
 
 enum { HTH_FOUND_MODELS_MAX = 256 };

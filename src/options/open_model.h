@@ -4,8 +4,8 @@
 #ifndef HTH_OPTIONS_OPEN_MODEL_H
 #define HTH_OPTIONS_OPEN_MODEL_H
 
-#include "options/model_options.h"
 #include "console/progress.h"
+#include "options/model_options.h"
 
 typedef struct hth_open_model {
     /* given */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "console/nearest.h"
-#include "options/values.h"
 #include "console/wrap.h"
+#include "options/values.h"
 
 enum {
     NAME_MAX_BYTES = 256,

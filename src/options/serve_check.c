@@ -16,13 +16,13 @@
 #include "base/gguf_text.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "engine/backend.h"
+#include "http/tls.h"
+#include "models/chat_templates.h"
+#include "options/serve_config.h"
 #include "rows/directory.h"
 #include "rows/signing_key.h"
-#include "options/serve_config.h"
-#include "engine/backend.h"
-#include "models/chat_templates.h"
 #include "supervisor/pressure_library.h"
-#include "http/tls.h"
 
 static void check_model_file(const hth_serve_model *model, hth_problems *problems)
 {

@@ -15,12 +15,12 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "rows/directory.h"
+#include "front/model_names.h"
 #include "options/address.h"
 #include "options/api_keys.h"
 #include "options/key_file.h"
 #include "options/serve_config_inside.h"
-#include "front/model_names.h"
+#include "rows/directory.h"
 
 bool hth_serve_no_memory(const hth_serve_loader *l)
 {

@@ -4,10 +4,10 @@
 #ifndef HTH_OPTIONS_SERVE_CONFIG_H
 #define HTH_OPTIONS_SERVE_CONFIG_H
 
+#include "console/problems.h"
 #include "front/front.h"
 #include "options/config_presets.h"
 #include "options/pool.h"
-#include "console/problems.h"
 #include "options/serve_options.h"
 
 typedef struct hth_serve_set hth_serve_set;

@@ -12,12 +12,12 @@
 #include "base/gguf_name.h"
 #include "base/status.h"
 #include "cache/policy.h"
+#include "models/runtime.h"
 #include "options/downloaded_models.h"
 #include "options/file_name.h"
 #include "options/model_source.h"
 #include "options/models_folder.h"
 #include "options/serve_config_inside.h"
-#include "models/runtime.h"
 #include "sched/strategy.h"
 
 bool hth_serve_name_is_good(const char *name)

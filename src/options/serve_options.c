@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "http/origin.h"
 #include "options/address.h"
 #include "options/values.h"
-#include "http/origin.h"
 #include "supervisor/pressure_library.h"
 
 /* ---- single options ---------------------------------------------------------------------------------------------- */

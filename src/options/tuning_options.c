@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "base/status.h"
-#include "options/values.h"
 #include "engine/engine_options.h"
+#include "options/values.h"
 
 static const char *const flash_attentions[] = {
     [HEARTH_FLASH_ATTENTION_AUTO] = "auto",

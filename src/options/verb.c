@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "options/commands.h"
 #include "console/nearest.h"
+#include "options/commands.h"
 
 static bool is_named(const hth_manual *verb, const char *name)
 {

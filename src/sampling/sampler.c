@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/grammar.h"
+#include "grammar/trigger.h"
 #include "sampling/chain.h"
 #include "sampling/filters.h"
-#include "grammar/grammar.h"
 #include "sampling/penalties.h"
 #include "sampling/sampling.h"
-#include "grammar/trigger.h"
 
 enum {
     PREFIX_MAX = 1024, /* candidates to begin with when a filter may need all */

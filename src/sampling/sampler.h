@@ -8,9 +8,9 @@
 #define HTH_SAMPLING_SAMPLER_H
 
 #include "engine/backend.h"
+#include "engine/vocabulary.h"
 #include "grammar/gbnf.h"
 #include "sampling/thinking.h"
-#include "engine/vocabulary.h"
 
 /* A control token of sampling.shown_tokens. For the grammar and for triggers, its name is its text. */
 typedef struct hth_shown_token {

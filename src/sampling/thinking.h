@@ -14,8 +14,8 @@
 #define HTH_SAMPLING_THINKING_H
 
 #include "engine/backend.h"
-#include "sampling/sampling.h"
 #include "engine/vocabulary.h"
+#include "sampling/sampling.h"
 
 enum { HTH_THINKING_TOKENS_MAX = 512 };
 

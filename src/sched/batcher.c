@@ -8,6 +8,47 @@
 #include <string.h>
 
 #include "sched/batcher_inside.h"
+#include "sched/slot_draft.h"
+
+enum {
+    GAIN_MIN = 32,    /* least tokens of another request's prefix that are worth waiting for */
+    BREAKS_MAX = 3,   /* failed evaluations after which a request does not begin again */
+    RESTORE_PART = 4, /* a restore may take this part of a tick's time while a reply streams: a quarter */
+};
+
+static inline uint64_t batcher_now(const hth_batcher *batcher)
+{
+    return hth_workplace_now(&batcher->place);
+}
+
+static inline uint64_t aging_ns(const hth_batcher *batcher)
+{
+    return hth_ms_to_ns(batcher->schedule.aging_ms);
+}
+
+/* Cells that no running slot holds and none was promised. */
+static uint32_t n_available(const hth_batcher *batcher);
+/* Admit waiting slots in their order, until one has to wait. */
+static void batcher_admit(hth_batcher *batcher);
+
+/* Tokens in the sequence of a running slot. */
+static uint32_t n_evaluated(const hth_slot *slot);
+/*
+ * The running slot that computes the longest part of this slot's prefix, and the tokens of that part. NULL when no part
+ * is much longer than n_have, the tokens that are there already.
+ */
+static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out);
+/* Begin an admitted slot: it waits for another slot, or occupies a sequence. */
+static void start(hth_batcher *batcher, hth_slot *slot);
+/* Deliver echoed prompts and replayed replies, at most schedule.n_tell tokens; the longest running slot first. */
+static void batcher_tell(hth_batcher *batcher);
+/* Advance the slots that begin as far as they come without an evaluation. */
+static void advance(hth_batcher *batcher);
+
+static bool is_ready(const hth_slot *slot);
+/* Put the ready slots into the batch. */
+static void gather_ready(hth_batcher *batcher);
+static void batcher_evaluate(hth_batcher *batcher);
 
 enum { PARENT_POLL_MS = 5 };
 
@@ -67,47 +108,52 @@ const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher)
 
 /* ---- ending ---- */
 
-uint64_t hth_batcher_session_until(const hth_batcher *batcher)
+/* End of the time for which a sequence that is released now is kept for its session. */
+static uint64_t session_until(const hth_batcher *batcher)
 {
-    return hth_batcher_now(batcher) + hth_ms_to_ns(batcher->schedule.session_idle_ms);
+    return batcher_now(batcher) + hth_ms_to_ns(batcher->schedule.session_idle_ms);
 }
 
 /* Conclude a slot that neither waits nor runs, report it, and free it. */
 static void end(hth_batcher *batcher, hth_slot *slot)
 {
-    hth_slot_conclude(slot, batcher->pool, hth_batcher_session_until(batcher));
+    hth_slot_conclude(slot, batcher->pool, session_until(batcher));
     batcher->n_ended++;
     batcher->ended(slot, batcher->user_data);
     hth_slot_free(slot);
 }
 
-void hth_batcher_leave_followers(hth_batcher *batcher, const hth_slot *leader)
+/* Slots that wait for this leader wait no more: they look for a prefix again. */
+static void leave_followers(hth_batcher *batcher, const hth_slot *leader)
 {
     for (uint32_t i = 0; i < batcher->n_running; i++)
         if (batcher->running[i]->leader == leader)
             batcher->running[i]->leader = NULL;
 }
 
-void hth_batcher_leave_running(hth_batcher *batcher, uint32_t i)
+/* Remove running slot i, which the caller takes over. */
+static void leave_running(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
 
-    slot->ran_ns += hth_batcher_now(batcher) - slot->started_ns;
+    slot->ran_ns += batcher_now(batcher) - slot->started_ns;
     slot->started_ns = 0;
     memmove(&batcher->running[i], &batcher->running[i + 1], (--batcher->n_running - i) * sizeof(*batcher->running));
     batcher->n_left++;
-    hth_batcher_leave_followers(batcher, slot);
+    leave_followers(batcher, slot);
 }
 
-void hth_batcher_send_back(hth_batcher *batcher, uint32_t i)
+/* Put running slot i back into the waiting line. */
+static void send_back(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
 
-    hth_batcher_leave_running(batcher, i);
+    leave_running(batcher, i);
     hth_waiting_line_return(&batcher->line, slot);
 }
 
-void hth_batcher_end_complete(hth_batcher *batcher)
+/* End the running slots that are in ENDING. */
+static void end_complete(hth_batcher *batcher)
 {
     for (uint32_t i = 0; i < batcher->n_running;) {
         hth_slot *slot = batcher->running[i];
@@ -116,7 +162,7 @@ void hth_batcher_end_complete(hth_batcher *batcher)
             i++;
             continue;
         }
-        hth_batcher_leave_running(batcher, i);
+        leave_running(batcher, i);
         end(batcher, slot);
     }
 }
@@ -197,7 +243,7 @@ static void end_due(hth_batcher *batcher, uint64_t now)
         end_waiting_if_due(batcher, slot, now);
     for (uint32_t i = 0; i < batcher->n_running; i++)
         (void)end_if_due(batcher, batcher->running[i], now);
-    hth_batcher_end_complete(batcher);
+    end_complete(batcher);
 }
 
 /* ---- coming ---- */
@@ -216,7 +262,7 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
 
 bool hth_batcher_admit_now(hth_batcher *batcher)
 {
-    hth_batcher_admit(batcher);
+    batcher_admit(batcher);
     return batcher->line.n == 0;
 }
 
@@ -228,7 +274,7 @@ void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
 
 void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
 {
-    uint64_t until = hth_batcher_now(batcher) + hth_ms_to_ns(ms);
+    uint64_t until = batcher_now(batcher) + hth_ms_to_ns(ms);
 
     atomic_store_explicit(&request->paused, 0, memory_order_relaxed);
     atomic_store_explicit(&request->linger_until_ns, until > 0 ? until : 1, memory_order_relaxed);
@@ -241,7 +287,7 @@ static void draw_saved(hth_batcher *batcher)
 {
     for (uint32_t i = 0; i < batcher->n_running; i++)
         hth_slot_draw(batcher->running[i]);
-    hth_batcher_end_complete(batcher);
+    end_complete(batcher);
 }
 
 static bool is_busy(const hth_batcher *batcher)
@@ -249,11 +295,10 @@ static bool is_busy(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        if (hth_batcher_is_ready(slot) || (slot->state == HTH_SLOT_TELL && !hth_slot_is_paused(slot)) ||
+        if (is_ready(slot) || (slot->state == HTH_SLOT_TELL && !hth_slot_is_paused(slot)) ||
             slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
-            (slot->is_short && hth_batcher_n_available(batcher) > 0) ||
-            (slot->state == HTH_SLOT_PREFIX &&
-             (!slot->leader || hth_batcher_n_evaluated(slot->leader) >= slot->n_awaited)))
+            (slot->is_short && n_available(batcher) > 0) ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
             return true;
     }
     return false;
@@ -267,21 +312,21 @@ static uint64_t n_events(const hth_batcher *batcher)
 
 bool hth_batcher_tick(hth_batcher *batcher)
 {
-    uint64_t now = hth_batcher_now(batcher), n_before;
+    uint64_t now = batcher_now(batcher), n_before;
 
     end_due(batcher, now);
     n_before = n_events(batcher);
     hth_pool_expire_sessions(batcher->pool, now);
-    hth_batcher_tell(batcher);
-    hth_batcher_advance(batcher);
-    hth_batcher_admit(batcher);
+    batcher_tell(batcher);
+    advance(batcher);
+    batcher_admit(batcher);
     batcher->somebody_waits = hth_waiting_line_next(&batcher->line, NULL) != NULL;
-    hth_batcher_advance(batcher); /* the admitted slots */
+    advance(batcher); /* the admitted slots */
     draw_saved(batcher);
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
-    hth_batcher_gather_ready(batcher);
-    hth_batcher_evaluate(batcher);
-    hth_batcher_end_complete(batcher);
+    gather_ready(batcher);
+    batcher_evaluate(batcher);
+    end_complete(batcher);
     return is_busy(batcher) || (!hth_batcher_is_idle(batcher) && n_events(batcher) != n_before);
 }
 
@@ -298,7 +343,7 @@ static void wake_for_waiting(uint64_t *wake, const hth_batcher *batcher)
 {
     const hth_waiting_line *line = &batcher->line;
     uint64_t limit_ns = hth_waiting_line_next_limit(line);
-    uint64_t rises_ns = hth_waiting_line_next_rise(line, batcher->looked_ns, hth_batcher_aging_ns(batcher));
+    uint64_t rises_ns = hth_waiting_line_next_rise(line, batcher->looked_ns, aging_ns(batcher));
     const hth_slot *slot = hth_waiting_line_next(line, NULL);
 
     for (; slot && slot->has_returned; slot = hth_waiting_line_next(line, slot)) {
@@ -329,7 +374,7 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
         if (hth_slot_lingers(slot) && atomic_load(&slot->request->linger_until_ns) < wake)
             wake = atomic_load(&slot->request->linger_until_ns);
         if (slot->state == HTH_SLOT_PARENT)
-            wake_before(&wake, hth_batcher_now(batcher), PARENT_POLL_MS);
+            wake_before(&wake, batcher_now(batcher), PARENT_POLL_MS);
     }
     return wake;
 }
@@ -390,7 +435,632 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 
         out->activity = slot->was_prefilled ? HEARTH_GENERATING : HEARTH_PREFILLING;
         out->request_id = slot->request->id;
-        out->n_done = slot->was_prefilled ? hth_reply_n_tokens(slot->reply) : hth_batcher_n_evaluated(slot);
+        out->n_done = slot->was_prefilled ? hth_reply_n_tokens(slot->reply) : n_evaluated(slot);
         out->n_total = slot->was_prefilled ? hth_reply_n_max(slot->reply) : slot->request->n_prompt;
     }
+}
+
+/* ---- admit waiting slots by the cells that they need, and preempt others for them ---- */
+
+enum { TICKS_AS_BEFORE = 64 }; /* a refused preemption is tried again after so many */
+
+static uint32_t n_outstanding(const hth_slot *slot)
+{
+    uint32_t n = n_evaluated(slot);
+
+    if (!slot->entry)
+        return slot->n_needed;
+    return slot->n_room > n ? slot->n_room - n : 0;
+}
+
+static uint32_t n_available(const hth_batcher *batcher)
+{
+    uint64_t promised = 0;
+    uint32_t n = hth_cells_n_unheld(hth_pool_cells(batcher->pool));
+
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        if (!batcher->running[i]->is_going)
+            promised += n_outstanding(batcher->running[i]);
+    return promised < n ? n - (uint32_t)promised : 0;
+}
+
+/* Cells that a slot would take: those of its tokens, except tokens that it shares with running slots now or soon. */
+static uint32_t batcher_n_needed(const hth_batcher *batcher, const hth_slot *slot)
+{
+    hth_pool_query query = hth_slot_pool_query(slot);
+    uint32_t n_held = 0, n_led = 0;
+    uint32_t n_have = hth_pool_n_shared(batcher->pool, &query, &n_held);
+
+    if (batcher->place.kind == HTH_MODEL_PLAIN && find_leader(batcher, slot, n_have, &n_led) && n_led > n_held)
+        n_held = n_led;
+    if (n_held == query.n_tokens)
+        n_held--; /* the last one may be evaluated once more, for its logits */
+    return hth_slot_n_expected(slot) - n_held;
+}
+
+/*
+ * May a waiting slot preempt a running one? It needs a higher priority, and an earlier place in the queue: a slot that
+ * rose by waiting is not sent back to wait.
+ */
+static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, const hth_slot *running)
+{
+    hth_queue_place first = hth_place_of(waiting, batcher->looked_ns);
+    hth_queue_place second = hth_place_of(running, batcher->looked_ns);
+
+    return running->request->priority < waiting->request->priority && !running->cannot_suspend &&
+           hth_queue_is_before(&first, &second, batcher->looked_ns, aging_ns(batcher));
+}
+
+/* ---- who makes room ---- */
+
+/*
+ * The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none is left.
+ */
+static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting)
+{
+    hth_slot *found = NULL;
+
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        hth_slot *slot = batcher->running[i];
+
+        if (slot->is_going || !may_push_out(batcher, waiting, slot))
+            continue;
+        if (!found || slot->request->priority < found->request->priority ||
+            (slot->request->priority == found->request->priority && slot->number > found->number))
+            found = slot;
+    }
+    return found;
+}
+
+/* Count the slot as preempted, or undo that. */
+static void set_going(hth_slot *slot, bool is_going)
+{
+    slot->is_going = is_going;
+    if (slot->entry)
+        hth_pool_pretend_released(slot->entry, is_going);
+}
+
+/* Are there a place and cells for a waiting slot, when the slots counted as preempted are gone? */
+static bool fits(const hth_batcher *batcher, const hth_slot *waiting)
+{
+    uint32_t n_staying = 0;
+
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        n_staying += !batcher->running[i]->is_going;
+    return n_staying < batcher->schedule.n_parallel && n_available(batcher) >= batcher_n_needed(batcher, waiting);
+}
+
+/*
+ * Choose the slots to preempt for a waiting slot: the first candidates that together free enough, without those that
+ * are not needed for it. Cells that other slots keep, or that the waiting slot shares, count as no gain. Returns how
+ * many; 0: all candidates together are not enough.
+ */
+static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiting, hth_slot **victims)
+{
+    uint32_t n_all = 0, n = 0, n_chosen = 0;
+    bool enough;
+
+    for (hth_slot *slot = next_victim(batcher, waiting); slot; slot = next_victim(batcher, waiting)) {
+        set_going(slot, true);
+        victims[n_all++] = slot;
+    }
+    enough = fits(batcher, waiting);
+    for (uint32_t i = 0; i < n_all; i++)
+        set_going(victims[i], false);
+    if (!enough)
+        return 0;
+    while (n < n_all && !fits(batcher, waiting))
+        set_going(victims[n++], true);
+    for (uint32_t i = n; i-- > 0;) { /* the last candidate is spared first */
+        set_going(victims[i], false);
+        if (!fits(batcher, waiting))
+            set_going(victims[i], true);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (victims[i]->is_going) {
+            set_going(victims[i], false);
+            victims[n_chosen++] = victims[i];
+        }
+    return n_chosen;
+}
+
+/* Send a slot whose cells are saved back into the waiting line. */
+static void suspend(hth_batcher *batcher, hth_slot *slot)
+{
+    uint32_t i = 0;
+
+    while (batcher->running[i] != slot)
+        i++;
+    hth_slot_suspend(slot, batcher->pool, session_until(batcher));
+    slot->is_short = false;
+    slot->leader = NULL;
+    send_back(batcher, i);
+    batcher->n_preempted++;
+}
+
+static bool save_all(hth_slot *slot)
+{
+    slot->cannot_suspend = !hth_slot_save_all(slot); /* it is not tried again */
+    return !slot->cannot_suspend;
+}
+
+/* Preempt running slot i, which keeps its position in the order. False when it cannot be saved: it stays. */
+static bool suspend_at(hth_batcher *batcher, uint32_t i)
+{
+    if (!save_all(batcher->running[i]))
+        return false;
+    suspend(batcher, batcher->running[i]);
+    return true;
+}
+
+/*
+ * To count what all would leave takes a look at each of their cells. It comes out as before while nobody leaves or
+ * begins and nobody rises; only who pauses, or goes on, may change it, which is seen a little later.
+ */
+static uint64_t n_changes(const hth_batcher *batcher)
+{
+    return batcher->n_left + batcher->n_begun + batcher->n_ticks / TICKS_AS_BEFORE;
+}
+
+static bool was_refused(const hth_batcher *batcher, const hth_slot *waiting)
+{
+    return batcher->refused_number == waiting->number && batcher->refused_after == n_changes(batcher) &&
+           batcher->looked_ns < batcher->refused_until_ns;
+}
+
+static void note_refused(hth_batcher *batcher, const hth_slot *waiting)
+{
+    batcher->refused_number = waiting->number;
+    batcher->refused_after = n_changes(batcher);
+    batcher->refused_until_ns = hth_waiting_line_next_rise(&batcher->line, batcher->looked_ns, aging_ns(batcher));
+}
+
+/* Preempt slots of lower priority for a waiting slot, after all of them were saved: as many as it takes, or none. */
+static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
+{
+    hth_slot *victims[HTH_PARALLEL_MAX];
+    uint32_t n, n_saved = 0;
+
+    if (was_refused(batcher, waiting))
+        return false;
+    n = choose_victims(batcher, waiting, victims);
+    while (n_saved < n) {
+        if (save_all(victims[n_saved++]))
+            continue;
+        n = choose_victims(batcher, waiting, victims); /* without the slot that could not be saved */
+        n_saved = 0;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        suspend(batcher, victims[i]);
+    if (n == 0)
+        note_refused(batcher, waiting);
+    return n > 0;
+}
+
+/* True when the slot cannot be admitted whatever it shares. A cheap test: it compares no prompts. */
+static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
+{
+    uint32_t n_alone = hth_slot_n_expected(slot);
+    uint32_t n_least = n_alone - (hth_slot_n_limit(slot) < n_alone ? hth_slot_n_limit(slot) : n_alone);
+    uint64_t n_most = n_available(batcher);
+
+    if (batcher->n_running < batcher->schedule.n_parallel && n_most >= n_least)
+        return false;
+    if (!next_victim(batcher, slot))
+        return true;
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        if (may_push_out(batcher, slot, batcher->running[i]))
+            n_most += n_evaluated(batcher->running[i]) + n_outstanding(batcher->running[i]);
+    return n_most < n_least;
+}
+
+/* ---- admission ---- */
+
+/* Admit the first slot of the line. False when it has to wait; then all others wait too. */
+static bool admit_one(hth_batcher *batcher, uint64_t now)
+{
+    hth_slot *slot = hth_waiting_line_first(&batcher->line, now, aging_ns(batcher));
+
+    if (!slot || is_hopeless(batcher, slot))
+        return false;
+    if (!fits(batcher, slot) && !(preempt_for(batcher, slot) && fits(batcher, slot)))
+        return false;
+    hth_waiting_line_remove(&batcher->line, slot);
+    slot->n_needed = batcher_n_needed(batcher, slot);
+    slot->started_ns = now ? now : 1;
+    if (!slot->has_begun)
+        hth_reply_result(slot->reply)->stats.queue_ms = (double)(now - slot->request->submitted_ns) / 1e6;
+    batcher->running[batcher->n_running++] = slot;
+    start(batcher, slot);
+    return true;
+}
+
+static void batcher_admit(hth_batcher *batcher)
+{
+    do
+        batcher->looked_ns = batcher_now(batcher);
+    while (admit_one(batcher, batcher->looked_ns));
+}
+
+/* ---- an admitted slot waits for a prefix that another computes, or occupies a sequence and restores ---- */
+
+enum { QUIET_PART = 10 };
+
+/* ---- waiting for a common prefix ---- */
+
+/* Leading tokens that slot can take from other, because both prompts begin with them. */
+static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, const hth_slot *other)
+{
+    hth_pool_query mine = hth_slot_pool_query(slot), theirs = hth_slot_pool_query(other);
+    uint32_t end = mine.n_tokens < theirs.n_tokens ? mine.n_tokens : theirs.n_tokens;
+    uint32_t n;
+
+    if (memcmp(mine.keyspace->fingerprint, theirs.keyspace->fingerprint, sizeof(mine.keyspace->fingerprint)) != 0)
+        return 0;
+    if (end > mine.n_limit)
+        end = mine.n_limit;
+    n = hth_tokens_common(mine.tokens, theirs.tokens, end);
+    /* Other kinds of models share only rows: whole blocks, and the row at the end of an equal prompt. */
+    if (batcher->place.kind != HTH_MODEL_PLAIN && !(n == mine.n_tokens && n == theirs.n_tokens))
+        n = n / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    return n;
+}
+
+static uint32_t n_evaluated(const hth_slot *slot)
+{
+    return slot->entry ? hth_sequence_n_tokens(slot->entry->sequence) : 0;
+}
+
+/*
+ * Can slot wait for leader? A leader that waits itself must have come before slot, so that no two wait for each other.
+ */
+static bool can_lead(const hth_slot *leader, const hth_slot *slot)
+{
+    if (leader == slot || leader->was_prefilled || leader->is_going || hth_slot_is_paused(leader))
+        return false;
+    return leader->state == HTH_SLOT_RESTORE || leader->state == HTH_SLOT_EVALUATE ||
+           (leader->state == HTH_SLOT_PREFIX && leader->number < slot->number);
+}
+
+static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out)
+{
+    uint32_t gain_min = batcher->place.kind == HTH_MODEL_PLAIN ? GAIN_MIN : HTH_BLOCK_TOKENS;
+    hth_slot *found = NULL;
+
+    *n_out = 0;
+    if (!hth_slot_may_read(slot) || batcher->place.kind == HTH_MODEL_UNCACHED ||
+        (batcher->place.kind != HTH_MODEL_PLAIN && !batcher->place.cache))
+        return NULL;
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        hth_slot *leader = batcher->running[i];
+        uint32_t n, have;
+
+        if (!can_lead(leader, slot))
+            continue;
+        n = n_in_common(batcher, slot, leader);
+        have = n_evaluated(leader) > n_have ? n_evaluated(leader) : n_have;
+        if (n >= have + gain_min && n > *n_out && n > slot->n_awaited_before) {
+            found = leader;
+            *n_out = n;
+        }
+    }
+    return found;
+}
+
+/* ---- beginning ---- */
+
+/* Are the parent's tokens in the context or in rows? True after a failure too: the real lookup will tell. */
+static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+    hth_prompt_place place = hth_workplace_prompt_place(&batcher->place);
+    hth_pool_query query = hth_slot_pool_query(slot);
+    uint32_t n_held;
+    hth_lookup lookup;
+    bool known;
+
+    if (hth_pool_n_shared(batcher->pool, &query, &n_held) >= request->n_parent)
+        return true;
+    if (hth_prompt_lookup(&place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup, NULL) !=
+        HEARTH_OK)
+        return true;
+    known = lookup.n_cached >= request->n_parent;
+    hth_lookup_deinit(&lookup);
+    return known;
+}
+
+/*
+ * A parent key that is not known yet may name rows that another process is still writing. They are waited for as long
+ * as anything is written at all, at most resume_wait_ms: what is not heard of for a tenth of that time is not coming.
+ * Only this request's own lookup decides, so that the wait tells nothing of rows under other salts. True while it
+ * waits.
+ */
+static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_t now)
+{
+    const hth_workplace *place = &batcher->place;
+    const hth_request *request = slot->request;
+    uint64_t wait_ns = hth_ms_to_ns(place->resume_wait_ms);
+    uint32_t changes;
+
+    if (!request->has_parent_key || slot->waited_for_parent || !place->cache || !hth_cache_is_shared(place->cache) ||
+        request->no_cache_read || place->kind == HTH_MODEL_UNCACHED)
+        return false;
+    changes = hth_cache_changes(place->cache);
+    if (slot->parent_wait_ns == 0) {
+        slot->parent_wait_ns = now + wait_ns;
+    } else if (slot->cache_changes == changes) {
+        slot->waited_for_parent = now >= slot->parent_wait_ns || now >= slot->quiet_ns;
+        if (!slot->waited_for_parent)
+            slot->state = HTH_SLOT_PARENT;
+        return !slot->waited_for_parent;
+    }
+    slot->cache_changes = changes;
+    slot->quiet_ns = now + wait_ns / QUIET_PART;
+    slot->waited_for_parent = parent_is_known(batcher, slot) || now >= slot->parent_wait_ns;
+    if (!slot->waited_for_parent)
+        slot->state = HTH_SLOT_PARENT;
+    return !slot->waited_for_parent;
+}
+
+static void start(hth_batcher *batcher, hth_slot *slot)
+{
+    hth_pool_query query = hth_slot_pool_query(slot);
+    uint32_t n_held;
+
+    if (!hth_slot_tell(slot, &batcher->n_to_tell))
+        return;
+    if (waits_for_parent(batcher, slot, batcher_now(batcher)))
+        return;
+    slot->leader = find_leader(batcher, slot, hth_pool_n_shared(batcher->pool, &query, &n_held), &slot->n_awaited);
+    if (slot->leader) {
+        slot->n_awaited_before = batcher->place.kind == HTH_MODEL_PLAIN ? 0 : slot->n_awaited;
+        slot->leader->has_followers = true;
+        slot->state = HTH_SLOT_PREFIX;
+        return;
+    }
+    slot->n_spare = n_available(batcher);
+    batcher->n_begun++;
+    hth_slot_begin(slot, batcher->pool);
+}
+
+/* The prefix that it can share has changed since its admission, so it may need more cells now. */
+static void start_again(hth_batcher *batcher, uint32_t i)
+{
+    hth_slot *slot = batcher->running[i];
+    uint32_t n_cells = batcher_n_needed(batcher, slot);
+
+    slot->n_needed = 0;
+    if (n_available(batcher) >= n_cells) {
+        slot->n_needed = n_cells;
+        start(batcher, slot);
+    } else {
+        slot->state = HTH_SLOT_WAITING;
+        send_back(batcher, i);
+    }
+}
+
+static bool anybody_streams(const hth_batcher *batcher)
+{
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        if (batcher->running[i]->was_prefilled && batcher->running[i]->state == HTH_SLOT_EVALUATE)
+            return true;
+    return false;
+}
+
+static void batcher_tell(hth_batcher *batcher)
+{
+    batcher->n_to_tell = batcher->schedule.n_tell;
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        uint32_t n_running = batcher->n_running;
+
+        if (batcher->running[i]->state == HTH_SLOT_TELL && hth_slot_tell(batcher->running[i], &batcher->n_to_tell))
+            start_again(batcher, i);
+        if (batcher->n_running < n_running)
+            i--;
+    }
+}
+
+static void advance(hth_batcher *batcher)
+{
+    uint64_t slice_ns = hth_ms_to_ns(batcher->schedule.max_tick_ms) / RESTORE_PART;
+
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        hth_slot *slot = batcher->running[i];
+        uint32_t n_running = batcher->n_running;
+
+        if (slot->state == HTH_SLOT_PARENT ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
+            start_again(batcher, i);
+        slot->n_spare = n_available(batcher);
+        if (slot->state == HTH_SLOT_RESTORE)
+            hth_slot_restore(slot, batcher->pool,
+                             anybody_streams(batcher) ? batcher_now(batcher) + slice_ns : UINT64_MAX);
+        if (batcher->n_running < n_running)
+            i--;
+    }
+    end_complete(batcher); /* slots that need no evaluation; they cannot be preempted any more */
+}
+
+/* ---- one evaluation: gather the ready slots, and use its results ---- */
+
+/* A reply has outgrown the cells that it was admitted for: reserve more, or let it wait in place. */
+static void grow_room(hth_batcher *batcher, hth_slot *slot)
+{
+    uint32_t n = HTH_BLOCK_TOKENS, n_max = batcher->place.n_ctx - slot->n_room;
+
+    slot->is_short = false;
+    if (slot->n_tokens <= slot->n_room)
+        return;
+    if (n > n_max)
+        n = n_max;
+    if (n > n_available(batcher))
+        n = n_available(batcher);
+    slot->n_room += n;
+    slot->is_short = slot->n_tokens > slot->n_room;
+}
+
+/*
+ * Everybody who runs has outgrown the context, or is paused. Who is paused makes room first, for nobody is to wait for
+ * a slow reader; then the youngest does, and goes on when there is some. What cannot be saved for that ends here, as in
+ * a context that is full.
+ */
+static void relieve(hth_batcher *batcher)
+{
+    bool any_paused = false;
+
+    for (uint32_t i = batcher->n_running; i-- > 0;) {
+        const hth_slot *slot = batcher->running[i];
+
+        /* One that tells has few cells or none, but cells are promised to it. */
+        if ((slot->state != HTH_SLOT_EVALUATE && slot->state != HTH_SLOT_TELL) || !hth_slot_waits_for_reader(slot))
+            continue;
+        if (!slot->cannot_suspend && suspend_at(batcher, i))
+            return;
+        any_paused = true;
+    }
+    if (any_paused)
+        return; /* a paused slot that cannot be saved continues, or ends as stalled, before long */
+    for (uint32_t i = batcher->n_running; i-- > 0;) {
+        hth_slot *slot = batcher->running[i];
+
+        if (!slot->is_short)
+            continue;
+        if (!suspend_at(batcher, i)) {
+            hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
+            end_complete(batcher);
+        }
+        return;
+    }
+}
+
+static bool is_ready(const hth_slot *slot)
+{
+    return slot->state == HTH_SLOT_EVALUATE && !slot->is_short && !hth_slot_waits_for_reader(slot);
+}
+
+/* Put the ready slots whose turn it is into the batch. */
+static void add_turn(hth_batcher *batcher, uint32_t n_ready)
+{
+    if (n_ready == 0)
+        return;
+    hth_turns_next(&batcher->turns, batcher->ready, n_ready, batcher_now(batcher), batcher->one_by_one > 0);
+    for (uint32_t i = 0; i < n_ready; i++) {
+        hth_slot *slot = batcher->ready[i];
+
+        if (slot->turn_wait == 0)
+            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
+        else if (slot->was_prefilled)
+            hth_batch_hurry(batcher->batch);
+    }
+}
+
+static void gather_ready(hth_batcher *batcher)
+{
+    bool any_short = false, any_other = false;
+    uint32_t n_ready = 0;
+
+    hth_batch_clear(batcher->batch);
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        hth_slot *slot = batcher->running[i];
+
+        if (slot->state == HTH_SLOT_EVALUATE)
+            grow_room(batcher, slot);
+        any_short |= slot->is_short;
+        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && !hth_slot_waits_for_reader(slot);
+        if (is_ready(slot))
+            batcher->ready[n_ready++] = slot;
+    }
+    add_turn(batcher, n_ready);
+    if (any_short && !any_other)
+        relieve(batcher);
+}
+
+/* Draw after the last token, and after the tokens of the draft as long as they are the drawn ones. */
+static void draw(const hth_batch *batch, hth_slot *slot)
+{
+    hth_slot_draw(slot);
+    for (uint32_t i = 0; hth_slot_has_drawn_draft(slot, i); i++) {
+        slot->logits = hth_batch_draft_logits(batch, slot, i);
+        hth_slot_draw(slot);
+    }
+    hth_slot_end_draft(slot);
+}
+
+/* Draw and save after an evaluation that succeeded. */
+static void use_logits(hth_batcher *batcher)
+{
+    for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++)
+        draw(batcher->batch, hth_batch_slot(batcher->batch, i)); /* first, because a reader waits for it */
+    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
+    for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
+        hth_slot *slot = hth_batch_slot(batcher->batch, i);
+
+        if (slot->n_in_batch == 0)
+            continue;
+        hth_slot_save(slot, hth_batch_logits(batcher->batch, slot), slot->has_followers || !batcher->place.cache);
+        slot->last_ticked = batcher->n_ticks;
+    }
+}
+
+/* The sequence was emptied under its slot: restore or compute it again. */
+static void begin_again(hth_batcher *batcher, hth_slot *slot)
+{
+    hth_slot_note_broken(slot);
+    if (slot->n_breaks++ >= BREAKS_MAX)
+        return; /* evaluate the rest; the next failure is its own */
+    if (hth_sequence_n_tokens(slot->entry->sequence) == 0) {
+        hth_slot_release(slot, batcher->pool, session_until(batcher));
+        slot->n_needed = slot->n_room; /* its reply may need more cells; the next tick checks */
+        slot->leader = NULL;
+        slot->state = HTH_SLOT_PREFIX;
+        leave_followers(batcher, slot); /* else they could wait for each other */
+    }
+}
+
+static void batcher_evaluate(hth_batcher *batcher)
+{
+    hearth_error err = { .message = "" };
+    uint32_t n_slots;
+    hth_decode_result result = HTH_DECODE_OK;
+    hearth_status status;
+    bool is_alone; /* it fails for no other reason than its one slot */
+
+    n_slots = hth_batch_plan(batcher->batch, &batcher->schedule, batcher->one_by_one > 0);
+    if (n_slots == 0)
+        return;
+    is_alone = n_slots == 1 && hth_batch_n_draft(batcher->batch) == 0;
+    batcher->n_ticks++;
+    if (batcher->one_by_one > 0)
+        batcher->one_by_one--;
+    hth_pool_limit_idle(batcher->pool, hth_batch_n_idle_max(batcher->batch));
+    (void)hth_pool_make_room(batcher->pool, hth_batch_n_rows(batcher->batch)); /* the promised cells are there */
+    hth_batch_fill(batcher->batch, batcher->schedule.n_sequences, hth_cells_n_unused(hth_pool_cells(batcher->pool)));
+    status = hth_batch_evaluate(batcher->batch, &result, &err);
+    if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&
+        hth_pool_make_room(batcher->pool, hth_cells_n_unheld(hth_pool_cells(batcher->pool))))
+        status = hth_batch_evaluate(batcher->batch, &result, &err); /* empty all finished ones */
+    if (status == HEARTH_OK && result == HTH_DECODE_OK) {
+        use_logits(batcher);
+        return;
+    }
+    for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
+        hth_slot *slot = hth_batch_slot(batcher->batch, i);
+
+        if (slot->n_in_batch == 0)
+            continue;
+        if (result == HTH_DECODE_ABORTED)
+            hth_slot_note_broken(slot); /* all are cancelled, and end with the next tick */
+        else if (status != HEARTH_OK)
+            begin_again(batcher, slot);
+        if (!is_alone || result == HTH_DECODE_ABORTED)
+            continue;
+        if (status != HEARTH_OK)
+            hth_slot_stop(slot, status, HEARTH_FINISH_NONE, err.message);
+        else if (slot->was_prefilled)
+            hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
+        else
+            hth_slot_stop(slot, HEARTH_ENGINE, HEARTH_FINISH_NONE, "the engine has no room for the prompt");
+    }
+    if (!is_alone) /* evaluate each alone and without a draft, to find the one that fails */
+        batcher->one_by_one = n_slots;
 }

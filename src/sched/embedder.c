@@ -4,16 +4,85 @@
  * Only the thread takes jobs out of the line and changes their order; other threads add jobs at the end and set
  * is_cancelled. A job stays in the line until its on_done has returned, so that cancel and wait find it.
  */
-#include "sched/embedder_inside.h"
+#include "sched/embedder.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <utlist.h>
 
 #include "base/deadline.h"
 #include "base/os.h"
+
+enum {
+    EMBEDDER_PROMPTS = 64, /* at once, or fewer: more than hth_cached_embedder_has_room allows */
+    EMBEDDER_INPUTS = 64,  /* of one evaluation */
+};
+
+/* One input of the evaluation in progress. */
+typedef struct embedder_place {
+    hth_embed_job *job;
+    size_t input;
+    size_t first_token; /* of the job's */
+} embedder_place;
+
+/* An input that is evaluated as a prompt. */
+typedef struct embedder_prompt {
+    hth_embedder *embedder;
+    hth_embed_job *job; /* NULL: the place is free */
+    size_t input;
+    hth_cached_input cached;
+} embedder_prompt;
+
+/* A call of hth_embedder_forget that waits for the thread. */
+typedef struct embedder_removal {
+    const uint8_t *fingerprint;
+    const hearth_token *tokens;
+    uint32_t n_tokens, n_kept;
+    bool is_done;
+    struct embedder_removal *next;
+} embedder_removal;
+
+struct hth_embedder {
+    /* Fixed at creation; read without the lock. */
+    hth_embedder_options options;
+    hth_vector_memory *vectors; /* of jobs that have not ended, and of answers that count */
+
+    /* Of the thread. prompts and places are fixed while the engine evaluates, because its threads read them, too. */
+    hth_cached_embedder *cached; /* NULL: none yet */
+    embedder_prompt prompts[EMBEDDER_PROMPTS];
+    struct {
+        hth_engine_embedder *engine; /* NULL: none yet */
+        hearth_pooling pooling;
+    } contexts[HTH_EMBEDDER_CONTEXTS];      /* the latest first, which evaluates */
+    embedder_place places[EMBEDDER_INPUTS]; /* [n_places] */
+    size_t n_places;
+
+    /* Guards the fields below. No other lock is taken and no callback runs while it is held. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;     /* the thread has something to do, or a job or removal has ended */
+    hth_embed_job *line;        /* least recently served first */
+    embedder_removal *removals; /* in their order */
+    uint32_t n_jobs;
+    uint64_t tokens_bytes; /* of all jobs */
+    bool has_thread, is_closing, is_refusing;
+    pthread_t thread;
+    uint64_t n_inputs, n_evaluations;
+};
+
+static inline bool embed_job_is_over(const hth_embed_job *job)
+{
+    return atomic_load_explicit(&job->is_cancelled, memory_order_relaxed) ||
+           (job->is_gone && atomic_load_explicit(job->is_gone, memory_order_relaxed));
+}
+
+/* Are the job's inputs prompts? */
+static bool embed_job_is_cached(const hth_embedder *embedder, const hth_embed_job *job);
+/* At most one evaluation of prompts. The first job of the line is such a job. The lock is held before and after. */
+static void tick_prompts_locked(hth_embedder *embedder);
+/* Between ticks, without the lock. */
+static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal);
 
 enum { TOKENS_FILL = 512 /* of an evaluation, unless one input is longer: more are no faster, and all wait for all */ };
 
@@ -64,7 +133,8 @@ static void end_locked(hth_embedder *embedder, hth_embed_job *job)
     hth_embed_job_free(job);
 }
 
-void hth_embedder_fail_locked(hth_embedder *embedder, hth_embed_job *job, const hearth_error *error)
+/* End the job with the error. The lock is held before and after. */
+static void fail_locked(hth_embedder *embedder, hth_embed_job *job, const hearth_error *error)
 {
     hth_embeddings_fail(job->embeddings, error);
     end_locked(embedder, job);
@@ -77,7 +147,7 @@ static hth_embed_job *ended_locked(const hth_embedder *embedder)
 
     DL_FOREACH(embedder->line, job)
     {
-        if (job->n_begun == 0 && (job->n_done == job->n_inputs || job->has_failed || hth_embed_job_is_over(job)))
+        if (job->n_begun == 0 && (job->n_done == job->n_inputs || job->has_failed || embed_job_is_over(job)))
             return job;
     }
     return NULL;
@@ -107,7 +177,7 @@ static void end_jobs_locked(hth_embedder *embedder)
         if (job->n_done < job->n_inputs) {
             if (!job->has_failed)
                 (void)hth_fail(&job->error, HEARTH_CANCELLED, "the request was cancelled");
-            hth_embedder_fail_locked(embedder, job, &job->error);
+            fail_locked(embedder, job, &job->error);
         } else {
             end_locked(embedder, job);
         }
@@ -143,7 +213,7 @@ static void choose_locked(hth_embedder *embedder, uint32_t n_places_max)
             if (embedder->n_places == n_places_max || !may_join(embedder, job, first, n_tokens))
                 continue;
             embedder->places[embedder->n_places++] =
-                (hth_embedder_place){ .job = job, .input = job->n_taken, .first_token = job->tokens_taken };
+                (embedder_place){ .job = job, .input = job->n_taken, .first_token = job->tokens_taken };
             n_tokens += job->n_tokens[job->n_taken];
             job->tokens_taken += job->n_tokens[job->n_taken];
             job->n_taken++;
@@ -182,7 +252,7 @@ static bool wants_abort(void *user_data)
     const hth_embedder *embedder = user_data;
 
     for (size_t i = 0; i < embedder->n_places; i++)
-        if (!hth_embed_job_is_over(embedder->places[i].job))
+        if (!embed_job_is_over(embedder->places[i].job))
             return false;
     return true;
 }
@@ -211,7 +281,7 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
     hth_embedder_params params = {
         .pooling = pooling,
         .n_tokens_max = options->n_tokens_max,
-        .n_inputs_max = HTH_EMBEDDER_INPUTS,
+        .n_inputs_max = EMBEDDER_INPUTS,
         .n_threads = options->n_threads,
         .abort = wants_abort,
         .abort_user_data = embedder,
@@ -237,10 +307,10 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
 
 static hearth_status evaluate(hth_embedder *embedder, hth_decode_result *result, hearth_error *err)
 {
-    hth_embedder_input inputs[HTH_EMBEDDER_INPUTS];
+    hth_embedder_input inputs[EMBEDDER_INPUTS];
 
     for (size_t i = 0; i < embedder->n_places; i++) {
-        const hth_embedder_place *p = &embedder->places[i];
+        const embedder_place *p = &embedder->places[i];
 
         inputs[i] =
             (hth_embedder_input){ .tokens = p->job->tokens + p->first_token, .n_tokens = p->job->n_tokens[p->input] };
@@ -252,7 +322,7 @@ static hearth_status evaluate(hth_embedder *embedder, hth_decode_result *result,
 static hearth_status take_vectors(hth_embedder *embedder, hearth_error *err)
 {
     for (size_t i = 0; i < embedder->n_places; i++) {
-        const hth_embedder_place *p = &embedder->places[i];
+        const embedder_place *p = &embedder->places[i];
         hth_counted_embeddings *embeddings = p->job->embeddings;
         int32_t norm = embedder->contexts[0].pooling == HEARTH_POOLING_RANK ? -1 : p->job->norm;
 
@@ -298,7 +368,7 @@ static void note_failed_locked(hth_embedder *embedder, const hearth_error *error
 {
     put_back_locked(embedder);
     if (!has_several(embedder)) {
-        hth_embedder_fail_locked(embedder, embedder->places[0].job, error);
+        fail_locked(embedder, embedder->places[0].job, error);
         return;
     }
     for (size_t i = 0; i < embedder->n_places; i++)
@@ -346,12 +416,12 @@ static void tick_locked(hth_embedder *embedder)
 
 static void do_removals_locked(hth_embedder *embedder)
 {
-    hth_embedder_removal *one;
+    embedder_removal *one;
 
     while ((one = embedder->removals)) {
         LL_DELETE(embedder->removals, one);
         pthread_mutex_unlock(&embedder->lock);
-        hth_embedder_forget_prompts(embedder, one);
+        forget_prompts(embedder, one);
         pthread_mutex_lock(&embedder->lock);
         one->is_done = true;
         pthread_cond_broadcast(&embedder->changed);
@@ -369,8 +439,8 @@ static void *run(void *user_data)
         end_jobs_locked(embedder);
         tell_work_locked(embedder);
         do_removals_locked(embedder);
-        if (embedder->line && hth_embed_job_is_cached(embedder, embedder->line))
-            hth_embedder_tick_prompts_locked(embedder);
+        if (embedder->line && embed_job_is_cached(embedder, embedder->line))
+            tick_prompts_locked(embedder);
         else if (embedder->line)
             tick_locked(embedder);
         else if (embedder->is_closing)
@@ -522,12 +592,12 @@ bool hth_embedder_wait(hth_embedder *embedder, uint64_t id, uint32_t timeout_ms)
 void hth_embedder_forget(hth_embedder *embedder, const uint8_t fingerprint[32], const hearth_token *tokens,
                          uint32_t n_tokens, uint32_t n_kept)
 {
-    hth_embedder_removal one = { .fingerprint = fingerprint, .tokens = tokens, .n_tokens = n_tokens, .n_kept = n_kept };
+    embedder_removal one = { .fingerprint = fingerprint, .tokens = tokens, .n_tokens = n_tokens, .n_kept = n_kept };
 
     pthread_mutex_lock(&embedder->lock);
     if (embedder->has_thread && pthread_equal(pthread_self(), embedder->thread)) { /* in a callback, between ticks */
         pthread_mutex_unlock(&embedder->lock);
-        hth_embedder_forget_prompts(embedder, &one);
+        forget_prompts(embedder, &one);
         return;
     }
     if (embedder->line) { /* otherwise the thread keeps no cells */
@@ -561,4 +631,204 @@ void hth_embedder_status_get(hth_embedder *embedder, hth_embedder_status *out)
                                   .n_inputs = embedder->n_inputs,
                                   .n_evaluations = embedder->n_evaluations };
     pthread_mutex_unlock(&embedder->lock);
+}
+
+/* ---- inputs as prompts: begun in turn, evaluated in the cached embedder, and counted ---- */
+
+static bool embed_job_is_cached(const hth_embedder *embedder, const hth_embed_job *job)
+{
+    return embedder->options.place && job->embeddings->shown.pooling == HEARTH_POOLING_LAST;
+}
+
+/* Is nobody left who waits for one of the prompts? The engine's threads ask. */
+static bool wants_abort_of_prompts(void *user_data)
+{
+    const hth_embedder *embedder = user_data;
+    bool has_any = false; /* without one, the engine tests a new context */
+
+    for (size_t i = 0; i < EMBEDDER_PROMPTS; i++) {
+        const hth_embed_job *job = embedder->prompts[i].job;
+
+        if (job && !embed_job_is_over(job))
+            return false;
+        has_any |= job != NULL;
+    }
+    return has_any;
+}
+
+static hearth_status open_cached(hth_embedder *embedder, hearth_error *err)
+{
+    const hth_embedder_options *options = &embedder->options;
+    hth_cached_embedder_options cached = {
+        .place = options->place,
+        .schedule = options->schedule,
+        .params = options->context,
+        .n_ctx_short = options->n_ctx_short,
+        .n_tokens_max = options->n_tokens_max,
+        .counters = options->counters,
+        .abort = wants_abort_of_prompts,
+        .abort_user_data = embedder,
+    };
+    hearth_status status;
+
+    if (embedder->cached)
+        return HEARTH_OK;
+    status = hth_cached_embedder_open(&cached, &embedder->cached, err);
+    if (status == HEARTH_OK)
+        hth_info(options->log, "a context for embeddings of at most %u tokens was made, which uses the cache",
+                 options->n_tokens_max);
+    return status;
+}
+
+/* Count an evaluation in which a prompt of the job took part; several of its prompts may tell of one. */
+static void note_evaluation(hth_embed_job *job, const hth_cached_input *cached)
+{
+    uint64_t number = hth_cached_input_last_evaluation(cached);
+
+    job->embeddings->shown.n_evaluations += number > job->last_evaluation;
+    if (number > job->last_evaluation)
+        job->last_evaluation = number;
+}
+
+static void take_vector(hth_cached_input *cached, const float *values)
+{
+    const embedder_prompt *p = cached->user_data;
+
+    hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
+}
+
+/* The place of a prompt is free again. */
+static void leave(embedder_prompt *p, const hearth_error *error)
+{
+    hth_embed_job *job = p->job;
+
+    pthread_mutex_lock(&p->embedder->lock);
+    if (error && !job->has_failed)
+        job->error = *error;
+    job->has_failed |= error != NULL;
+    job->n_done += !error;
+    job->tokens_done += error ? 0 : job->n_tokens[p->input];
+    p->embedder->n_inputs += !error;
+    job->n_begun--;
+    pthread_mutex_unlock(&p->embedder->lock);
+    p->job = NULL;
+}
+
+static void prompt_ended(hth_cached_input *cached, const hearth_result *result, uint32_t n_evaluated)
+{
+    embedder_prompt *p = cached->user_data;
+    hearth_embeddings *shown = &p->job->embeddings->shown;
+
+    note_evaluation(p->job, cached);
+    shown->n_tokens_evaluated += n_evaluated;
+    if (result->status == HEARTH_OK)
+        shown->n_tokens_cached += result->stats->cached_tokens;
+    leave(p, result->status == HEARTH_OK ? NULL : &result->error);
+}
+
+static bool has_more(const hth_embed_job *job)
+{
+    return job->n_taken < job->n_inputs && !job->has_failed && !embed_job_is_over(job);
+}
+
+/* A place for the next input of the first job that has one. The job goes to the end of the line. NULL: none has. */
+static embedder_prompt *choose_prompt_locked(hth_embedder *embedder)
+{
+    embedder_prompt *p = embedder->prompts;
+    hth_embed_job *job;
+
+    DL_FOREACH(embedder->line, job)
+    {
+        if (embed_job_is_cached(embedder, job) && has_more(job))
+            break;
+    }
+    if (!job)
+        return NULL;
+    while (p->job)
+        p++;
+    *p = (embedder_prompt){ .embedder = embedder, .job = job, .input = job->n_taken };
+    p->cached = (hth_cached_input){
+        .tokens = job->tokens + job->tokens_taken,
+        .n_tokens = job->n_tokens[job->n_taken],
+        .id = job->id,
+        .keyspace = &job->keyspace,
+        .adapters = job->adapters,
+        .no_cache_read = job->no_cache_read,
+        .on_vector = take_vector,
+        .on_end = prompt_ended,
+        .user_data = p,
+    };
+    job->tokens_taken += job->n_tokens[job->n_taken++];
+    job->n_begun++;
+    if (job->begun_ns == 0)
+        job->begun_ns = hth_os_monotonic_ns();
+    DL_DELETE(embedder->line, job);
+    DL_APPEND(embedder->line, job);
+    return p;
+}
+
+/* Begin inputs, one of each job in turn, as long as each gets its cells at once. */
+static void begin_prompts_locked(hth_embedder *embedder)
+{
+    embedder_prompt *p;
+
+    while (hth_cached_embedder_has_room(embedder->cached) && (p = choose_prompt_locked(embedder))) {
+        hearth_error error = { .status = HEARTH_OK };
+
+        pthread_mutex_unlock(&embedder->lock);
+        if (hth_cached_embedder_begin(embedder->cached, &p->cached, &error) != HEARTH_OK)
+            leave(p, &error);
+        pthread_mutex_lock(&embedder->lock);
+    }
+}
+
+/* Cancel the inputs of jobs that nobody waits for. */
+static void cancel_prompts(hth_embedder *embedder)
+{
+    for (embedder_prompt *p = embedder->prompts; p < embedder->prompts + EMBEDDER_PROMPTS; p++)
+        if (p->job && (p->job->has_failed || embed_job_is_over(p->job)))
+            hth_cached_embedder_cancel(embedder->cached, &p->cached);
+}
+
+static void tick_prompts_locked(hth_embedder *embedder)
+{
+    hth_embed_job *first = embedder->line; /* stays: only this thread removes it */
+    hth_embed_job *other;
+    hearth_error error = { .status = HEARTH_OK };
+    uint64_t n_before;
+    hearth_status status;
+
+    pthread_mutex_unlock(&embedder->lock);
+    status = open_cached(embedder, &error);
+    pthread_mutex_lock(&embedder->lock);
+    if (status != HEARTH_OK) {
+        fail_locked(embedder, first, &error);
+        return;
+    }
+    begin_prompts_locked(embedder);
+    pthread_mutex_unlock(&embedder->lock);
+    cancel_prompts(embedder);
+    n_before = hth_cached_embedder_n_evaluations(embedder->cached);
+    hth_cached_embedder_tick(embedder->cached);
+    for (const embedder_prompt *p = embedder->prompts; p < embedder->prompts + EMBEDDER_PROMPTS; p++)
+        if (p->job)
+            note_evaluation(p->job, &p->cached);
+    pthread_mutex_lock(&embedder->lock);
+    embedder->n_evaluations += hth_cached_embedder_n_evaluations(embedder->cached) - n_before;
+    DL_FOREACH(embedder->line, other)
+    {
+        if (!embed_job_is_cached(embedder, other))
+            break;
+    }
+    if (other) { /* another pooling has the next turn; a job that got no place keeps its turn */
+        DL_DELETE(embedder->line, other);
+        DL_PREPEND(embedder->line, other);
+    }
+}
+
+static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal)
+{
+    if (embedder->cached)
+        hth_cached_embedder_forget(embedder->cached, removal->fingerprint, removal->tokens, removal->n_tokens,
+                                   removal->n_kept);
 }

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
-#include "rows/key.h"
 #include "engine/backend.h"
+#include "rows/key.h"
 #include "sched/adapter_set.h"
 #include "sched/prompt_text.h"
 

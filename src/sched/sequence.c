@@ -7,7 +7,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/sequence_inside.h"
+#include "base/bytes.h"
+#include "cache/read_ahead.h"
+#include "sched/sequence_restore.h"
+
+struct hth_sequence {
+    const hth_workplace *place;
+    hth_books *books;
+    hth_keyspace keyspace; /* the workplace's, with the salt of the latest request */
+    uint32_t id;
+    bool is_held;         /* by a running request */
+    hearth_token *tokens; /* [n_ctx] */
+    uint32_t *cells;      /* [n_ctx], of hth_books.cells */
+    uint32_t n_tokens;
+    float *end_logits;      /* [n_vocab]; NULL: none were kept yet */
+    uint32_t end_logits_at; /* they follow this number of tokens; 0: there are none */
+
+    /*
+     * The stream has hashed n_keyed tokens. boundary_keys[i] is the key of the first i blocks, for i <= n_keyed /
+     * HTH_BLOCK_TOKENS. During prefill n_keyed is ahead of n_tokens, because the lookup has hashed the whole prompt.
+     */
+    hth_key_stream *stream;
+    hth_key *boundary_keys; /* [n_ctx / HTH_BLOCK_TOKENS + 1] */
+    uint32_t n_keyed;
+    hth_key end_key;                        /* of n_keyed tokens */
+    hth_row_id stale[HTH_LOOKUP_STALE_MAX]; /* states of the prompt that the next saved end supersedes */
+    size_t n_stale;
+    bool has_tail; /* the latest tail that these tokens end with or continue is saved as: */
+    hth_row_id tail;
+    uint32_t tail_begin;
+    bool has_longer; /* the end of the prompt was found inside this row, which may also hold the reply: */
+    hth_row_id longer;
+    uint32_t longer_begin;
+    char *text; /* [ROW_TEXT_BYTES_MAX] if rows keep the text of their tokens; NULL before the first */
+};
+
+enum { ROW_TEXT_BYTES_MAX = 1 << 16 };
 
 void hth_sequence_close(hth_sequence *sequence)
 {
@@ -70,12 +105,12 @@ uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *t
                              n_tokens < sequence->n_tokens ? (uint32_t)n_tokens : sequence->n_tokens);
 }
 
-bool hth_sequence_has_blocks(const hth_sequence *sequence)
+static bool has_blocks(const hth_sequence *sequence)
 {
     return sequence->place->kind != HTH_MODEL_RECURRENT;
 }
 
-bool hth_sequence_has_states(const hth_sequence *sequence)
+static bool has_states(const hth_sequence *sequence)
 {
     return sequence->place->kind == HTH_MODEL_RECURRENT || sequence->place->kind == HTH_MODEL_HYBRID;
 }
@@ -85,7 +120,7 @@ bool hth_sequence_can_be_shortened(const hth_sequence *sequence)
     return sequence->place->kind == HTH_MODEL_PLAIN;
 }
 
-bool hth_sequence_is_cached(const hth_sequence *sequence)
+static bool is_cached(const hth_sequence *sequence)
 {
     return sequence->place->cache && sequence->place->kind != HTH_MODEL_UNCACHED;
 }
@@ -100,7 +135,8 @@ static void empty_engine(hth_sequence *sequence, uint32_t id)
     (void)removed; /* read by the assertion only */
 }
 
-void hth_sequence_empty_scratch(hth_sequence *sequence)
+/* Empty the scratch sequence. The engine can always do this (asserted). */
+static void empty_scratch(hth_sequence *sequence)
 {
     empty_engine(sequence, sequence->books->scratch);
 }
@@ -153,7 +189,11 @@ uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens
     return hth_cells_count_held(sequence->books->cells, sequence->cells, n_tokens);
 }
 
-void hth_sequence_note_tokens(hth_sequence *sequence, const hearth_token *tokens, uint32_t end)
+/*
+ * The engine has the cells of [sequence->n_tokens, end) in this sequence: append the tokens. tokens[0] is the first of
+ * them.
+ */
+static void note_tokens(hth_sequence *sequence, const hearth_token *tokens, uint32_t end)
 {
     uint32_t begin = sequence->n_tokens;
 
@@ -217,7 +257,7 @@ void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uin
 {
     assert(n <= sequence->place->n_ctx - sequence->n_tokens);
     sequence->end_logits_at = 0;
-    hth_sequence_note_tokens(sequence, tokens, sequence->n_tokens + n);
+    note_tokens(sequence, tokens, sequence->n_tokens + n);
 }
 
 void hth_sequence_roll_back(hth_sequence *sequence)
@@ -302,7 +342,8 @@ hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *pr
     return HEARTH_OK;
 }
 
-void hth_sequence_catch_up_keys(hth_sequence *sequence)
+/* Hash the tokens that have no key yet. Afterwards n_keyed >= n_tokens. */
+static void catch_up_keys(hth_sequence *sequence)
 {
     while (sequence->n_keyed < sequence->n_tokens) {
         uint32_t boundary = (sequence->n_keyed / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS;
@@ -318,11 +359,583 @@ void hth_sequence_catch_up_keys(hth_sequence *sequence)
 
 void hth_sequence_key(hth_sequence *sequence, hth_key *out)
 {
-    hth_sequence_catch_up_keys(sequence);
+    catch_up_keys(sequence);
     if (sequence->n_tokens == sequence->n_keyed)
         *out = sequence->end_key;
     else if (sequence->n_tokens % HTH_BLOCK_TOKENS == 0)
         *out = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS];
     else if (!hth_key_of(&sequence->keyspace, sequence->tokens, sequence->n_tokens, out))
         *out = (hth_key){ { 0 } }; /* no memory: a key that names nothing */
+}
+
+/*
+ * ---- restore rows into a sequence, one after the other ----
+ *
+ * With a sliding window, every row has cells of the window layers, because a prefix may end in any row. The context has
+ * no room for all of them. So only the rows in the window at the end of the restored prefix bring theirs. Recurrent
+ * state comes last, from a row of its own.
+ */
+
+enum { ROWS_NOTED = 4 }; /* the restored row, and the rows that are read ahead while no device is waited for */
+
+/* Does a row that begins in the prompt have the key of its tokens? */
+static bool row_has_its_key(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
+                            const hearth_token *prompt)
+{
+    size_t n_tokens = hth_kvc_n_tokens(info);
+    hth_key_stream *stream;
+    hth_key key;
+
+    stream = hth_key_stream_new(&sequence->keyspace);
+    if (!stream)
+        return false;
+    hth_key_stream_push(stream, prompt, row->meta.first_position);
+    for (size_t i = 0; i < n_tokens; i++) {
+        hearth_token token = hth_kvc_token(info, i);
+
+        hth_key_stream_push(stream, &token, 1);
+    }
+    hth_key_stream_key(stream, &key);
+    hth_key_stream_free(stream);
+    return hth_key_equal(&key, &row->meta.id.key);
+}
+
+/* Put an image into the context: cells through the scratch sequence, recurrent state directly. */
+static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
+                              uint32_t target, hearth_error *err)
+{
+    const hth_backend *backend = sequence->place->backend;
+    hth_engine_context *context = sequence->place->context;
+    uint32_t begin = row->meta.first_position;
+    uint32_t end = begin + row->meta.n_tokens;
+    bool is_before_window =
+        sequence->place->kind == HTH_MODEL_WINDOW && begin + row->n_use + sequence->place->n_window <= target;
+    hearth_status status;
+
+    if (row->meta.id.kind == HTH_ROW_STATE)
+        return backend->state_set(context, sequence->id, HTH_STATE_REST, borrowed->image, borrowed->image_bytes, 0,
+                                  begin, err);
+    status =
+        backend->state_set(context, sequence->books->scratch, is_before_window ? HTH_STATE_CELLS_BARE : HTH_STATE_CELLS,
+                           borrowed->image, borrowed->image_bytes, begin, end, err);
+    if (status == HEARTH_OK)
+        status = backend->seq_copy(context, sequence->books->scratch, sequence->id, sequence->n_tokens,
+                                   begin + row->n_use, err);
+    empty_scratch(sequence);
+    return status;
+}
+
+/* Are the used tokens of a row the prompt's? The index or memory said so, and nobody verified that. */
+static bool row_is_of_prompt(const hth_kvc_info *info, const hth_lookup_row *row, const hearth_token *prompt)
+{
+    const hearth_token *tokens = prompt + row->meta.first_position;
+
+    if (row->n_use > hth_kvc_n_tokens(info))
+        return false;
+    for (size_t i = 0; i < row->n_use; i++)
+        if (hth_kvc_token(info, i) != tokens[i])
+            return false;
+    return true;
+}
+
+static hearth_tier slower(hearth_tier a, hearth_tier b)
+{
+    return a > b ? a : b;
+}
+
+/* Check a borrowed row against the prompt and put it into the context. Reject or report it when that fails. */
+static hth_restore_result use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
+                                  uint32_t target, const hearth_token *prompt)
+{
+    hth_cache *cache = sequence->place->cache;
+    uint32_t end = row->meta.first_position + row->n_use;
+    bool is_of_prompt = row_is_of_prompt(&borrowed->info, row, prompt);
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    /* The id of a row that is used whole is the key of the prompt's tokens. */
+    if (!(is_of_prompt && row->n_use == hth_kvc_n_tokens(&borrowed->info)) &&
+        !row_has_its_key(sequence, &borrowed->info, row, prompt)) {
+        hth_cache_reject(cache, &row->meta.id, "its tokens are not those of its key");
+        return HTH_RESTORE_ROW_LOST;
+    }
+    if (!is_of_prompt) {
+        hth_cache_review(cache, &row->meta.id);
+        return HTH_RESTORE_ROW_LOST;
+    }
+    status = put_back(sequence, borrowed, row, target, &err);
+    if (status == HEARTH_CORRUPT)
+        hth_cache_reject(cache, &row->meta.id, "the engine's state in it is malformed");
+    else if (status != HEARTH_OK)
+        hth_warn(sequence->place->log, "cache row not restored, the prompt is computed instead: %s", err.message);
+    if (status != HEARTH_OK)
+        return status == HEARTH_CORRUPT ? HTH_RESTORE_ROW_LOST : HTH_RESTORE_FAILED;
+    if (end > sequence->n_tokens)
+        note_tokens(sequence, prompt + sequence->n_tokens, end);
+    hth_cache_touch(cache, &row->meta.id, 1);
+    return HTH_RESTORE_DONE;
+}
+
+/* The rows of lookup that reach beyond the present end and fit: [*first_out, *first_out + result). */
+static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lookup, size_t *first_out)
+{
+    size_t first = 0, n = 0;
+
+    while (first < lookup->n_rows &&
+           lookup->rows[first].meta.first_position + lookup->rows[first].n_use <= sequence->n_tokens)
+        first++; /* their cells are still in the context */
+    while (first + n < lookup->n_rows &&
+           lookup->rows[first + n].meta.first_position + lookup->rows[first + n].meta.n_tokens <=
+               sequence->place->n_ctx)
+        n++; /* all cells of a row must fit for a moment, also when only a part is used */
+    *first_out = first;
+    return n;
+}
+
+/* Report a row that could not be read, and return the result of the restore. */
+static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status status, const hth_lookup_row *rows,
+                                       size_t n, const hearth_error *err)
+{
+    /* When one file is gone, others may be too. Note all as gone, so that their cells are saved again. */
+    for (size_t i = 0; status == HEARTH_NOT_FOUND && i < n; i++)
+        hth_cache_note_gone(sequence->place->cache, &rows[i].meta.id);
+    if (status == HEARTH_CORRUPT || status == HEARTH_NOT_FOUND) /* logged elsewhere, or normal */
+        return HTH_RESTORE_ROW_LOST;
+    hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err->message);
+    return HTH_RESTORE_FAILED;
+}
+
+/*
+ * When one row has a bad signature, the next rows probably have one too. Set them aside now rather than one a request,
+ * so that all recomputed rows can be saved. Stop at the first sound row.
+ */
+static void check_next_rows(const hth_sequence *sequence, const hth_lookup_row *rows, size_t n)
+{
+    hth_cache *cache = sequence->place->cache;
+    hearth_status status = HEARTH_CORRUPT;
+
+    for (size_t i = 0; status == HEARTH_CORRUPT && i < n; i++) {
+        hth_borrowed_row borrowed;
+
+        status = hth_cache_borrow(cache, &sequence->keyspace, &rows[i].meta, &borrowed, NULL);
+        if (status == HEARTH_OK)
+            hth_cache_return_unused(cache, &borrowed);
+    }
+}
+struct hth_restore {
+    hth_sequence *sequence;
+    const hth_lookup_row *rows; /* [n_rows], of the lookup */
+    size_t n_rows;
+    size_t next;
+    const hearth_token *prompt;
+    uint32_t target;
+    hth_read_ahead *ahead;
+};
+
+hth_restore *hth_restore_begin(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt)
+{
+    hth_restore *restore = calloc(1, sizeof(*restore));
+    size_t first;
+
+    if (!restore)
+        return NULL;
+    *restore = (hth_restore){ .sequence = sequence, .prompt = prompt };
+    restore->n_rows = rows_to_restore(sequence, lookup, &first);
+    restore->rows = lookup->rows + first;
+    if (restore->n_rows == 0)
+        return restore;
+    restore->target = restore->rows[restore->n_rows - 1].meta.first_position + restore->rows[restore->n_rows - 1].n_use;
+    restore->ahead = hth_read_ahead_begin(sequence->place->cache, &sequence->keyspace, restore->rows, restore->n_rows);
+    if (!restore->ahead) {
+        free(restore);
+        return NULL;
+    }
+    return restore;
+}
+
+uint32_t hth_restore_n_cells(const hth_restore *restore)
+{
+    return restore->next < restore->n_rows ? restore->rows[restore->next].meta.n_tokens : 0;
+}
+
+/* End a restore. Before a lost row, a sequence that can be shortened keeps its cells; any other is emptied. */
+static hth_restore_result ended(const hth_restore *restore, hth_restore_result result, hth_restored *out)
+{
+    hth_sequence *sequence = restore->sequence;
+    const hth_workplace *place = sequence->place;
+
+    if (hth_sequence_can_be_shortened(sequence))
+        return result == HTH_RESTORE_ROW_LOST ? result : HTH_RESTORE_DONE;
+    /* The engine decides whether the parts make a whole. */
+    if (result == HTH_RESTORE_DONE && place->backend->seq_end(place->context, sequence->id) != sequence->n_tokens)
+        result = HTH_RESTORE_FAILED;
+    if (result != HTH_RESTORE_DONE) {
+        (void)hth_sequence_shorten(sequence, 0); /* to 0 tokens */
+        *out = (hth_restored){ .tier = HEARTH_TIER_NONE };
+    }
+    return result;
+}
+
+/* Tell on_work the next row, and the rows that are read ahead behind it. */
+static void note_rows(const hth_restore *restore)
+{
+    uint8_t keys[ROWS_NOTED][HTH_KEY_BYTES];
+    size_t n = 0;
+
+    for (; n < ROWS_NOTED && restore->next + n < restore->n_rows; n++)
+        memcpy(keys[n], restore->rows[restore->next + n].meta.id.key.bytes, HTH_KEY_BYTES);
+    hth_workplace_note(restore->sequence->place, HEARTH_WORK_ROWS_BEGIN, (const uint8_t(*)[HTH_KEY_BYTES])keys, n);
+}
+
+static hth_restore_result step(hth_restore *restore, hth_restored *out)
+{
+    hth_sequence *sequence = restore->sequence;
+    hth_cache *cache = sequence->place->cache;
+    const hth_lookup_row *row = &restore->rows[restore->next];
+    hth_restore_result result;
+    hth_borrowed_row borrowed;
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    if (restore->next == restore->n_rows)
+        return ended(restore, HTH_RESTORE_DONE, out);
+    if (row->meta.n_tokens > hth_cells_n_unused(sequence->books->cells)) /* the whole row is there for a moment */
+        return ended(restore, HTH_RESTORE_FAILED, out);
+    status = hth_read_ahead_next(restore->ahead, &borrowed, &err);
+    if (status != HEARTH_OK) {
+        result = row_not_read(sequence, status, row, restore->n_rows - restore->next, &err);
+        if (status == HEARTH_CORRUPT) {
+            hth_read_ahead_end(restore->ahead);
+            restore->ahead = NULL;
+            check_next_rows(sequence, row + 1, restore->n_rows - restore->next - 1);
+        }
+        return ended(restore, result, out);
+    }
+    result = use_row(sequence, &borrowed, row, restore->target, restore->prompt);
+    if (result == HTH_RESTORE_DONE) {
+        out->tier = slower(out->tier, borrowed.tier);
+        out->n_rows++;
+        out->n_bytes += borrowed.image_bytes;
+    }
+    hth_cache_return(cache, &borrowed);
+    if (result != HTH_RESTORE_DONE)
+        return ended(restore, result, out);
+    return ++restore->next == restore->n_rows ? ended(restore, HTH_RESTORE_DONE, out) : HTH_RESTORE_MORE;
+}
+
+hth_restore_result hth_restore_step(hth_restore *restore, hth_restored *out)
+{
+    const hth_workplace *place = restore->sequence->place;
+    hth_restore_result result;
+
+    if (place->on_work)
+        note_rows(restore);
+    result = step(restore, out);
+    hth_workplace_note(place, HEARTH_WORK_ROWS_END, NULL, 0);
+    return result;
+}
+
+void hth_restore_end(hth_restore *restore)
+{
+    if (!restore)
+        return;
+    hth_read_ahead_end(restore->ahead);
+    free(restore);
+}
+
+bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *lookup, float *logits,
+                                 hth_restored *restored)
+{
+    hth_cache *cache = sequence->place->cache;
+    hth_row_meta meta = {
+        .id = { .key = lookup->prompt_key, .kind = HTH_ROW_LOGITS },
+        .parent = lookup->prompt_key,
+        .first_position = (uint32_t)lookup->n_tokens,
+    };
+    hth_borrowed_row borrowed;
+    hearth_status status;
+
+    if (lookup->logits_tier == HEARTH_TIER_NONE && lookup->n_cached == lookup->n_tokens)
+        return false;
+    status = hth_cache_borrow(cache, &sequence->keyspace, &meta, &borrowed, NULL);
+    if (status == HEARTH_NOT_FOUND)
+        hth_cache_note_gone(cache, &meta.id); /* so that they are saved again */
+    if (status != HEARTH_OK)
+        return false; /* one more evaluation gives them; the cache reported a damaged row */
+    if (borrowed.image_bytes != sequence->place->n_vocab * sizeof(float)) {
+        hth_cache_return(cache, &borrowed);
+        hth_cache_reject(cache, &meta.id, "it has not one logit a token of the vocabulary");
+        return false;
+    }
+    for (size_t i = 0; i < sequence->place->n_vocab; i++)
+        logits[i] = hth_get_f32(borrowed.image + 4 * i);
+    restored->tier = slower(restored->tier, borrowed.tier);
+    restored->n_rows++;
+    restored->n_bytes += borrowed.image_bytes;
+    hth_cache_return(cache, &borrowed);
+    hth_cache_touch(cache, &meta.id, 1);
+    return true;
+}
+
+/*
+ * ---- save parts of a sequence as rows ----
+ *
+ * To save cells, their range is copied to the scratch sequence, packed into a slab of the cache, and the scratch
+ * sequence is emptied. An image contains the id of its sequence. All cells go through the same scratch sequence, so
+ * equal cells give equal bytes.
+ *
+ * A block must be saved right after the evaluation that ends it; hth_sequence_save_block is called then.
+ */
+
+static void stop_saving(hth_sequence *sequence, const char *reason)
+{
+    if (sequence->books->cannot_save)
+        return;
+    sequence->books->cannot_save = true;
+    hth_warn(sequence->place->log, "nothing more of this model is cached: %s", reason);
+}
+
+/* Pack a part of the state of sequence id into a row. */
+static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_save *save)
+{
+    const hth_workplace *place = sequence->place;
+    hearth_error err = { .message = "" };
+    hth_slab *slab;
+    size_t n_bytes = 0;
+
+    save->image_bytes = place->backend->state_size(place->context, id, part);
+    if (save->image_bytes == 0) {
+        stop_saving(sequence, "the engine gives no state");
+        return false;
+    }
+    slab = hth_cache_save_begin(place->cache, save);
+    if (!slab)
+        return false; /* no room; the cache counts it */
+    if (place->backend->state_get(place->context, id, part, hth_slab_image(slab), save->image_bytes, &n_bytes, &err) !=
+        HEARTH_OK) {
+        stop_saving(sequence, err.message);
+    } else if (n_bytes != save->image_bytes) {
+        stop_saving(sequence, "the engine's state is not as long as it said");
+    } else {
+        hth_cache_save_commit(place->cache, slab);
+        return true;
+    }
+    hth_cache_save_abort(place->cache, slab);
+    return false;
+}
+
+/* The text of a row's tokens, as much as fits. NULL if rows keep no text, which is usual, or without memory. */
+static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens, size_t *n_out)
+{
+    size_t n = 0;
+
+    if (!sequence->place->keeps_text)
+        return NULL;
+    if (!sequence->text)
+        sequence->text = malloc(ROW_TEXT_BYTES_MAX);
+    for (size_t i = 0; sequence->text && i < n_tokens; i++) {
+        size_t n_piece = 0;
+
+        if (sequence->place->backend->piece(sequence->place->engine_model, tokens[i], true, sequence->text + n,
+                                            ROW_TEXT_BYTES_MAX - n, &n_piece, NULL) != HEARTH_OK)
+            break; /* the rest is left out */
+        n += n_piece;
+    }
+    *n_out = n;
+    return sequence->text;
+}
+
+/*
+ * The tail that row id supersedes; NULL: none. With a model whose rows can be used in part, a longer row makes a tail
+ * with the same begin superfluous for every prompt.
+ */
+static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id *id, uint32_t begin)
+{
+    if (!sequence->has_tail || sequence->tail_begin != begin || hth_row_id_equal(&sequence->tail, id) ||
+        !hth_sequence_can_be_shortened(sequence))
+        return NULL;
+    return &sequence->tail;
+}
+
+/* Does a longer row, of which a part can be used, begin with the cells from begin to the present end? */
+static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
+{
+    uint32_t n_tokens = sequence->n_tokens - begin;
+    hearth_token theirs[HTH_BLOCK_TOKENS];
+
+    if (!sequence->has_longer || sequence->longer_begin != begin || !hth_sequence_can_be_shortened(sequence))
+        return false;
+    return hth_cache_tokens(sequence->place->cache, &sequence->longer, theirs, HTH_BLOCK_TOKENS) > n_tokens &&
+           memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
+}
+
+/* Is the block that ends at begin in the cache? Without it, a row after it would never be found. */
+static bool has_parent(const hth_sequence *sequence, uint32_t begin)
+{
+    hth_row_id parent = { .key = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], .kind = HTH_ROW_BLOCK };
+
+    return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
+}
+
+/* Save the cells from the last block boundary before the present end as row id. False when that failed. */
+static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    uint32_t end = sequence->n_tokens;
+    uint32_t begin = (end - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    hth_save save = {
+        .keyspace = &sequence->keyspace,
+        .id = *id,
+        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
+        .first_position = begin,
+        .tokens = sequence->tokens + begin,
+        .n_tokens = end - begin,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .model = place->model,
+        .superseded = superseded_by(sequence, id, begin),
+    };
+    hearth_error err = { .message = "" };
+    bool saved;
+
+    if (id->kind == HTH_ROW_TAIL && is_in_longer(sequence, begin))
+        return true;
+    saved = hth_cache_is_saved(place->cache, id);
+    if (saved) {
+        if (save.superseded)
+            hth_cache_supersede(place->cache, id, save.superseded);
+    } else if (has_parent(sequence, begin)) {
+        save.text = text_of(sequence, save.tokens, save.n_tokens, &save.n_text_bytes);
+        if (place->backend->seq_copy(place->context, sequence->id, sequence->books->scratch, begin, end, &err) ==
+            HEARTH_OK)
+            saved = pack(sequence, sequence->books->scratch, HTH_STATE_CELLS, &save); /* else it is computed again */
+        else
+            stop_saving(sequence, err.message);
+        empty_scratch(sequence);
+    }
+    if (saved) {
+        sequence->has_tail = id->kind == HTH_ROW_TAIL;
+        sequence->tail = *id;
+        sequence->tail_begin = begin;
+    }
+    return saved;
+}
+
+/* Save the state after the present end, whose key is given. False when that failed. */
+static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &sequence->keyspace,
+        .id = { .key = *key, .kind = HTH_ROW_STATE },
+        .parent = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS],
+        .first_position = sequence->n_tokens,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .model = place->model,
+    };
+
+    return hth_cache_is_saved(place->cache, &save.id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
+}
+
+void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_row_id id = { .kind = HTH_ROW_BLOCK };
+
+    if (!is_cached(sequence) || sequence->books->cannot_save || end == 0 || end % HTH_BLOCK_TOKENS != 0)
+        return;
+    catch_up_keys(sequence);
+    id.key = sequence->boundary_keys[end / HTH_BLOCK_TOKENS];
+    if (has_blocks(sequence) && !save_cells(sequence, &id, reason))
+        return;
+    if (has_states(sequence) && !sequence->books->cannot_save &&
+        hth_policy_should_save_state(end, &sequence->place->policy))
+        (void)save_state(sequence, &id.key, reason); /* after a failure, the state of a later boundary will do */
+}
+
+/* Drop the states inside blocks that a later state supersedes, with the tails that only those states need. */
+static void forget_stale(hth_sequence *sequence)
+{
+    for (size_t i = 0; i < sequence->n_stale; i++) {
+        hth_row_id tail = { .key = sequence->stale[i].key, .kind = HTH_ROW_TAIL };
+
+        hth_cache_forget(sequence->place->cache, &sequence->stale[i]);
+        if (has_blocks(sequence))
+            hth_cache_forget(sequence->place->cache, &tail);
+    }
+    sequence->n_stale = 0;
+}
+
+bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_row_id id = { .kind = HTH_ROW_TAIL };
+
+    if (!is_cached(sequence) || sequence->books->cannot_save || end == 0)
+        return false;
+    hth_sequence_key(sequence, &id.key);
+    if (has_blocks(sequence)) {
+        bool kept = end % HTH_BLOCK_TOKENS != 0 ? save_cells(sequence, &id, reason)
+                                                : has_parent(sequence, end); /* the end is the end of the last block */
+
+        if (!kept || !has_states(sequence))
+            return kept;
+    }
+    if (sequence->books->cannot_save || !save_state(sequence, &id.key, reason))
+        return false;
+    forget_stale(sequence);
+    return true;
+}
+
+static bool is_known(const hth_sequence *sequence, hth_row_id id)
+{
+    return hth_cache_find(sequence->place->cache, &id, NULL) != HEARTH_TIER_NONE;
+}
+
+bool hth_sequence_end_is_saved(hth_sequence *sequence)
+{
+    uint32_t end = sequence->n_tokens;
+    hth_key key;
+
+    if (!is_cached(sequence) || end == 0)
+        return false;
+    hth_sequence_key(sequence, &key);
+    if (has_states(sequence) && !is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_STATE }))
+        return false;
+    if (!has_blocks(sequence))
+        return true;
+    return has_parent(sequence, end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS) &&
+           (end % HTH_BLOCK_TOKENS == 0 || is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_TAIL }));
+}
+
+void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+    hth_save save = {
+        .keyspace = &sequence->keyspace,
+        .id = { .kind = HTH_ROW_LOGITS },
+        .first_position = sequence->n_tokens,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .model = place->model,
+        .image_bytes = place->n_vocab * sizeof(float),
+    };
+    hth_slab *slab;
+
+    if (!is_cached(sequence) || sequence->books->cannot_save)
+        return;
+    hth_sequence_key(sequence, &save.id.key);
+    save.parent = save.id.key;
+    if (hth_cache_is_saved(place->cache, &save.id))
+        return;
+    slab = hth_cache_save_begin(place->cache, &save);
+    if (!slab)
+        return;
+    for (size_t i = 0; i < place->n_vocab; i++)
+        hth_put_f32(hth_slab_image(slab) + 4 * i, logits[i]);
+    hth_cache_save_commit(place->cache, slab);
 }

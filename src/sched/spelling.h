@@ -8,8 +8,8 @@
 #ifndef HTH_SCHED_SPELLING_H
 #define HTH_SCHED_SPELLING_H
 
-#include "history/history_entry.h"
 #include "engine/control_texts.h"
+#include "history/history_entry.h"
 
 typedef struct hth_spelling {
     const hth_backend *backend;

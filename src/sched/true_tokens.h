@@ -25,8 +25,8 @@
 
 #include <stdatomic.h>
 
-#include "history/history_files.h"
 #include "engine/backend.h"
+#include "history/history_files.h"
 #include "sched/prompt_text.h"
 
 typedef struct hth_true_tokens hth_true_tokens; /* any thread may call every function */

@@ -20,8 +20,8 @@
 
 #include <jansson.h>
 
-#include "schema/dfa.h"
 #include "grammar/gbnf_builder.h"
+#include "schema/dfa.h"
 #include "schema/schema.h"
 
 /* Types as bits. INTEGER and FRACTION together are JSON Schema's "number". */

@@ -16,9 +16,9 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "rows/directory.h"
+#include "supervisor/options.h"
 #include "wire/model_files_size.h"
 #include "wire/needs_text.h"
-#include "supervisor/options.h"
 
 #define FIRST_LINE "hearth-needs 1"
 

@@ -1,21 +1,160 @@
 /*
  * model_worker.c - see model_worker.h
  */
+#include "supervisor/model_worker.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/smaller.h"
 #include "base/status.h"
 #include "cache/ram_directory.h"
-#include "supervisor/model_worker_inside.h"
+#include "engine/weight_region.h"
+#include "supervisor/learned.h"
+#include "supervisor/model_events.h"
+#include "supervisor/restart_policy.h"
 #include "supervisor/runtime_folder.h"
 #include "supervisor/string_list.h"
 #include "supervisor/worker_arguments.h"
+#include "supervisor/worker_process.h"
+#include "wire/model_files_size.h"
+#include "wire/needs_text.h"
+
+enum { CAUSE_BYTES = 320 };
+
+struct hth_model_worker {
+    hth_worker_shared *shared;
+    unsigned slot;
+
+    char *name;
+    char **arguments; /* ending with NULL; one allocation with its strings */
+    uint64_t ram_bytes;
+    bool on_demand;
+    bool no_sandbox;
+    bool awaits_ram; /* its process has not confirmed ram_quota */
+    bool was_pinned_by_options;
+    bool is_pinned;      /* its process stays, and */
+    bool is_host_pinned; /* its weights in the folder: by the options, or by an order since */
+    uint64_t keep_ns;    /* without use; UINT64_MAX: for ever */
+
+    hth_worker_state state;
+    bool is_condemned;   /* STOPPING: killed for verdict */
+    bool start_again;    /* STOPPING: a new process follows */
+    bool told_by_others; /* STOPPING: by another process' SIGTERM, not by this server */
+    bool was_ready;      /* this process or an earlier one */
+    hth_worker_process *process;
+    char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    uint64_t generation;
+    uint64_t started_ns;
+    uint64_t progress_ns;   /* STARTING: time of the last progress */
+    float progress;         /* STARTING: of the load; READY: the part of the file that is hashed, 1: all */
+    unsigned told_progress; /* in twentieths */
+    uint64_t ready_ns;      /* of this process; 0: not yet */
+    uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
+    uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
+    char verdict[CAUSE_BYTES];
+
+    /*
+     * READY: notifies those who wait. Not from within the process' callback, because a waiter could free the process.
+     */
+    struct event *notify;
+
+    /* WAITING, BROKEN */
+    struct event *pause;
+    uint64_t pause_end_ns;
+    hth_restart_policy policy;
+
+    /* Over all processes. */
+    hth_status_page *page;
+    int status_fd;
+    int ram_fd;                  /* -1: none */
+    hth_adapter_state *adapters; /* that were loaded while the server runs; NULL: none were */
+    hth_waiters waiters;
+    uint64_t n_starts, n_deaths, n_hangs;
+
+    /* Residency. */
+    uint64_t host_bytes;                          /* of its weights in the folder of host weights */
+    uint8_t weights_file[HTH_WEIGHT_MODEL_BYTES]; /* the identity of the file that they were made of */
+    uint64_t n_drops;                             /* that all workers had made when it looked for them */
+    uint64_t held_ns; /* the time at which another process was seen to hold them; 0: never */
+    hth_weights_count weights_count;
+    bool weights_are_pinned; /* by it, or by a model that shares them */
+    uint64_t file_bytes;     /* of the model's files, at its last start */
+    char *path;              /* of the model's file; NULL: unknown */
+    uint64_t bytes;          /* the most that a process was seen to take; 0: none was seen */
+    uint64_t looked_ns;      /* the time at which a process was looked at */
+    uint64_t entered_ns;     /* this process, or the first of those that died since */
+    uint64_t used_ns;        /* the end of the last use */
+    uint64_t idle_ns;        /* the time at which its last request ended; 0: none has */
+    bool comes_back;         /* its last request came within stay_ms after the one before, or beside it */
+    uint64_t keep_once_ns;   /* in place of keep_ns until the next use */
+    bool is_closed;          /* other models wait: new requests wait, too */
+    bool is_invited;         /* it starts without a request, if there is room */
+    bool has_no_room;        /* it was to start since it ended, and there was none */
+    bool is_dismissed;       /* by an order, it leaves when it is ready and idle */
+    bool drops_host;         /* when its process ends, its weights in the folder go, too */
+    bool drops_rows;         /* likewise its rows in memory */
+    bool must_compact;       /* its process is to be replaced by a new one */
+    bool is_compacting;      /* that goes on */
+    hth_residency told_residency;
+    hth_departure departs; /* the cause while its process is told to end */
+    uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
+    uint64_t n_departures; /* to make room, after a long rest, or under pressure */
+    uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was told to evict */
+    uint64_t ram_stuck_ns, ram_file_stuck_ns; /* the time at which a tier freed less than it was told; 0: never */
+
+    /* Rows in memory. */
+    uint64_t ram_share;       /* of the memory for rows: the quota, or more until it is confirmed and rows have left */
+    uint64_t ram_used;        /* by rows, as the process told */
+    uint64_t ram_quota;       /* that the process was told last */
+    uint64_t ram_used_before; /* by rows, when it was told */
+    uint64_t n_displaced;     /* rows that found no free room, as the process told */
+    uint64_t ram_short_ns;    /* the time at which this number grew; 0: it did not, since the share grew */
+
+    /* Needs. */
+    uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
+    bool has_key;                       /* the model has a file */
+    bool was_asked;                     /* nobody needs to be asked for its needs, or can be */
+    bool waits_for_needs;               /* it is not planned before they are known */
+    bool measures;                      /* the process is one of this key; an older one may end meanwhile */
+    bool has_worked;                    /* a process of this key did something: it has cells and buffers now */
+    bool has_served;                    /* this process: see hth_supervisor_note_served */
+    hth_learned_model learned;          /* of the key */
+    hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
+    uint64_t asked_ns;
+    uint64_t answered_ns;   /* it told its needs to this server, and so the free memory of devices; 0: never */
+    uint64_t wished_ns;     /* since then it waits for its place; 0: it does not */
+    uint64_t ask_ns;        /* not before this time */
+    unsigned n_killed;      /* processes that were killed before they answered, or could not start */
+    unsigned n_sights;      /* of the server, with which the answer was made */
+    hth_model_needs answer; /* the lines that it has told */
+
+    char last_cause[CAUSE_BYTES]; /* of the last death, "" */
+    char last_death[512];         /* with its last lines, which are not for clients */
+};
+
+/* The silence after which its event loop hangs; 0: it never does. */
+static uint32_t model_worker_loop_hang_ms(const hth_model_worker *worker);
+/* The pause after a death is over. */
+static void try_again(hth_model_worker *worker);
+
+/* True, with the message that requests get: it is not resident, and only an order brings it in. */
+static bool is_absent(const hth_model_worker *worker, hearth_error *err);
+
+/* Without waiting for the end of the process. */
+static void stop_asking(hth_model_worker *worker);
+
+/* The process has evicted rows as told; user_data is the worker. */
+static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
 
 enum { SAVE_MS = 35000 }; /* an ending worker saves for at most 30 s */
 
@@ -25,6 +164,727 @@ static double draw(void)
 
     hth_os_random(&number, sizeof(number));
     return number / 4294967296.0;
+}
+
+/* ---- events ---- */
+
+/* Of loading or, once READY, of hashing; each twenty times a process at most. */
+static void tell_progress(hth_model_worker *worker)
+{
+    const unsigned step = (unsigned)(worker->progress * HTH_MODEL_EVENT_STEPS);
+
+    if (step <= worker->told_progress)
+        return;
+    worker->told_progress = step;
+    hth_model_event_progress(worker->shared->feed, worker->name, worker->state == HTH_WORKER_READY, step);
+}
+
+void hth_model_worker_evict_rows(hth_model_worker *worker, hth_departure why)
+{
+    const uint64_t bytes = hth_model_worker_row_bytes(worker);
+
+    hth_model_worker_drop_rows(worker);
+    if (bytes > 0)
+        hth_model_event_eviction(worker->shared->feed, worker->name, "ram", bytes, why);
+}
+
+void hth_model_worker_tell_residency(hth_model_worker *worker)
+{
+    const hth_residency residency = hth_model_worker_residency(worker);
+
+    if (residency == worker->told_residency)
+        return;
+    hth_model_event_residency(worker->shared->feed, worker->name, residency, worker->told_residency);
+    worker->told_residency = residency;
+}
+
+/*
+ * ---- the share of a model in the memory for rows (ram_shares.h) ----
+ *
+ * The share is the quota of the process' RAM tier. A larger share counts at once, a smaller one when the process has
+ * confirmed it; rows in use may hold it up. One order is under way at a time. The share of a model without a process is
+ * the memory of its rows.
+ */
+
+enum {
+    /* A model counts as busy for so long after a use: two that take turns do not take each other's rows. */
+    REST_MS = 2000,
+    /* So long after a row found no room, its model is short of room. */
+    RECENT_MS = 2000,
+};
+
+uint64_t hth_model_worker_row_bytes(const hth_model_worker *worker)
+{
+    struct stat st;
+
+    return worker->ram_fd >= 0 && fstat(worker->ram_fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static uint64_t share_of(const hth_model_worker *worker)
+{
+    return worker->process ? worker->ram_share : hth_smaller(worker->ram_share, hth_model_worker_row_bytes(worker));
+}
+
+void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_ram_holder *out)
+{
+    const uint64_t share = share_of(worker);
+    const uint64_t rested_ns = worker->used_ns + hth_ms_to_ns(REST_MS);
+    const uint64_t short_until_ns = worker->ram_short_ns + hth_ms_to_ns(RECENT_MS);
+    const bool is_starting = worker->process && worker->state == HTH_WORKER_STARTING;
+
+    *out = (hth_ram_holder){
+        .share_bytes = share,
+        .used_bytes = worker->process ? hth_smaller(worker->ram_used, share) : share,
+        .coming_bytes = worker->process && worker->ram_quota < share ? share - worker->ram_quota : 0,
+        .most_bytes = worker->ram_bytes,
+        .used_ns = worker->used_ns,
+        .has_worker = worker->process != NULL,
+        .takes_orders = (is_starting || worker->state == HTH_WORKER_READY) && !worker->awaits_ram,
+        .is_starting = is_starting,
+        .is_busy = is_starting || !hth_model_worker_is_idle(worker) || (worker->process && now_ns < rested_ns),
+        .is_pinned = worker->is_pinned,
+        .is_short = worker->ram_short_ns > 0 && now_ns < short_until_ns,
+    };
+}
+
+void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_bytes)
+{
+    if (!worker->process) {
+        hth_model_worker_evict_rows(worker, HTH_DEPARTURE_ROOM);
+        return;
+    }
+    if (!hth_worker_process_set_ram(worker->process, share_bytes))
+        return; /* it ends, or is told later */
+    worker->ram_quota = share_bytes;
+    worker->ram_used_before = worker->ram_used;
+    worker->awaits_ram = true;
+    if (share_bytes <= worker->ram_share)
+        return;
+    worker->ram_share = share_bytes;
+    worker->ram_short_ns = 0;
+}
+
+/* A process starts; it has ended, or rows were dropped. */
+static void begin_ram(hth_model_worker *worker)
+{
+    worker->ram_share = worker->shared->ram_share(worker, worker->shared->user_data);
+    worker->ram_used = worker->ram_quota = worker->ram_share; /* rows are not known yet */
+    worker->awaits_ram = false;
+    worker->n_displaced = 0;
+    worker->ram_short_ns = 0;
+}
+
+static void end_ram(hth_model_worker *worker)
+{
+    worker->awaits_ram = false;
+    worker->ram_share = share_of(worker);
+}
+
+/* The process has told the state of its RAM tier; user_data is the worker. */
+static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+    const bool is_obeyed = worker->awaits_ram && quota == worker->ram_quota;
+    const bool has_evicted = is_obeyed && quota < worker->ram_share && used_bytes < worker->ram_used_before;
+
+    if (n_displaced > worker->n_displaced)
+        worker->ram_short_ns = hth_os_monotonic_ns();
+    worker->n_displaced = n_displaced;
+    worker->ram_used = used_bytes;
+    worker->awaits_ram &= !is_obeyed;
+    if (!worker->awaits_ram) /* else the larger share may be on its way */
+        worker->ram_share = hth_smaller(worker->ram_share, hth_larger(quota, used_bytes));
+    if (has_evicted)
+        hth_model_event_eviction(worker->shared->feed, worker->name, "ram", worker->ram_used_before - used_bytes,
+                                 HTH_DEPARTURE_ROOM);
+    if (is_obeyed)
+        worker->shared->on_change(worker->shared->user_data);
+}
+
+/*
+ * ---- the memory that a model will take, asked before it is loaded ----
+ *
+ * A short-lived process of the worker's program reads the metadata of the model and tells its needs (measure.h). A
+ * model that waits for its place is not planned before that. The answer is kept (learned.h), and nobody asks again
+ * while file and options are the same. Without an answer, the size of the files and a base for the process stand for
+ * the needs. After a process that was killed, by a signal or because it was late, another one is asked, later each
+ * time.
+ */
+
+enum {
+    ASKED_MAX = 2,            /* processes that answer at once, for all models */
+    TIMES_MAX = 5,            /* a model is asked about so often */
+    TURN_TIMES = 3,           /* a model waits for so many times the longest answer for its turn to be asked about */
+    PROCESS_BYTES = 32 << 20, /* of a process, besides weights, cells and buffers, until one tells it: 20 to 30 MiB */
+};
+
+static bool is_known(const hth_model_worker *worker)
+{
+    return worker->learned.needs.n_ctx > 0;
+}
+
+/* File or options may have changed: recall all that was learned of them. */
+static void model_worker_recall(hth_model_worker *worker)
+{
+    uint8_t key[HTH_LEARNED_KEY_BYTES];
+    const bool has_key = hth_learned_key(worker->path, (const char *const *)worker->arguments, key);
+
+    if (has_key == worker->has_key && (!has_key || memcmp(key, worker->key, sizeof(key)) == 0))
+        return;
+    stop_asking(worker);
+    worker->has_key = has_key;
+    worker->was_asked = !has_key;
+    worker->n_killed = 0;
+    worker->ask_ns = 0;
+    worker->answered_ns = 0;
+    worker->bytes = 0;
+    worker->measures = false;
+    worker->has_worked = false;
+    worker->learned = (hth_learned_model){ .bytes = 0 };
+    if (!has_key)
+        return;
+    memcpy(worker->key, key, sizeof(key));
+    if (!hth_learned_find(worker->shared->learned, key, &worker->learned))
+        return;
+    worker->bytes = worker->learned.bytes;
+    worker->was_asked = is_known(worker);
+}
+
+static void stop_asking(hth_model_worker *worker)
+{
+    hth_worker_shared *shared = worker->shared;
+
+    if (!worker->asked)
+        return;
+    hth_worker_process_abandon(worker->asked); /* one that hangs in the system may end much later */
+    assert(shared->n_abandoned < HTH_ABANDONED_MAX);
+    shared->abandoned[shared->n_abandoned++] = worker->asked;
+    worker->asked = NULL;
+    shared->n_asked--;
+    hth_worker_shared_reap(shared);
+}
+
+void hth_worker_shared_reap(hth_worker_shared *shared)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < shared->n_abandoned; i++) {
+        if (hth_worker_process_has_ended(shared->abandoned[i]))
+            hth_worker_process_free(shared->abandoned[i]);
+        else
+            shared->abandoned[n++] = shared->abandoned[i];
+    }
+    shared->n_abandoned = n;
+}
+
+static uint64_t answer_ns(const hth_model_worker *worker)
+{
+    return hth_ms_to_ns(worker->shared->options->needs_timeout_ms);
+}
+
+/* Has it waited for so long that it waits for nobody's needs any more? */
+static bool waited_long(const hth_model_worker *worker)
+{
+    return worker->wished_ns > 0 && hth_os_monotonic_ns() > worker->wished_ns + TURN_TIMES * answer_ns(worker);
+}
+
+/* Nobody answered this time. */
+static void ask_later(hth_model_worker *worker, uint64_t now_ns)
+{
+    worker->n_killed++;
+    worker->was_asked = worker->n_killed >= TIMES_MAX;
+    worker->ask_ns = now_ns + (hth_ms_to_ns(worker->shared->options->needs_again_ms) << worker->n_killed);
+}
+
+static void on_needs(const char *line, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    if (worker->answer.n_ctx == 0 && !hth_needs_read(line, &worker->answer))
+        hth_log_line(worker->shared->log, HEARTH_LOG_DEBUG, "hearth", "model '%s': strange needs: %s", worker->name,
+                     line);
+}
+
+/*
+ * Must it be asked, although its needs are kept? They do not tell what other programs left free since then: before the
+ * first model is on a device, and where others had much of it, once for each entry. A choice that was made to fit into
+ * less is made anew.
+ */
+static bool must_look(const hth_model_worker *worker, uint64_t now_ns)
+{
+    const hth_worker_shared *shared = worker->shared;
+    const hth_model_needs *needs = &worker->learned.needs;
+
+    if (!is_known(worker) || shared->options->device_memory_bytes > 0)
+        return false;
+    if (worker->answered_ns == 0 && hth_device_pools_are_unseen(&shared->seen, needs))
+        return true;
+    if (needs->fit.n_layers_max > 0 && worker->n_sights != shared->n_sights)
+        return true;
+    return worker->answered_ns < worker->wished_ns &&
+           (worker->answered_ns == 0 ||
+            now_ns >= worker->answered_ns + hth_ms_to_ns(shared->options->needs_again_ms)) &&
+           shared->may_see_more(needs, shared->user_data);
+}
+
+/* Does the answer of the process that was asked come later? Ask one if nobody was asked yet. */
+static bool ask(hth_model_worker *worker)
+{
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    hearth_error err = { .message = "" };
+
+    if (worker->asked)
+        return true;
+    if ((worker->was_asked && !must_look(worker, now_ns)) || now_ns < worker->ask_ns)
+        return false;
+    if (waited_long(worker)) /* for a turn, or its file changes all the time */
+        return false;
+    if (worker->shared->n_asked >= ASKED_MAX ||
+        worker->shared->n_asked + worker->shared->n_abandoned >= HTH_ABANDONED_MAX)
+        return true;
+    worker->answer = (hth_model_needs){ .n_ctx = 0 };
+    worker->asked_ns = now_ns;
+    if (hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
+                                                                .program = worker->shared->program,
+                                                                .name = worker->name,
+                                                                .worker = (const char *const *)worker->arguments,
+                                                                .ram_fd = -1,
+                                                                .no_sandbox = worker->no_sandbox,
+                                                                .measures = true,
+                                                                .seen = &worker->shared->seen,
+                                                                .on_needs = on_needs,
+                                                                .user_data = worker },
+                                 &worker->asked, &err) == HEARTH_OK) {
+        worker->shared->n_asked++;
+        return true;
+    }
+    hth_warn(worker->shared->log, "model '%s': nobody can be asked for the memory that it takes: %s", worker->name,
+             err.message);
+    ask_later(worker, now_ns);
+    return false;
+}
+
+/* Take the answer if the process has ended; do without when it is late. */
+static void take_answer(hth_model_worker *worker, uint64_t now_ns)
+{
+    char cause[CAUSE_BYTES] = "no answer in time";
+    bool has_ended;
+
+    if (!worker->asked)
+        return;
+    has_ended = hth_worker_process_has_ended(worker->asked);
+    if (!has_ended && now_ns <= worker->asked_ns + answer_ns(worker))
+        return;
+    worker->was_asked = true;
+    worker->answered_ns = now_ns;
+    if (worker->answer.n_ctx > 0) {
+        worker->learned.needs = worker->answer;
+        worker->shared->on_needs(&worker->answer, worker->shared->user_data);
+        hth_learned_note(worker->shared->learned, worker->key, &worker->learned);
+    } else if (!is_known(worker)) {
+        if (!has_ended || hth_worker_process_was_killed(worker->asked))
+            ask_later(worker, now_ns);
+        if (has_ended)
+            hth_worker_process_last_lines(worker->asked, cause, sizeof(cause));
+        hth_log_line(worker->shared->log, HEARTH_LOG_DEBUG, "hearth",
+                     "model '%s': the size of its file counts, because its needs are unknown: %s", worker->name, cause);
+    }
+    worker->n_sights = worker->shared->n_sights; /* with those of this answer */
+    stop_asking(worker);
+    worker->shared->on_change(worker->shared->user_data);
+}
+
+/* Bytes of the host that count for the model, without rows. */
+static uint64_t model_worker_host_bytes(const hth_model_worker *worker)
+{
+    const hth_model_needs *needs = &worker->learned.needs;
+    /* Weights, cells and buffers that nobody has used yet are not in memory, but they may be soon. */
+    const uint64_t least = is_known(worker) ? hth_needs_host_bytes(needs) : worker->file_bytes + PROCESS_BYTES;
+
+    return worker->bytes > least ? worker->bytes : least;
+}
+
+/* A process takes so many bytes now, without rows. */
+static void learn(hth_model_worker *worker, uint64_t bytes)
+{
+    if (bytes > worker->bytes)
+        worker->bytes = bytes;
+    if (!worker->has_key || !worker->has_worked || worker->bytes <= worker->learned.bytes + worker->learned.bytes / 64)
+        return;
+    worker->learned.bytes = worker->bytes;
+    hth_learned_note(worker->shared->learned, worker->key, &worker->learned);
+}
+
+/*
+ * ---- the memory of a model, and its turn among other models ----
+ *
+ * The memory of a process is measured once a second, without the rows of its RAM tier: they lie in a memory file that
+ * outlives processes, and have a budget of their own. Repacked weights that stay in the folder of
+ * host weights while the model is out are an entry of their own, because they can be dropped alone.
+ */
+
+enum {
+    LOOK_MS = 1000,
+    HELD_MS = 10000, /* weights that another process held are left alone for so long */
+};
+
+static const char *host_folder(const char *const *arguments)
+{
+    return hth_worker_arguments_value(arguments, "--host-weights");
+}
+
+static uint64_t host_bytes(const hth_model_worker *worker, const char *const *arguments)
+{
+    const char *folder = host_folder(arguments);
+
+    return *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
+}
+
+static void find_weights(hth_model_worker *worker, const char *const *arguments)
+{
+    worker->n_drops = worker->shared->n_drops;
+    worker->host_bytes = host_bytes(worker, arguments);
+    if (worker->host_bytes > 0 && hth_weight_model_digest(worker->path, worker->weights_file) != 0)
+        worker->host_bytes = 0; /* the file is gone */
+}
+
+void hth_model_worker_find_weights(hth_model_worker *worker)
+{
+    find_weights(worker, (const char *const *)worker->arguments);
+}
+
+/* The file may be another one now. */
+static void note_file(hth_model_worker *worker)
+{
+    worker->file_bytes = hth_model_files_bytes(worker->path);
+    model_worker_recall(worker);
+}
+
+/* Take the model's options about memory and starting. False without memory: nothing changed. */
+static bool take_residency(hth_model_worker *worker, const hth_server_model *model)
+{
+    const uint64_t keep_ns = model->rules.unload_after_ms > 0 ? hth_ms_to_ns(model->rules.unload_after_ms) : UINT64_MAX;
+    char *path = model->path ? strdup(model->path) : NULL;
+
+    if (model->path && !path)
+        return false;
+    free(worker->path);
+    worker->path = path;
+    find_weights(worker, model->worker);
+    worker->on_demand = model->rules.start == HTH_START_ON_DEMAND;
+    if (model->rules.is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
+        worker->is_pinned = model->rules.is_pinned;
+        worker->is_host_pinned = false;
+    }
+    worker->was_pinned_by_options = model->rules.is_pinned;
+    if (keep_ns != worker->keep_ns)
+        worker->keep_once_ns = keep_ns;
+    worker->keep_ns = keep_ns;
+    worker->wished_ns = 0; /* other options may be asked for anew */
+    note_file(worker);
+    return true;
+}
+
+/* A process starts; or it ended by an order. The model is used; some time has passed. */
+static void note_start(hth_model_worker *worker)
+{
+    if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
+        worker->entered_ns = worker->started_ns;
+    note_file(worker);
+    hth_model_worker_find_weights(worker);
+    worker->is_invited = false;
+    worker->summoned_ns = 0;
+    worker->has_no_room = worker->drops_host = worker->drops_rows = false;
+    worker->looked_ns = worker->started_ns;
+    worker->measures = true;
+}
+
+static void note_end(hth_model_worker *worker)
+{
+    hth_model_worker_find_weights(worker);
+    if (worker->drops_host)
+        (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_NONE);
+    if (worker->drops_rows)
+        hth_model_worker_release_rows(worker);
+    worker->drops_host = worker->drops_rows = false;
+    worker->is_dismissed &= worker->start_again || worker->summoned_ns > 0; /* the next process leaves then */
+}
+
+void hth_model_worker_release_rows(hth_model_worker *worker)
+{
+    const uint64_t bytes = hth_model_worker_row_bytes(worker);
+
+    if (bytes == 0)
+        return;
+    hth_model_worker_drop_rows(worker);
+    hth_model_event_eviction(worker->shared->feed, worker->name, "ram", bytes, HTH_DEPARTURE_NONE);
+}
+
+static void note_use(hth_model_worker *worker)
+{
+    const uint64_t now_ns = hth_os_monotonic_ns(), stay_ns = hth_ms_to_ns(worker->shared->options->stay_ms);
+
+    worker->comes_back = worker->waiters.n_holders > 0 || (worker->idle_ns > 0 && now_ns - worker->idle_ns < stay_ns);
+    worker->used_ns = now_ns;
+    worker->keep_once_ns = worker->keep_ns;
+}
+
+static void look(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint64_t rows, bytes;
+
+    if (!worker->process || !worker->measures || worker->looked_ns + hth_ms_to_ns(LOOK_MS) > now_ns)
+        return;
+    worker->looked_ns = now_ns;
+    rows = hth_model_worker_row_bytes(worker);
+    bytes = hth_os_process_resident_bytes(hth_worker_process_pid(worker->process));
+    if (bytes > rows)
+        learn(worker, bytes - rows);
+}
+
+hth_residence hth_model_worker_residence(const hth_model_worker *worker)
+{
+    if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
+        return HTH_RESIDENCE_OUT;
+    return worker->state == HTH_WORKER_STOPPING && !worker->start_again && !worker->is_condemned &&
+                   !worker->told_by_others
+             ? HTH_RESIDENCE_LEAVING
+             : HTH_RESIDENCE_IN;
+}
+
+/* Does it take turns with other models? */
+static bool has_company(const hth_model_worker *worker)
+{
+    const hth_server_options *options = worker->shared->options;
+
+    return options->n_models > 1 || options->memory_bytes > 0 || options->device_memory_bytes > 0;
+}
+
+static bool is_wanted(const hth_model_worker *worker)
+{
+    return hth_waiters_oldest_ns(&worker->waiters) > 0 || worker->summoned_ns > 0;
+}
+
+bool hth_model_worker_is_awaited(const hth_model_worker *worker)
+{
+    return worker->state == HTH_WORKER_STOPPED && (is_wanted(worker) || worker->is_invited);
+}
+
+uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker)
+{
+    return hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT && !is_wanted(worker)
+             ? 0
+             : worker->learned.needs.memory.host.compute_bytes;
+}
+
+void hth_model_worker_prepare(hth_model_worker *worker)
+{
+    const bool wants = is_wanted(worker) || worker->is_invited;
+
+    worker->waits_for_needs = false;
+    if (worker->n_drops != worker->shared->n_drops)
+        hth_model_worker_find_weights(worker);
+    if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker)) {
+        worker->wished_ns = 0;
+        return;
+    }
+    if (worker->wished_ns == 0)
+        worker->wished_ns = hth_os_monotonic_ns();
+    note_file(worker);
+    hth_model_worker_find_weights(worker);
+    worker->waits_for_needs = ask(worker);
+}
+
+void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools)
+{
+    hth_device_pools_add(pools, &worker->learned.needs);
+}
+
+bool hth_model_worker_share_devices(const hth_model_worker *worker, const hth_device_pools *pools, uint64_t *bytes)
+{
+    hth_device_pools_share(pools, &worker->learned.needs, bytes);
+    return worker->learned.needs.n_ctx > 0;
+}
+
+void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
+                               hth_resident *kept)
+{
+    const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
+    const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
+    const bool is_out = hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT;
+    const bool are_held = worker->held_ns > 0 && hth_os_monotonic_ns() < worker->held_ns + hth_ms_to_ns(HELD_MS);
+
+    *out = (hth_resident){
+        .residence = hth_model_worker_residence(worker),
+        .n_uses = worker->waiters.n_holders,
+        .bytes[0] = model_worker_host_bytes(worker),
+        .wanted_ns = worker->waits_for_needs ? 0
+                   : oldest_ns > 0           ? oldest_ns
+                                             : summoned_ns,
+        .since_ns = worker->entered_ns,
+        .used_ns = worker->used_ns,
+        .stay_ns = worker->comes_back ? hth_ms_to_ns(worker->shared->options->stay_ms) : 0,
+        .keep_ns =
+            worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
+        .is_pinned = worker->is_pinned,
+        .is_dismissed = worker->is_dismissed && worker->state == HTH_WORKER_READY,
+        /* All are asked first, because those that start with the server enter in their order. */
+        .is_invited =
+            worker->is_invited && !worker->waits_for_needs && (worker->shared->n_asked == 0 || waited_long(worker)),
+    };
+    hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
+    *kept = (hth_resident){ .residence = HTH_RESIDENCE_KEPT,
+                            .used_ns = worker->used_ns,
+                            .is_pinned = worker->weights_are_pinned || are_held ||
+                                         worker->weights_count == HTH_WEIGHTS_COUNT_APART };
+    if (worker->weights_count == HTH_WEIGHTS_COUNT_APART || (is_out && worker->weights_count == HTH_WEIGHTS_COUNT_HERE))
+        kept->bytes[0] = worker->host_bytes;
+    if (is_out || worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
+        out->bytes[0] -= hth_smaller(out->bytes[0], worker->host_bytes); /* its process maps them */
+}
+
+bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_worker *b)
+{
+    return a->host_bytes > 0 && b->host_bytes > 0 &&
+           memcmp(a->weights_file, b->weights_file, sizeof(a->weights_file)) == 0 &&
+           strcmp(host_folder((const char *const *)a->arguments), host_folder((const char *const *)b->arguments)) == 0;
+}
+
+bool hth_model_worker_is_in(const hth_model_worker *worker)
+{
+    return hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
+}
+
+uint64_t hth_model_worker_used_ns(const hth_model_worker *worker)
+{
+    return worker->used_ns;
+}
+
+void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with, bool are_pinned)
+{
+    worker->weights_count = with;
+    worker->weights_are_pinned = are_pinned;
+}
+
+bool hth_model_worker_is_host_pinned(const hth_model_worker *worker)
+{
+    return worker->is_host_pinned;
+}
+
+bool hth_model_worker_weights_are_pinned(const hth_model_worker *worker)
+{
+    return worker->weights_are_pinned;
+}
+
+bool hth_model_worker_has_weights(const hth_model_worker *worker)
+{
+    return worker->host_bytes > 0;
+}
+
+uint64_t hth_model_worker_weights_bytes(const hth_model_worker *worker)
+{
+    return worker->host_bytes > 0 ? worker->host_bytes : worker->learned.needs.memory.repacked_bytes;
+}
+
+uint64_t hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why)
+{
+    uint64_t bytes;
+
+    if (worker->weights_count != HTH_WEIGHTS_COUNT_HERE || worker->host_bytes == 0)
+        return 0; /* what others hold is theirs */
+    bytes = hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
+    worker->held_ns = bytes > 0 ? 0 : hth_os_monotonic_ns();
+    worker->shared->n_drops++;
+    hth_model_worker_find_weights(worker);
+    if (bytes > 0)
+        hth_model_event_eviction(worker->shared->feed, worker->name, "host_weights", bytes, why);
+    else
+        hth_info(worker->shared->log, "model '%s': its kept weights stay, because another process holds them",
+                 worker->name);
+    return bytes;
+}
+
+void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)
+{
+    if (worker->is_closed == is_closed)
+        return;
+    worker->is_closed = is_closed;
+    if (is_closed)
+        hth_info(worker->shared->log, "model '%s': its %u requests finish and new ones wait, because %s", worker->name,
+                 worker->waiters.n_holders,
+                 worker->is_dismissed ? "it leaves by an order" : "other models wait for its memory");
+    else
+        event_active(worker->notify, EV_TIMEOUT, 0);
+}
+
+void hth_model_worker_depart(hth_model_worker *worker, hth_departure why)
+{
+    static const char *const reasons[] = {
+        [HTH_DEPARTURE_ROOM] = "to make room for other models",
+        [HTH_DEPARTURE_REST] = "having rested for as long as it may",
+        [HTH_DEPARTURE_PRESSURE] = "because the machine's memory is short",
+    };
+    const hth_restart_policy policy = worker->policy;
+
+    worker->n_departures++;
+    worker->is_closed = false;
+    hth_info(worker->shared->log, "model '%s': its worker ends, %s; the next request starts another", worker->name,
+             reasons[why]);
+    worker->departs = why;
+    hth_model_worker_retire(worker, false, false);
+    worker->departs = HTH_DEPARTURE_NONE;
+    worker->policy = policy; /* only an operator's order clears the history of deaths */
+}
+
+void hth_model_worker_invite(hth_model_worker *worker)
+{
+    worker->is_invited = true;
+    worker->has_no_room = worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
+    worker->keep_once_ns = worker->keep_ns;
+}
+
+void hth_model_worker_summon(hth_model_worker *worker)
+{
+    worker->keep_once_ns = worker->keep_ns;
+    worker->has_no_room = worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
+    if (worker->summoned_ns == 0 && (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_STOPPING))
+        worker->summoned_ns = hth_os_monotonic_ns();
+}
+
+void hth_model_worker_keep(hth_model_worker *worker, uint64_t keep_ns)
+{
+    worker->keep_once_ns = keep_ns;
+}
+
+bool hth_model_worker_is_idle(const hth_model_worker *worker)
+{
+    return worker->waiters.n == 0 && worker->waiters.n_holders == 0;
+}
+
+static void view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out)
+{
+    const bool is_idle = hth_model_worker_is_idle(worker);
+    const uint64_t idle_ns = is_idle && worker->used_ns > 0 ? now_ns - worker->used_ns : 0;
+
+    out->n_uses = worker->waiters.n_holders;
+    out->is_pinned = worker->is_pinned;
+    out->residency = hth_model_worker_residency(worker);
+    out->is_host_pinned = worker->is_host_pinned;
+    out->waits_for_room = worker->state == HTH_WORKER_STOPPED && (worker->is_invited || worker->has_no_room);
+    out->is_awaited = hth_model_worker_is_awaited(worker);
+    out->is_closed = worker->is_closed;
+    out->memory_bytes = model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) +
+                        hth_model_worker_row_bytes(worker);
+    out->ram_share_bytes = worker->process ? worker->ram_share : hth_model_worker_row_bytes(worker);
+    out->needs = worker->learned.needs;
+    out->measured_bytes = worker->bytes;
+    out->host_weights_bytes = worker->host_bytes;
+    out->idle_ms = idle_ns / 1000000;
+    out->leaves_in_ms = UINT64_MAX;
+    if (worker->process && worker->keep_once_ns < UINT64_MAX && !worker->is_pinned &&
+        !hth_model_worker_is_external(worker))
+        out->leaves_in_ms = worker->keep_once_ns > idle_ns ? (worker->keep_once_ns - idle_ns) / 1000000 : 0;
+    out->n_departures = worker->n_departures;
 }
 
 /* ---- messages ---- */
@@ -64,7 +924,7 @@ void hth_model_worker_drop_rows(hth_model_worker *worker)
         (void)close(worker->ram_fd); /* a running process has its own descriptor */
     worker->ram_fd = -1;
     if (!worker->process)
-        hth_model_worker_end_ram(worker);
+        end_ram(worker);
 }
 
 static void make_ram(hth_model_worker *worker)
@@ -94,7 +954,7 @@ static void trim_rows(hth_model_worker *worker)
 /* ---- deaths ---- */
 
 /* A worker that waits keeps its place among the models; one that is out of order gave it up. */
-void hth_model_worker_try_again(hth_model_worker *worker)
+static void try_again(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_WAITING) {
         hth_model_worker_start(worker);
@@ -110,7 +970,7 @@ static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
 {
     (void)fd;
     (void)what;
-    hth_model_worker_try_again(user_data);
+    try_again(user_data);
 }
 
 static void pause_before_next(hth_model_worker *worker, const hth_restart_life *life)
@@ -125,7 +985,8 @@ static void pause_before_next(hth_model_worker *worker, const hth_restart_life *
     hth_log_line(worker->shared->log, HEARTH_LOG_ERROR, "hearth", "model '%s': its worker failed: %s; %s in %u ms",
                  worker->name, worker->last_death,
                  next.is_broken ? "it is out of order, and tried again" : "it starts again", next.pause_ms);
-    hth_model_worker_tell_death(worker, next.pause_ms);
+    hth_model_event_death(worker->shared->feed, worker->name, worker->last_death, hth_worker_state_name(worker->state),
+                          worker->n_deaths, next.pause_ms);
     if (!next.is_broken)
         return;
     hth_model_worker_find_weights(worker);
@@ -201,13 +1062,13 @@ static void on_stopping(void *user_data)
     worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) was told to end, not by this server", worker->name,
              hth_worker_process_pid(worker->process));
-    hth_model_worker_tell_unload(worker, "others");
+    hth_model_event_unload(worker->shared->feed, worker->name, "others", worker->departs, worker->start_again);
 }
 
 /* The process has ended: note the cause of its death, and free it. */
 static void bury(hth_model_worker *worker, bool was_asked)
 {
-    char cause[HTH_CAUSE_BYTES];
+    char cause[CAUSE_BYTES];
     char lines[sizeof(worker->last_death)];
     size_t n;
 
@@ -224,7 +1085,7 @@ out:
     hth_worker_process_free(worker->process);
     worker->process = NULL;
     trim_rows(worker);
-    hth_model_worker_end_ram(worker);
+    end_ram(worker);
     worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
     hth_socket_folder_remove(worker->socket_path);
 }
@@ -239,7 +1100,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     bool was_asked, was_told;
     hearth_error err;
 
-    hth_model_worker_take_answer(worker, now_ns);
+    take_answer(worker, now_ns);
     if (!worker->process || !hth_worker_process_has_ended(worker->process))
         return;
     if (hth_worker_process_said_stopping(worker->process))
@@ -260,19 +1121,20 @@ void hth_model_worker_reap(hth_model_worker *worker)
         return;
     }
     worker->state = HTH_WORKER_STOPPED;
-    hth_model_worker_note_end(worker);
+    note_end(worker);
     hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
-    hth_model_worker_tell_unloaded(worker);
+    hth_model_event_unloaded(worker->shared->feed, worker->name);
     if (worker->start_again && !worker->shared->is_stopping) {
         hth_model_worker_start(worker);
         return;
     }
-    if (hth_model_worker_is_absent(worker, &err))
+    if (is_absent(worker, &err))
         hth_model_worker_fail_waiters(worker, &err);
     worker->shared->on_change(worker->shared->user_data);
 }
 
-void hth_model_worker_condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
+/* Kill a process that hangs. It is reaped later. */
+static void condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
 {
     (void)snprintf(worker->verdict, sizeof(worker->verdict), "%s", verdict);
     worker->n_hangs += is_hang;
@@ -292,7 +1154,7 @@ static void on_progress(float fraction, void *user_data)
 
     worker->progress = fraction;
     worker->progress_ns = hth_os_monotonic_ns();
-    hth_model_worker_tell_progress(worker);
+    tell_progress(worker);
 }
 
 static void on_hashing(float fraction, void *user_data)
@@ -301,7 +1163,7 @@ static void on_hashing(float fraction, void *user_data)
 
     worker->progress = fraction;
     if (worker->state == HTH_WORKER_READY)
-        hth_model_worker_tell_progress(worker);
+        tell_progress(worker);
 }
 
 bool hth_model_worker_takes_requests(const hth_model_worker *worker)
@@ -329,7 +1191,8 @@ static void on_ready(void *user_data)
     hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
-    hth_model_worker_tell_ready(worker);
+    hth_model_event_ready(worker->shared->feed, worker->name, hth_worker_process_pid(worker->process),
+                          (worker->ready_ns - worker->started_ns) / 1000000);
     event_active(worker->notify, EV_TIMEOUT, 0);
 }
 
@@ -380,8 +1243,8 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .on_ready = on_ready,
                                                                      .on_hashing = on_hashing,
                                                                      .on_stopping = on_stopping,
-                                                                     .on_evicted = hth_model_worker_note_evicted,
-                                                                     .on_ram = hth_model_worker_note_ram,
+                                                                     .on_evicted = note_evicted,
+                                                                     .on_ram = note_ram,
                                                                      .user_data = worker },
                                       &worker->process, err);
     hth_buffer_deinit(&adapters);
@@ -397,8 +1260,8 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->generation++;
     worker->n_starts++;
     worker->started_ns = hth_os_monotonic_ns();
-    hth_model_worker_note_start(worker);
-    hth_model_worker_begin_ram(worker);
+    note_start(worker);
+    begin_ram(worker);
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->told_progress = 0;
@@ -421,12 +1284,13 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->state = HTH_WORKER_STARTING;
     hth_info(worker->shared->log, "model '%s': its worker starts (pid %d)", worker->name,
              hth_worker_process_pid(worker->process));
-    hth_model_worker_tell_load(worker);
+    hth_model_event_load(worker->shared->feed, worker->name, hth_worker_process_pid(worker->process),
+                         worker->generation);
 }
 
 static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
 {
-    const uint32_t hang_ms = hth_model_worker_loop_hang_ms(worker);
+    const uint32_t hang_ms = model_worker_loop_hang_ms(worker);
     uint64_t kill_ns;
     hearth_error err;
 
@@ -443,10 +1307,10 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
         (void)event_del(worker->pause);
         worker->state = HTH_WORKER_STOPPED;
         worker->policy = (hth_restart_policy){ 0 };
-        hth_model_worker_note_end(worker);
+        note_end(worker);
         if (again)
             worker->summoned_ns = hth_os_monotonic_ns();
-        else if (hth_model_worker_is_absent(worker, &err))
+        else if (is_absent(worker, &err))
             hth_model_worker_fail_waiters(worker, &err);
         worker->shared->on_change(worker->shared->user_data);
         return;
@@ -461,7 +1325,8 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
     }
     worker->kill_ns = kill_ns;
     worker->state = HTH_WORKER_STOPPING;
-    hth_model_worker_tell_unload(worker, worker->shared->is_stopping ? "shutdown" : NULL);
+    hth_model_event_unload(worker->shared->feed, worker->name, worker->shared->is_stopping ? "shutdown" : NULL,
+                           worker->departs, worker->start_again);
     hth_worker_process_terminate(worker->process, drain_ms);
 }
 
@@ -499,7 +1364,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     char **arguments;
     bool drains;
 
-    if (!hth_model_worker_take_residency(worker, model))
+    if (!take_residency(worker, model))
         return false;
     if (worker->state == HTH_WORKER_BROKEN)
         worker->pause_end_ns = 0; /* the operator may have mended it, or its file is whole now */
@@ -513,7 +1378,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     reconsider_adapters(worker, model->worker);
     free((void *)worker->arguments);
     worker->arguments = arguments;
-    hth_model_worker_recall(worker);
+    model_worker_recall(worker);
     worker->measures = false; /* its process has the old options */
     worker->bytes = worker->learned.bytes;
     if (worker->ram_bytes != model->ram_bytes)
@@ -554,13 +1419,12 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
     }
     if (after > 0 && worker->generation <= after)
         hth_model_worker_note_broken(worker, worker->generation);
-    if ((!waiter->outlasts_breaks && hth_model_worker_is_broken(worker, &err)) ||
-        hth_model_worker_is_absent(worker, &err)) {
+    if ((!waiter->outlasts_breaks && hth_model_worker_is_broken(worker, &err)) || is_absent(worker, &err)) {
         waiter->on_failed(waiter, &err);
         return;
     }
     if (after == 0) /* otherwise it is the same use */
-        hth_model_worker_note_use(worker);
+        note_use(worker);
     if (takes_requests(worker) && worker->generation > after) {
         hth_waiters_give(&worker->waiters, waiter, worker->socket_path, worker->generation);
         return;
@@ -644,7 +1508,7 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
     uint64_t now_ns = hth_os_monotonic_ns();
 
     memset(out, 0, sizeof(*out));
-    hth_model_worker_view_residency(worker, now_ns, out);
+    view_residency(worker, now_ns, out);
     out->model = worker->name;
     out->state = worker->state;
     out->was_ready = worker->was_ready;
@@ -697,8 +1561,7 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->arguments = hth_string_list_copy(model->worker);
     worker->pause = evtimer_new(shared->base, on_pause_over, worker);
     worker->notify = evtimer_new(shared->base, notify_waiters, worker);
-    if (!worker->name || !worker->arguments || !worker->pause || !worker->notify ||
-        !hth_model_worker_take_residency(worker, model)) {
+    if (!worker->name || !worker->arguments || !worker->pause || !worker->notify || !take_residency(worker, model)) {
         hth_model_worker_free(worker);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for model '%s'", model->name);
     }
@@ -720,7 +1583,7 @@ void hth_model_worker_free(hth_model_worker *worker)
         return;
     hth_waiters_drop(&worker->waiters);
     hth_worker_process_free(worker->process);
-    hth_model_worker_stop_asking(worker);
+    stop_asking(worker);
     hth_socket_folder_remove(worker->socket_path);
     hth_model_worker_drop_rows(worker);
     hth_status_page_free(worker->page);
@@ -735,4 +1598,365 @@ void hth_model_worker_free(hth_model_worker *worker)
     free(worker->path);
     free(worker->name);
     free(worker);
+}
+
+/*
+ * ---- the place of a model's weights, and the orders that change it (docs/models.md) ----
+ *
+ * A model without a process has a host copy if its folder of host weights keeps them. A pin holds it in one place: on
+ * the device no other model makes it leave; in host memory its copy is not removed. A pin does not bring
+ * the model there, so an order does both.
+ */
+
+hth_residency hth_model_worker_residency(const hth_model_worker *worker)
+{
+    if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
+        return worker->is_pinned ? HTH_RESIDENCY_PINNED_DEVICE : HTH_RESIDENCY_DEVICE;
+    if (worker->host_bytes > 0)
+        return worker->is_host_pinned ? HTH_RESIDENCY_PINNED_HOST : HTH_RESIDENCY_HOST;
+    return HTH_RESIDENCY_EVICTED;
+}
+
+/* ---- a server whose models are moved by orders alone ---- */
+
+bool hth_model_worker_is_external(const hth_model_worker *worker)
+{
+    return worker->shared->options->residency_mode == HTH_RESIDENCY_EXTERNAL;
+}
+
+static bool is_absent(const hth_model_worker *worker, hearth_error *err)
+{
+    if (!hth_model_worker_is_external(worker) || worker->summoned_ns > 0 || worker->is_invited ||
+        hth_model_worker_residence(worker) == HTH_RESIDENCE_IN)
+        return false;
+    (void)hth_fail(err, HEARTH_CANCELLED,
+                   "model '%s' is not resident, and this server loads models by orders of operators only "
+                   "(residency.mode is external); an operator loads it with POST /admin/models/%s/load",
+                   worker->name, worker->name);
+    return true;
+}
+
+void hth_model_worker_give_up(hth_model_worker *worker)
+{
+    hearth_error err;
+
+    if (worker->state != HTH_WORKER_STOPPED || worker->waits_for_needs ||
+        (worker->summoned_ns == 0 && !worker->is_invited && worker->waiters.n == 0))
+        return;
+    worker->summoned_ns = 0;
+    worker->is_invited = false;
+    worker->is_dismissed = false;
+    worker->has_no_room = true;
+    hth_warn(worker->shared->log,
+             "model '%s': there is no room for it beside the others, and it stays out until it is ordered again",
+             worker->name);
+    hth_model_event_no_room(worker->shared->feed, worker->name);
+    if (is_absent(worker, &err))
+        hth_model_worker_fail_waiters(worker, &err);
+}
+
+/* ---- orders ---- */
+
+bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker)
+{
+    const char *const *arguments = (const char *const *)worker->arguments;
+
+    return *hth_worker_arguments_value(arguments, "--host-weights") &&
+           hth_worker_arguments_have_flag(arguments, "--keep-host-weights");
+}
+
+bool hth_model_worker_must_load_for(const hth_model_worker *worker, hth_residency to)
+{
+    if (worker->state != HTH_WORKER_STOPPING && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
+        return false;
+    return to == HTH_RESIDENCY_DEVICE || to == HTH_RESIDENCY_PINNED_DEVICE ||
+           (to != HTH_RESIDENCY_EVICTED && worker->host_bytes == 0);
+}
+
+/* End the process of a model that works; one that loads, or will, leaves when it has filled the folder. */
+static void leave_for_host(hth_model_worker *worker)
+{
+    if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_WAITING)
+        worker->is_dismissed = true;
+    else if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
+        hth_model_worker_retire(worker, true, false);
+}
+
+void hth_model_worker_move(hth_model_worker *worker, hth_residency to)
+{
+    const bool must_load = hth_model_worker_must_load_for(worker, to);
+
+    worker->is_pinned = to == HTH_RESIDENCY_PINNED_DEVICE;
+    worker->is_host_pinned = to == HTH_RESIDENCY_PINNED_HOST;
+    worker->is_dismissed = worker->drops_host = false;
+    if (to == HTH_RESIDENCY_EVICTED) {
+        hth_model_worker_retire(worker, true, false);
+        worker->drops_host = worker->process != NULL;
+    } else if (must_load) {
+        hth_model_worker_summon(worker);
+        worker->is_dismissed = to == HTH_RESIDENCY_HOST || to == HTH_RESIDENCY_PINNED_HOST;
+    } else if (to == HTH_RESIDENCY_HOST || to == HTH_RESIDENCY_PINNED_HOST) {
+        leave_for_host(worker);
+    }
+}
+
+bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows)
+{
+    const bool leaves = !worker->is_pinned && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
+
+    if (!worker->is_pinned && worker->state != HTH_WORKER_BROKEN)
+        hth_model_worker_retire(worker, true, false); /* one that is out waits for room no longer */
+    if (drops_rows && !worker->is_pinned && !worker->is_host_pinned) {
+        worker->drops_rows = worker->process != NULL;
+        if (!worker->process)
+            hth_model_worker_release_rows(worker);
+    }
+    return leaves;
+}
+
+bool hth_model_worker_compact(hth_model_worker *worker)
+{
+    if (worker->is_pinned || worker->state != HTH_WORKER_READY)
+        return false;
+    worker->must_compact = true;
+    return true;
+}
+
+bool hth_model_worker_is_compacting(hth_model_worker *worker)
+{
+    worker->is_compacting &= worker->state == HTH_WORKER_STOPPING || worker->state == HTH_WORKER_STARTING;
+    return worker->is_compacting;
+}
+
+bool hth_model_worker_begin_compacting(hth_model_worker *worker)
+{
+    const bool begins = worker->must_compact && !worker->is_pinned && worker->state == HTH_WORKER_READY;
+
+    worker->must_compact = false;
+    if (begins) {
+        hth_model_worker_retire(worker, false, true);
+        worker->is_compacting = true;
+    }
+    return begins;
+}
+
+/* ---- what a model can free under pressure (relief.h) ---- */
+
+enum { STUCK_MS = 30000 };
+
+/*
+ * A tier that freed less than it was told has rows that cannot leave now: those in use, and those that are not written
+ * yet. It has nothing to offer until the next use of the model or for some time, so that the next tier has its turn.
+ */
+static bool is_stuck(const hth_model_worker *worker, uint64_t stuck_ns)
+{
+    return stuck_ns > worker->used_ns && stuck_ns + hth_ms_to_ns(STUCK_MS) > hth_os_monotonic_ns();
+}
+
+/* Where the needs are unknown, all of the model may be on devices. */
+static uint64_t device_bytes(const hth_model_worker *worker)
+{
+    return worker->learned.needs.n_ctx > 0 ? hth_needs_device_bytes(&worker->learned.needs)
+                                           : model_worker_host_bytes(worker);
+}
+
+void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out)
+{
+    hth_resident model, rows;
+    hth_status status;
+    uint64_t model_bytes;
+    const uint64_t row_bytes = hth_model_worker_row_bytes(worker);
+    const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
+    const uint64_t coming_bytes = is_device ? 0 : evicting_bytes;
+
+    hth_model_worker_resident(worker, &hth_device_pools_none, &model, &rows);
+    model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
+    *out = (hth_relief_model){
+        .used_ns = worker->used_ns,
+        .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? row_bytes + (rows.is_pinned ? 0 : rows.bytes[0]) : 0,
+        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
+        .keeps_rows = worker->is_pinned || worker->is_host_pinned,
+        .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
+    };
+    if (!out->may_leave)
+        return;
+    out->model_bytes = hth_model_worker_is_external(worker) ? 0 : model_bytes + (is_device ? 0 : row_bytes);
+    if (evicting_bytes > 0)
+        return; /* its rows are leaving */
+    hth_status_page_read(worker->page, &status);
+    if (!status.has_numbers)
+        return;
+    if (!is_stuck(worker, worker->ram_stuck_ns))
+        out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0] + row_bytes);
+    if (!is_stuck(worker, worker->ram_file_stuck_ns))
+        out->ram_file_bytes = status.counters.ram_file_bytes;
+    out->ram_file_folder = hth_worker_arguments_value((const char *const *)worker->arguments, "--ram-files");
+}
+
+void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
+{
+    if (order->drops_rows) {
+        hth_model_worker_evict_rows(worker, HTH_DEPARTURE_PRESSURE);
+        if (!worker->weights_are_pinned)
+            (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_PRESSURE);
+    }
+    if (order->leaves)
+        hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);
+    else if (order->ram_bytes + order->ram_file_bytes > 0 &&
+             hth_worker_process_evict(worker->process, order->ram_bytes, order->ram_file_bytes)) {
+        worker->evicting_ram_bytes = order->ram_bytes;
+        worker->evicting_ram_file_bytes = order->ram_file_bytes;
+    }
+}
+
+static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    if (ram_bytes < worker->evicting_ram_bytes)
+        worker->ram_stuck_ns = hth_os_monotonic_ns();
+    if (ram_file_bytes < worker->evicting_ram_file_bytes)
+        worker->ram_file_stuck_ns = hth_os_monotonic_ns();
+    worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
+    if (ram_bytes > 0)
+        hth_model_event_eviction(worker->shared->feed, worker->name, "ram", ram_bytes, HTH_DEPARTURE_PRESSURE);
+    if (ram_file_bytes > 0)
+        hth_model_event_eviction(worker->shared->feed, worker->name, "ram_file", ram_file_bytes,
+                                 HTH_DEPARTURE_PRESSURE);
+}
+
+/*
+ * ---- looks for hangs and time-outs of a worker ----
+ *
+ * The front counts only the silence that it has watched itself. When its own loop was held up (a suspended laptop, an
+ * overloaded machine), it counts ages on the status page from the moment when the loop turned again.
+ */
+
+enum {
+    LOOP_HANG_MS = 10000, /* an event loop hangs after so long, or after hang_ms if that is less */
+    DOUBT_MS = 1000,      /* after a broken connection, the loop must turn within this time */
+};
+
+static void fail_late(const hth_model_worker *worker, hearth_error *err)
+{
+    char death[CAUSE_BYTES + 32] = "";
+    double wait_s = worker->shared->options->relay.wait_timeout_ms / 1e3;
+
+    if (worker->last_cause[0])
+        (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);
+    if (worker->state == HTH_WORKER_STARTING)
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
+                       worker->name, wait_s, 100.0 * (double)worker->progress, death);
+    else if (worker->state == HTH_WORKER_STOPPED || worker->is_closed)
+        (void)hth_fail(err, HEARTH_TIMED_OUT,
+                       "model '%s' was not ready within %.4g s: the models that are in use leave no memory for it%s",
+                       worker->name, wait_s, death);
+    else
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: its worker is %s%s",
+                       worker->name, wait_s, hth_worker_state_name(worker->state), death);
+}
+
+/* ---- hangs and time-outs ---- */
+
+/* The part of an age that the front has watched. */
+static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint64_t now_ns)
+{
+    uint64_t watched_ns = now_ns - worker->shared->watching_since_ns;
+
+    return (age_ns < watched_ns ? age_ns : watched_ns) / 1000000;
+}
+
+static uint32_t model_worker_loop_hang_ms(const hth_model_worker *worker)
+{
+    uint32_t hang_ms = worker->shared->options->hang_ms;
+
+    return hang_ms < LOOP_HANG_MS ? hang_ms : LOOP_HANG_MS;
+}
+
+static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint32_t hang_ms = worker->shared->options->hang_ms;
+    uint32_t start_timeout_ms = worker->shared->options->start_timeout_ms;
+    const uint32_t loop_hang_ms = model_worker_loop_hang_ms(worker);
+    uint64_t tick_ns, loop_ns;
+    char verdict[CAUSE_BYTES];
+
+    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
+    if (loop_ns == UINT64_MAX)
+        loop_ns = 0; /* it does not turn at the very start, nor at the end of the worker */
+    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
+        loop_ns = now_ns - worker->ready_ns; /* it may not have turned since */
+    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
+        (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
+        condemn(worker, true, verdict);
+    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms) {
+        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms / 1e3);
+        condemn(worker, true, verdict);
+    } else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
+               watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms) {
+        (void)snprintf(verdict, sizeof(verdict), "loading did not go on for %.4g s (at %.0f %%)",
+                       start_timeout_ms / 1e3, 100.0 * (double)worker->progress);
+        condemn(worker, true, verdict);
+    }
+}
+
+/* An orderly end may take until kill_ns. A worker whose loop stands still is killed at once. */
+static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
+{
+    const uint32_t loop_hang_ms = model_worker_loop_hang_ms(worker);
+    uint64_t tick_ns, loop_ns;
+    bool stands_still;
+
+    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
+    stands_still = loop_hang_ms > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms;
+    if (now_ns < worker->kill_ns && !stands_still)
+        return;
+    worker->kill_ns = 0;
+    (void)snprintf(worker->verdict, sizeof(worker->verdict), "killed, since it %s",
+                   stands_still ? "stood still when asked to end" : "did not end in time when asked to");
+    hth_worker_process_kill(worker->process);
+}
+
+/* A connection of this worker broke: has its loop turned since? Also with hang_ms 0, since the worker may be dying. */
+static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint64_t doubted_for_ns = now_ns - worker->doubted_ns;
+    uint64_t tick_ns, loop_ns;
+
+    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
+    if (loop_ns < doubted_for_ns) {
+        hearth_error err;
+
+        worker->doubted_ns = 0;
+        (void)hth_fail(&err, HEARTH_BUSY,
+                       "the worker of model '%s' broke a connection, though it is well; its log may "
+                       "tell why",
+                       worker->name);
+        err.retry_after_s = 1;
+        hth_waiters_tell_failed(&worker->waiters, worker->generation, &err);
+    } else if (watched_ms(worker, doubted_for_ns, now_ns) > DOUBT_MS) {
+        condemn(worker, true, "it broke a connection and did not answer any more");
+    }
+}
+
+void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns)
+{
+    hth_model_worker_reap(worker); /* SIGCHLD has mostly done this */
+    if (worker->process)
+        hth_worker_process_tick(worker->process);
+    if ((worker->state == HTH_WORKER_WAITING || worker->state == HTH_WORKER_BROKEN) && now_ns >= worker->pause_end_ns)
+        try_again(worker);
+    look(worker, now_ns);
+    if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_READY)
+        look_for_hangs(worker, now_ns);
+    if (worker->state == HTH_WORKER_READY && worker->doubted_ns > 0)
+        settle_doubt(worker, now_ns);
+    if (worker->state == HTH_WORKER_STOPPING && worker->kill_ns > 0)
+        look_after_ending(worker, now_ns);
+    if (hth_waiters_has_late(&worker->waiters, now_ns)) {
+        hearth_error err;
+
+        fail_late(worker, &err);
+        hth_waiters_tell_late(&worker->waiters, now_ns, &err);
+    }
 }

@@ -17,16 +17,17 @@
 #define HTH_SUPERVISOR_MODEL_WORKER_H
 
 #include "base/log.h"
-#include "wire/adapter_state.h"
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/learned.h"
+#include "supervisor/model_events.h"
 #include "supervisor/options.h"
 #include "supervisor/ram_shares.h"
 #include "supervisor/relief.h"
 #include "supervisor/residency.h"
 #include "supervisor/waiters.h"
 #include "supervisor/worker_process.h"
+#include "wire/adapter_state.h"
 #include "wire/worker_view.h"
 
 struct event_base;
@@ -149,13 +150,6 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
                                hth_resident *kept);
 /* Closed: new requests wait while those at work finish. */
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed);
-/* The cause of the end of a process, or of kept weights, that no operator ordered. */
-typedef enum hth_departure {
-    HTH_DEPARTURE_NONE,
-    HTH_DEPARTURE_ROOM,
-    HTH_DEPARTURE_REST,
-    HTH_DEPARTURE_PRESSURE
-} hth_departure;
 /* The process leaves because of a plan. */
 void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
 /* Likewise the rows of a model without a process. */

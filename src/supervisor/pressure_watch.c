@@ -11,10 +11,10 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "wire/exposition.h"
 #include "supervisor/pressure_library.h"
 #include "supervisor/pressure_sources.h"
 #include "supervisor/short_program.h"
+#include "wire/exposition.h"
 
 enum { PROGRAM_TIMEOUT_MS = 5000, FIRST_WAIT_POLLS = 2 };
 

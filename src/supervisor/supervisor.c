@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <event2/event.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,56 @@
 #include "base/smaller.h"
 #include "base/status.h"
 #include "supervisor/budget.h"
-#include "supervisor/supervisor_inside.h"
+#include "supervisor/model_worker.h"
+#include "supervisor/runtime_folder.h"
 #include "supervisor/worker_process.h"
+
+typedef struct worker_list {
+    hth_model_worker **at;
+    size_t n;
+} worker_list;
+
+struct hth_supervisor {
+    hth_worker_shared shared;
+    hth_runtime_folder folder; /* of the sockets */
+    char *program;
+    worker_list present; /* in the order of the options */
+    worker_list leaving; /* their models were taken away; they end */
+    unsigned n_slots;
+    uint64_t ticked_ns;
+    struct event *child_event;
+    struct event *tick_event;
+    struct event *sweep_event;    /* workers have stopped or became idle */
+    struct event *stay_event;     /* an idle model has stayed for long enough */
+    hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
+    hth_residency_order *planned; /* likewise */
+    uint64_t machine_bytes;       /* of memory, when the options came */
+    uint64_t wrote_ns;            /* the time at which learned memory was written */
+    bool is_planning;
+    bool is_held;           /* by pressure */
+    bool tells_uninvited;   /* once it is known whether there is room */
+    bool is_over_committed; /* pinned models take more than there is, which was told */
+    void (*on_stopped)(void *user_data);
+    void *user_data;
+};
+
+/* Let models enter and leave. */
+static void supervisor_plan(hth_supervisor *supervisor);
+
+/* Tell the models that did not start with the server, once their needs are known. */
+static void warn_uninvited(hth_supervisor *supervisor);
+/* A model enters: is it larger than the memory for all? */
+static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
+                       const hth_residency_limits *limits);
+/* Do pinned models take more than there is for all, since this plan? */
+static void warn_pinned(hth_supervisor *supervisor);
+
+/* The most memory that rows may take: free fragments between them, and lists of rows, are added to their quotas. */
+static uint64_t row_bytes_max(const hth_supervisor *supervisor);
+/* Give shares to the workers. */
+static void share_ram(hth_supervisor *supervisor);
+/* The share with which a worker may start now; user_data is the supervisor. */
+static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data);
 
 enum {
     TICK_MS = 250,
@@ -33,7 +82,7 @@ enum {
 
 /* ---- lists ---- */
 
-static hth_model_worker *find(const hth_worker_list *list, const char *name)
+static hth_model_worker *find(const worker_list *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++) {
         if (strcmp(hth_model_worker_name(list->at[i]), name) == 0)
@@ -42,7 +91,7 @@ static hth_model_worker *find(const hth_worker_list *list, const char *name)
     return NULL;
 }
 
-static bool contains(const hth_worker_list *list, const hth_model_worker *worker)
+static bool contains(const worker_list *list, const hth_model_worker *worker)
 {
     for (size_t i = 0; i < list->n; i++) {
         if (list->at[i] == worker)
@@ -85,7 +134,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
         hth_model_worker_tick(supervisor->present.at[i], now_ns);
     for (size_t i = 0; i < supervisor->leaving.n; i++)
         hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
-    hth_supervisor_plan(supervisor);
+    supervisor_plan(supervisor);
     if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
         supervisor->wrote_ns = now_ns;
         hth_learned_write(supervisor->shared.learned);
@@ -122,12 +171,14 @@ static uint64_t host_limit_of(const hth_supervisor *supervisor, uint64_t row_byt
     return hth_budget_of(&terms).weight_pool_bytes;
 }
 
-uint64_t hth_supervisor_limit(const hth_supervisor *supervisor)
+/* The memory for all models, rows included; UINT64_MAX: no limit. */
+static uint64_t supervisor_limit(const hth_supervisor *supervisor)
 {
     return host_limit_of(supervisor, 0);
 }
 
-hth_model_worker *hth_supervisor_worker_at(const hth_supervisor *supervisor, size_t i)
+/* Of n workers, those that leave included. */
+static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
 {
     const size_t n = supervisor->present.n;
 
@@ -139,7 +190,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
     hth_device_pools devices = { .n = 0 };
 
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        hth_model_worker_note_devices(hth_supervisor_worker_at(supervisor, i), &devices);
+        hth_model_worker_note_devices(worker_at(supervisor, i), &devices);
     hth_device_pools_take_sights(&devices, &supervisor->shared.seen);
     return devices;
 }
@@ -148,7 +199,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
 static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools *devices, uint64_t used[HTH_POOLS_MAX])
 {
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
-        const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+        const hth_model_worker *worker = worker_at(supervisor, i);
 
         if (hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT)
             continue;
@@ -184,7 +235,7 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
     const hth_server_options *options = supervisor->shared.options;
     hth_residency_limits limits = {
         .n_pools = 1 + devices->n,
-        .bytes[0] = host_limit_of(supervisor, hth_supervisor_row_bytes_max(supervisor)),
+        .bytes[0] = host_limit_of(supervisor, row_bytes_max(supervisor)),
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
         .is_held = supervisor->is_held,
@@ -203,7 +254,7 @@ static uint64_t obey(const hth_supervisor *supervisor, hth_model_worker *worker,
     if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_KEPT)
         return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     if (order == HTH_RESIDENCY_ENTER) {
-        hth_supervisor_warn_large(supervisor, worker, resident, limits);
+        warn_large(supervisor, worker, resident, limits);
         hth_model_worker_start(worker);
     } else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
         hth_model_worker_retire(worker, true, false);
@@ -221,12 +272,12 @@ static void count_weights(const hth_supervisor *supervisor, size_t i)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
     size_t n_in = 0, first_in = n, last_used = n;
-    hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+    hth_model_worker *worker = worker_at(supervisor, i);
     hth_weights_count with = HTH_WEIGHTS_COUNT_ELSEWHERE;
     bool are_pinned = false;
 
     for (size_t k = 0; k < n; k++) {
-        const hth_model_worker *other = hth_supervisor_worker_at(supervisor, k);
+        const hth_model_worker *other = worker_at(supervisor, k);
 
         if (k != i && !hth_model_worker_shares_weights(worker, other))
             continue;
@@ -234,8 +285,8 @@ static void count_weights(const hth_supervisor *supervisor, size_t i)
         if (hth_model_worker_is_in(other)) {
             n_in++;
             first_in = k < first_in ? k : first_in;
-        } else if (last_used == n || hth_model_worker_used_ns(other) >
-                                         hth_model_worker_used_ns(hth_supervisor_worker_at(supervisor, last_used))) {
+        } else if (last_used == n ||
+                   hth_model_worker_used_ns(other) > hth_model_worker_used_ns(worker_at(supervisor, last_used))) {
             last_used = k;
         }
     }
@@ -247,14 +298,14 @@ static void count_weights(const hth_supervisor *supervisor, size_t i)
 /* Link the i-th model, if it is out, to the kept weights that it would map. While it is wanted, they are, too. */
 static void link_kept(hth_supervisor *supervisor, size_t i)
 {
-    const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+    const hth_model_worker *worker = worker_at(supervisor, i);
     hth_resident *model = &supervisor->residents[2 * i];
 
     for (size_t k = 0; k < supervisor->present.n + supervisor->leaving.n; k++) {
         hth_resident *kept = &supervisor->residents[2 * k + 1];
 
         if (model->residence != HTH_RESIDENCE_OUT || kept->bytes[0] == 0 ||
-            (k != i && !hth_model_worker_shares_weights(worker, hth_supervisor_worker_at(supervisor, k))))
+            (k != i && !hth_model_worker_shares_weights(worker, worker_at(supervisor, k))))
             continue;
         model->kept = kept;
         if (model->wanted_ns > 0 && (kept->wanted_ns == 0 || model->wanted_ns < kept->wanted_ns))
@@ -262,7 +313,8 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
     }
 }
 
-hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
+/* Write the models as a plan sees them to residents. Returns the limits. */
+static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
 {
     const hth_device_pools devices = devices_of(supervisor);
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -270,7 +322,7 @@ hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
     for (size_t i = 0; i < n; i++)
         count_weights(supervisor, i);
     for (size_t i = 0; i < n; i++)
-        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
+        hth_model_worker_resident(worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
                                   &supervisor->residents[2 * i + 1]);
     for (size_t i = 0; i < n; i++)
         link_kept(supervisor, i);
@@ -285,7 +337,7 @@ static void give_up(hth_supervisor *supervisor, bool has_dropped)
     if (supervisor->shared.n_asked > 0 || has_dropped)
         return;
     for (size_t i = 0; i < n; i++)
-        if (hth_model_worker_state(hth_supervisor_worker_at(supervisor, i)) == HTH_WORKER_STOPPING)
+        if (hth_model_worker_state(worker_at(supervisor, i)) == HTH_WORKER_STOPPING)
             return;
     supervisor->tells_uninvited = false;
     for (size_t i = 0; i < supervisor->present.n; i++)
@@ -319,11 +371,11 @@ static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
 {
     (void)fd;
     (void)what;
-    hth_supervisor_plan(user_data);
+    supervisor_plan(user_data);
 }
 
 /* A callback of a waiter may come back here: the plan that runs is made again then. */
-void hth_supervisor_plan(hth_supervisor *supervisor)
+static void supervisor_plan(hth_supervisor *supervisor)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
     hth_residency_limits limits;
@@ -337,16 +389,15 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     }
     supervisor->is_planning = true;
     for (size_t i = 0; i < n; i++)
-        hth_model_worker_prepare(hth_supervisor_worker_at(supervisor, i));
-    limits = hth_supervisor_take_snapshot(supervisor);
+        hth_model_worker_prepare(worker_at(supervisor, i));
+    limits = take_snapshot(supervisor);
     now_ns = hth_os_monotonic_ns(); /* after the snapshot: no use in it is later */
     hth_residency_plan(supervisor->residents, 2 * n, &limits, now_ns, supervisor->planned);
     /* A model that cannot start fails its requests; without any left, a draining server stops in the middle of this. */
     for (size_t i = 0; i < 2 * n && !supervisor->shared.is_stopping; i++) {
         const hth_resident *resident = &supervisor->residents[i];
 
-        has_dropped |= obey(supervisor, hth_supervisor_worker_at(supervisor, i / 2), resident, supervisor->planned[i],
-                            &limits) > 0;
+        has_dropped |= obey(supervisor, worker_at(supervisor, i / 2), resident, supervisor->planned[i], &limits) > 0;
     }
     if (supervisor->shared.is_stopping) {
         supervisor->is_planning = false;
@@ -355,13 +406,13 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     if (limits.is_external)
         give_up(supervisor, has_dropped);
     else
-        hth_supervisor_warn_uninvited(supervisor);
-    hth_supervisor_warn_pinned(supervisor);
+        warn_uninvited(supervisor);
+    warn_pinned(supervisor);
     plan_after_stay(supervisor, &limits, 2 * n, now_ns);
     compact_next(supervisor);
     for_each(supervisor, hth_model_worker_tell_residency);
     supervisor->is_planning = false;
-    hth_supervisor_share_ram(supervisor);
+    share_ram(supervisor);
     if (has_dropped)
         on_change(supervisor); /* their memory is free now */
 }
@@ -370,7 +421,7 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
 static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
-    hth_worker_list *leaving = &supervisor->leaving;
+    worker_list *leaving = &supervisor->leaving;
     void (*on_stopped)(void *user_data) = supervisor->on_stopped;
     size_t n = 0;
 
@@ -389,7 +440,7 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     for (size_t i = 0; i < supervisor->present.n; i++)
         n += hth_model_worker_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
     if (!supervisor->shared.is_stopping) {
-        hth_supervisor_plan(supervisor);
+        supervisor_plan(supervisor);
         return;
     }
     if (n > 0 || !on_stopped)
@@ -422,12 +473,12 @@ uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bo
 
     if (models && orders && !supervisor->shared.is_stopping) {
         for (size_t i = 0; i < n; i++)
-            hth_model_worker_relief(hth_supervisor_worker_at(supervisor, i), is_device, &models[i]);
+            hth_model_worker_relief(worker_at(supervisor, i), is_device, &models[i]);
         if (patience)
             be_patient(patience, n_bytes, models, n);
         freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
         for (size_t i = 0; i < n; i++) {
-            hth_model_worker_relieve(hth_supervisor_worker_at(supervisor, i), &orders[i]);
+            hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);
             if (patience && orders[i].leaves)
                 hth_patience_note(patience, n_bytes, models[i].model_bytes);
         }
@@ -453,9 +504,9 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
 {
     hth_worker_shared *shared = &supervisor->shared;
     size_t n_all = options->n_models + supervisor->present.n + supervisor->leaving.n;
-    hth_worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
-    hth_worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
-    hth_worker_list old[2] = { supervisor->present, supervisor->leaving };
+    worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
+    worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
+    worker_list old[2] = { supervisor->present, supervisor->leaving };
     hth_resident *residents = calloc(2 * (n_all + 1), sizeof(*residents));
     hth_residency_order *planned = calloc(2 * (n_all + 1), sizeof(*planned));
     hearth_error err;
@@ -523,7 +574,7 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
     }
     free(old[0].at);
     free(old[1].at);
-    hth_supervisor_plan(supervisor);
+    supervisor_plan(supervisor);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -573,7 +624,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .on_change = on_change,
         .on_needs = on_needs,
         .may_see_more = may_see_more,
-        .ram_share = hth_supervisor_ram_share,
+        .ram_share = supervisor_ram_share,
         .user_data = supervisor,
     };
     if (!supervisor->program || !supervisor->shared.learned || !add_events(supervisor)) {
@@ -640,7 +691,8 @@ void hth_supervisor_free(hth_supervisor *supervisor)
 
 /* ---- requests ---- */
 
-hth_model_worker *hth_supervisor_worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
+/* The worker of a model that is served. NULL, with the error: there is none. */
+static hth_model_worker *worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
     hth_model_worker *worker = find(&supervisor->present, model);
 
@@ -652,14 +704,14 @@ hth_model_worker *hth_supervisor_worker_of(const hth_supervisor *supervisor, con
 hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
                                   hth_worker_waiter *waiter, hearth_error *err)
 {
-    hth_model_worker *worker = hth_supervisor_worker_of(supervisor, model, err);
+    hth_model_worker *worker = worker_of(supervisor, model, err);
 
     if (!worker)
         return HEARTH_NOT_FOUND;
     hth_worker_waiter_cancel(waiter); /* it may hold a worker */
     hth_model_worker_want(worker, after, waiter);
     if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
-        hth_supervisor_plan(supervisor);
+        supervisor_plan(supervisor);
     return HEARTH_OK;
 }
 
@@ -737,7 +789,7 @@ bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model,
 
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
-    const hth_model_worker *worker = hth_supervisor_worker_of(supervisor, model, err);
+    const hth_model_worker *worker = worker_of(supervisor, model, err);
 
     return !worker || hth_model_worker_is_broken(worker, err);
 }
@@ -756,8 +808,8 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
     const hth_residency_limits limits = limits_of(supervisor, &devices);
     hth_supervisor_memory out = {
         .n = limits.n_pools,
-        .pools[0] = pool_of("", hth_supervisor_limit(supervisor)),
-        .rows_limit_bytes = hth_supervisor_row_bytes_max(supervisor),
+        .pools[0] = pool_of("", supervisor_limit(supervisor)),
+        .rows_limit_bytes = row_bytes_max(supervisor),
     };
 
     for (size_t k = 1; k < out.n; k++)
@@ -765,10 +817,10 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
         hth_resident model, kept;
 
-        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &model, &kept);
-        out.rows_bytes += hth_model_worker_row_bytes(hth_supervisor_worker_at(supervisor, i));
+        hth_model_worker_resident(worker_at(supervisor, i), &devices, &model, &kept);
+        out.rows_bytes += hth_model_worker_row_bytes(worker_at(supervisor, i));
         out.pools[0].used_bytes += kept.bytes[0];
-        if (hth_model_worker_weights_are_pinned(hth_supervisor_worker_at(supervisor, i)))
+        if (hth_model_worker_weights_are_pinned(worker_at(supervisor, i)))
             out.pools[0].pinned_bytes += kept.bytes[0];
         for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
@@ -788,4 +840,537 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
                 .pinned_over_commit;
     }
     return out;
+}
+
+/*
+ * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
+ *
+ * The plan of residency leaves this memory free, so rows never take that of models. A model that is larger than its
+ * part of the memory takes that of rows: they have the rest.
+ */
+
+enum {
+    SPARE_PART = 16,             /* of the quotas, that fragments may add; a sixteenth of the budget stays for rows */
+    DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
+};
+
+static uint64_t row_bytes_max(const hth_supervisor *supervisor)
+{
+    const uint64_t total = hth_server_ram_total(supervisor->shared.options);
+    uint64_t n_files = 0;
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
+        n_files += hth_model_worker_row_bytes(worker_at(supervisor, i)) > 0;
+    return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
+}
+
+/* The budget of all quotas. starts: a worker whose model counts, because it starts now; NULL: none. */
+static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
+{
+    const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
+    uint64_t taken = 0, rest;
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        const hth_model_worker *worker = worker_at(supervisor, i);
+        hth_resident model, kept;
+
+        hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
+        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT && worker != starts ? 0 : model.bytes[0]);
+    }
+    rest = limit > taken ? limit - taken : 0;
+    return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
+}
+
+/* All models, for a plan; NULL without memory. at: the index of this worker. */
+static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    hth_ram_holder *holders = calloc(n + 1, sizeof(*holders));
+
+    for (size_t i = 0; holders && i < n; i++) {
+        hth_model_worker_ram(worker_at(supervisor, i), now_ns, &holders[i]);
+        if (worker_at(supervisor, i) == worker)
+            *at = i;
+    }
+    return holders;
+}
+
+static void share_ram(hth_supervisor *supervisor)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    hth_ram_holder *holders = holders_of(supervisor, NULL, NULL);
+    uint64_t *shares = calloc(n + 1, sizeof(*shares));
+
+    if (holders && shares && !supervisor->shared.is_stopping) {
+        hth_ram_shares_plan(holders, n, rows_budget(supervisor, NULL), shares);
+        for (size_t i = 0; i < n; i++)
+            if (shares[i] != holders[i].share_bytes)
+                hth_model_worker_set_ram_share(worker_at(supervisor, i), shares[i]);
+    }
+    free(holders);
+    free(shares);
+}
+
+static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data)
+{
+    const hth_supervisor *supervisor = user_data;
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    size_t at = n;
+    hth_ram_holder *holders = holders_of(supervisor, worker, &at);
+    uint64_t share = 0;
+
+    if (holders && at < n)
+        share = hth_ram_share_at_start(holders, n, rows_budget(supervisor, worker), at);
+    free(holders);
+    return share;
+}
+
+/*
+ * ---- what operators should know of a plan: models without room, models larger than all memory, ----
+ *
+ * pins that memory cannot keep
+ *
+ * A warning changes no plan. Each is told once for its cause and not with every plan: models without room once after
+ * the start, or after a reload that brought more; a large model each time that it enters; pins again only after a plan
+ * in which they had room. Before the needs of all models are known, nothing is said of room and pins.
+ */
+
+enum { MIB = 1 << 20 };
+
+static void warn_uninvited(hth_supervisor *supervisor)
+{
+    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
+        return;
+    supervisor->tells_uninvited = false;
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *worker = supervisor->present.at[i];
+
+        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_is_awaited(worker))
+            hth_warn(
+                supervisor->shared.log,
+                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
+                "first request for it",
+                hth_model_worker_name(worker));
+    }
+}
+
+static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
+                       const hth_residency_limits *limits)
+{
+    for (size_t k = 0; k < limits->n_pools; k++)
+        if (model->bytes[k] > limits->bytes[k])
+            hth_warn(supervisor->shared.log,
+                     "model '%s' takes %" PRIu64 " MiB %s, and there are %" PRIu64
+                     " MiB for all models, so it enters alone and may not fit; raise %s, give it a smaller context%s, "
+                     "or let --fit choose",
+                     hth_model_worker_name(worker), model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU",
+                     limits->bytes[k] / MIB, k == 0 ? "residency.memory" : "residency.device_memory",
+                     k == 0 ? "" : " or fewer gpu_layers");
+}
+
+static void warn_pinned(hth_supervisor *supervisor)
+{
+    const bool was_over = supervisor->is_over_committed;
+    hth_supervisor_memory memory;
+
+    if (supervisor->shared.n_asked > 0)
+        return; /* their needs come soon */
+    memory = hth_supervisor_memory_of(supervisor);
+    supervisor->is_over_committed = false;
+    for (size_t k = 0; k < memory.n; k++) {
+        const hth_supervisor_pool *pool = &memory.pools[k];
+
+        if (!pool->pinned_over_commit)
+            continue;
+        if (!was_over && !supervisor->is_over_committed)
+            hth_warn(supervisor->shared.log,
+                     "pinned models take %" PRIu64 " MiB %s%s, and there are %" PRIu64
+                     " MiB for all models, so they wait for each other or memory runs short; unpin one of them, or "
+                     "raise %s",
+                     pool->promised_bytes / MIB, k == 0 ? "on the host" : "on ", pool->name, pool->models_bytes / MIB,
+                     k == 0 ? "residency.memory" : "residency.device_memory");
+        supervisor->is_over_committed = true;
+    }
+}
+
+/*
+ * ---- what a request waits for, in words for its client ----
+ *
+ * It only looks at workers, and changes nothing. A text is short ASCII without the names of other models, because
+ * clients may not know them. It is a snapshot: a place in the line may grow again when a model goes first that waited
+ * for longer. Loading counts what is hashed of the file, too. A worker whose engine has loaded first takes requests,
+ * and they wait in it for the rest of the hashing.
+ */
+
+/* Does its process end, and another one follows? */
+static bool comes_again(const hth_model_worker *worker)
+{
+    switch (hth_model_worker_state(worker)) {
+    case HTH_WORKER_WAITING:
+    case HTH_WORKER_BROKEN: return true;
+    case HTH_WORKER_STOPPING: return hth_model_worker_residence(worker) == HTH_RESIDENCE_IN;
+    default: return false;
+    }
+}
+
+/* The place of a model in the line of those that wait for room, from 1. */
+static unsigned place_in_line(const hth_supervisor *supervisor, const hth_model_worker *worker)
+{
+    hth_resident own, other, kept;
+    unsigned place = 1;
+
+    hth_model_worker_resident(worker, &hth_device_pools_none, &own, &kept);
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        if (supervisor->present.at[i] == worker)
+            continue;
+        hth_model_worker_resident(supervisor->present.at[i], &hth_device_pools_none, &other, &kept);
+        place += other.residence == HTH_RESIDENCE_OUT && other.wanted_ns > 0 &&
+                 (own.wanted_ns == 0 || other.wanted_ns < own.wanted_ns);
+    }
+    return place;
+}
+
+static const char *ending_of(unsigned n)
+{
+    if (n % 100 >= 11 && n % 100 <= 13)
+        return "th";
+    switch (n % 10) {
+    case 1: return "st";
+    case 2: return "nd";
+    case 3: return "rd";
+    default: return "th";
+    }
+}
+
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
+                              char out[HTH_WAIT_TEXT_BYTES])
+{
+    const hth_model_worker *worker = worker_of(supervisor, model, NULL);
+    unsigned place;
+
+    out[0] = 0;
+    if (worker && generation == hth_model_worker_generation(worker) && hth_model_worker_is_hashing(worker))
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_progress(worker)));
+    if (!worker || generation > 0 || hth_model_worker_takes_requests(worker))
+        return;
+    if (hth_model_worker_state(worker) == HTH_WORKER_STARTING) {
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * hth_model_worker_progress(worker)));
+    } else if (comes_again(worker)) {
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "waiting for another worker");
+    } else {
+        place = place_in_line(supervisor, worker);
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "waiting for room, %u%s in line", place, ending_of(place));
+    }
+}
+
+/* ---- orders of operators and clients: models move without a request ---- */
+
+/* May orders be given? */
+static bool is_open(const hth_supervisor *supervisor, hearth_error *err)
+{
+    if (!supervisor->shared.is_stopping)
+        return true;
+    (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down");
+    err->retry_after_s = HTH_STOPPING_RETRY_S;
+    return false;
+}
+
+/* The worker for an order. NULL: there is none, or the server ends. */
+static hth_model_worker *worker_to_order(const hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    return is_open(supervisor, err) ? worker_of(supervisor, model, err) : NULL;
+}
+
+/* ---- room ---- */
+
+static size_t index_of(const hth_supervisor *supervisor, const hth_model_worker *worker)
+{
+    size_t i = 0;
+
+    while (supervisor->present.at[i] != worker)
+        i++;
+    return i;
+}
+
+/*
+ * The models, in the supervisor's scratch, when those that leave have left, and none leaves for another one. Orders
+ * that wait for the needs of their models come first, with an estimate.
+ */
+static hth_residency_limits look_ahead(hth_supervisor *supervisor)
+{
+    hth_residency_limits limits = take_snapshot(supervisor);
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_resident *model = &supervisor->residents[2 * i];
+
+        if (model->residence == HTH_RESIDENCE_LEAVING)
+            model->residence = HTH_RESIDENCE_OUT;
+        if (hth_model_worker_is_awaited(worker_at(supervisor, i)) && model->wanted_ns == 0 && !model->is_invited)
+            model->wanted_ns = 1;
+    }
+    limits.is_external = true;
+    limits.turn_ns = UINT64_MAX;
+    return limits;
+}
+
+/* The k-th entry, of rows, leaves the scratch. A model that would map them needs room for them now. */
+static void drop_rows(hth_supervisor *supervisor, size_t k)
+{
+    hth_resident *rows = &supervisor->residents[k];
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_resident *model = &supervisor->residents[2 * i];
+
+        if (model->kept == rows) {
+            model->kept = NULL;
+            model->bytes[0] += rows->bytes[0];
+        }
+    }
+    rows->bytes[0] = 0;
+}
+
+/* Does the i-th model of the scratch, which is wanted or invited, enter now, or when rows have made room for it? */
+static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t i)
+{
+    const size_t n = 2 * (supervisor->present.n + supervisor->leaving.n);
+    bool has_dropped = true;
+
+    while (has_dropped) {
+        hth_residency_plan(supervisor->residents, n, limits, hth_os_monotonic_ns(), supervisor->planned);
+        has_dropped = false;
+        for (size_t k = 1; k < n; k += 2)
+            if (supervisor->planned[k] == HTH_RESIDENCY_LEAVE) {
+                drop_rows(supervisor, k);
+                has_dropped = true;
+            }
+    }
+    return supervisor->planned[2 * i] == HTH_RESIDENCY_ENTER;
+}
+
+/* Where no model leaves for another one, an order to load one needs room for it. */
+static hearth_status check_room(hth_supervisor *supervisor, const hth_model_worker *worker, hearth_error *err)
+{
+    const size_t i = index_of(supervisor, worker);
+    hth_residency_limits limits;
+
+    if (!hth_model_worker_is_external(worker) || hth_model_worker_state(worker) == HTH_WORKER_STOPPING)
+        return HEARTH_OK;
+    limits = look_ahead(supervisor);
+    supervisor->residents[2 * i].wanted_ns = hth_os_monotonic_ns();
+    if (would_enter(supervisor, &limits, i))
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_FULL,
+                    "there is no room for model '%s', which takes %" PRIu64 " MiB of the host's memory, beside those "
+                    "that are in memory, and no model leaves by itself (residency.mode is external); unload others "
+                    "first, or raise residency.memory, device_memory or models_max",
+                    hth_model_worker_name(worker), supervisor->residents[2 * i].bytes[0] / MIB);
+}
+
+/* Pinned models must fit into memory together, so that they never wait for each other. */
+static hearth_status check_pin(hth_supervisor *supervisor, const hth_model_worker *worker, hth_residency to,
+                               hearth_error *err)
+{
+    const bool is_device = to == HTH_RESIDENCY_PINNED_DEVICE;
+    const size_t at = index_of(supervisor, worker);
+    const hth_residency_limits limits = take_snapshot(supervisor);
+    uint64_t pinned[HTH_POOLS_MAX] = { 0 };
+    size_t n = 0;
+
+    if (!is_device && to != HTH_RESIDENCY_PINNED_HOST)
+        return HEARTH_OK;
+    supervisor->residents[2 * at].is_pinned = is_device;
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *other = supervisor->present.at[i];
+        const hth_resident *model = &supervisor->residents[2 * i];
+
+        n += model->is_pinned;
+        for (size_t k = 0; k < limits.n_pools && model->is_pinned; k++)
+            pinned[k] += model->bytes[k];
+        /* Weights in the folder count with one of those that share them; others come with their first load. */
+        if (hth_model_worker_has_weights(other) && hth_model_worker_weights_are_pinned(other))
+            pinned[0] += supervisor->residents[2 * i + 1].bytes[0];
+        else if (i == at ? !is_device : hth_model_worker_is_host_pinned(other))
+            pinned[0] += hth_model_worker_weights_bytes(other);
+    }
+    if (n > limits.n_models)
+        return hth_fail(err, HEARTH_FULL,
+                        "with model '%s', %zu models would be pinned, and residency.models_max is %zu; unpin one first",
+                        hth_model_worker_name(worker), n, limits.n_models);
+    for (size_t k = 0; k < limits.n_pools; k++)
+        if (pinned[k] > limits.bytes[k])
+            return hth_fail(err, HEARTH_FULL,
+                            "with model '%s', pinned models would take %" PRIu64 " MiB of the %" PRIu64
+                            " MiB for models %s; unpin one first",
+                            hth_model_worker_name(worker), pinned[k] / MIB, limits.bytes[k] / MIB,
+                            k == 0 ? "on the host" : "on a device");
+    return HEARTH_OK;
+}
+
+/* ---- orders for one model ---- */
+
+hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+
+    if (!worker || hth_model_worker_is_broken(worker, err))
+        return err->status;
+    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && check_room(supervisor, worker, err) != HEARTH_OK)
+        return err->status;
+    hth_model_worker_summon(worker);
+    supervisor_plan(supervisor);
+    return HEARTH_OK;
+}
+
+hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+
+    if (!worker)
+        return err->status;
+    hth_model_worker_retire(worker, true, false);
+    return HEARTH_OK;
+}
+
+void hth_supervisor_keep(hth_supervisor *supervisor, const char *model, uint64_t keep_ms)
+{
+    hearth_error err;
+    hth_model_worker *worker = worker_of(supervisor, model, &err);
+
+    if (!worker)
+        return;
+    hth_model_worker_keep(worker, keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX);
+    supervisor->shared.on_change(supervisor);
+}
+
+hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+
+    if (!worker || (!hth_model_worker_is_in(worker) && check_room(supervisor, worker, err) != HEARTH_OK))
+        return err->status;
+    hth_model_worker_retire(worker, false, true);
+    supervisor_plan(supervisor);
+    return HEARTH_OK;
+}
+
+/* The weights of a model without a process go, though another model without one has them, but not pinned ones. */
+static void evict_weights(hth_supervisor *supervisor, const hth_model_worker *worker)
+{
+    (void)take_snapshot(supervisor); /* the pin of this model is gone */
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_model_worker *other = worker_at(supervisor, i);
+
+        if ((other == worker || hth_model_worker_shares_weights(worker, other)) && !hth_model_worker_is_in(other) &&
+            !hth_model_worker_weights_are_pinned(other))
+            (void)hth_model_worker_evict_host_weights(other, HTH_DEPARTURE_NONE);
+    }
+}
+
+hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const char *model, hth_residency to,
+                                           hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+    const bool needs_folder = to == HTH_RESIDENCY_HOST || to == HTH_RESIDENCY_PINNED_HOST;
+    bool must_load;
+
+    if (!worker)
+        return err->status;
+    if (needs_folder && !hth_model_worker_keeps_host_weights(worker))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "model '%s' has no place in host memory without a worker; give it host_weights and "
+                        "keep_host_weights",
+                        model);
+    hth_model_worker_find_weights(worker);
+    must_load = hth_model_worker_must_load_for(worker, to);
+    if ((must_load && hth_model_worker_is_broken(worker, err)) || check_pin(supervisor, worker, to, err) != HEARTH_OK ||
+        (must_load && check_room(supervisor, worker, err) != HEARTH_OK))
+        return err->status;
+    hth_model_worker_move(worker, to);
+    if (to == HTH_RESIDENCY_EVICTED)
+        evict_weights(supervisor, worker);
+    supervisor_plan(supervisor);
+    return HEARTH_OK;
+}
+
+/* ---- orders for several models ---- */
+
+/* Append the name of a model to a list of the object. Without memory the list lacks it, and the order goes on. */
+static void list(json_t *object, const char *key, const hth_model_worker *worker)
+{
+    (void)json_array_append_new(json_object_get(object, key), json_string(hth_model_worker_name(worker)));
+}
+
+static hearth_status lists_new(json_t *object, json_t **out, hearth_error *err)
+{
+    if (!object)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the list of models");
+    *out = object;
+    return HEARTH_OK;
+}
+
+hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *const *models, size_t n, json_t **out,
+                                     hearth_error *err)
+{
+    hth_residency_limits limits;
+
+    if (n > supervisor->present.n) /* each costs a plan */
+        return hth_fail(err, HEARTH_MISUSE, "%zu names are more than the %zu models; name each model once", n,
+                        supervisor->present.n);
+    for (size_t k = 0; k < n; k++) {
+        const hth_model_worker *worker = worker_to_order(supervisor, models[k], err);
+
+        if (!worker || hth_model_worker_is_broken(worker, err))
+            return err->status;
+    }
+    if (!is_open(supervisor, err) ||
+        lists_new(json_pack("{s:[], s:[], s:[]}", "loading", "resident", "no_room"), out, err) != HEARTH_OK)
+        return err->status;
+    limits = look_ahead(supervisor);
+    for (size_t k = 0; k < n; k++) {
+        hth_model_worker *worker = worker_to_order(supervisor, models[k], err);
+        const size_t i = index_of(supervisor, worker);
+        hth_resident *resident = &supervisor->residents[2 * i];
+
+        if (resident->residence == HTH_RESIDENCE_IN) {
+            list(*out, hth_model_worker_residence(worker) == HTH_RESIDENCE_IN ? "resident" : "loading", worker);
+            hth_model_worker_summon(worker);
+            continue;
+        }
+        resident->is_invited = true;
+        if (would_enter(supervisor, &limits, i)) {
+            hth_model_worker_invite(worker);
+            resident->residence = HTH_RESIDENCE_IN; /* the next ones find the room that it leaves */
+            if (resident->kept)
+                supervisor->residents[resident->kept - supervisor->residents].is_pinned = true;
+            list(*out, "loading", worker);
+        } else {
+            resident->is_invited = false;
+            list(*out, "no_room", worker);
+        }
+    }
+    supervisor_plan(supervisor);
+    return HEARTH_OK;
+}
+
+hearth_status hth_supervisor_release_all(hth_supervisor *supervisor, bool drops_rows, json_t **out, hearth_error *err)
+{
+    if (!is_open(supervisor, err) || lists_new(json_pack("{s:[]}", "releasing"), out, err) != HEARTH_OK)
+        return err->status;
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        if (hth_model_worker_release(supervisor->present.at[i], drops_rows))
+            list(*out, "releasing", supervisor->present.at[i]);
+    supervisor->shared.on_change(supervisor);
+    return HEARTH_OK;
+}
+
+hearth_status hth_supervisor_compact(hth_supervisor *supervisor, json_t **out, hearth_error *err)
+{
+    if (!is_open(supervisor, err) || lists_new(json_pack("{s:[]}", "compacting"), out, err) != HEARTH_OK)
+        return err->status;
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        if (hth_model_worker_compact(supervisor->present.at[i]))
+            list(*out, "compacting", supervisor->present.at[i]);
+    supervisor_plan(supervisor);
+    return HEARTH_OK;
 }

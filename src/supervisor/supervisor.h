@@ -20,12 +20,12 @@
 #include <jansson.h>
 
 #include "base/log.h"
-#include "wire/adapter_state.h"
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/options.h"
 #include "supervisor/patience.h"
 #include "supervisor/waiters.h"
+#include "wire/adapter_state.h"
 #include "wire/worker_view.h"
 
 struct event_base;

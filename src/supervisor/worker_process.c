@@ -24,10 +24,10 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "wire/lines.h"
-#include "wire/needs_text.h"
 #include "supervisor/options.h"
 #include "supervisor/spawn.h"
+#include "wire/lines.h"
+#include "wire/needs_text.h"
 
 enum {
     OWN_ARGUMENTS_MAX = 16 + 2 * HTH_DEVICES_MAX, /* arguments behind the model's */

@@ -19,8 +19,8 @@
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
  *   MODEL u8[16] of a digest of what replies: the model's file and its chat template. Before any tokens
- *   RECORD u8 flags (hth_record_flag), a piece of the stored record (dialects/response_record.h): before END; and when the
- *         client does not wait, a record of the beginning before everything else
+ *   RECORD u8 flags (hth_record_flag), a piece of the stored record (dialects/response_record.h): before END; and when
+ *         the client does not wait, a record of the beginning before everything else
  *   OUTCOME u32 reply, the facts of its end (hth_frame_outcome): before the STEP that ends it
  *   WORK  u32 tokens of the inputs that are done, of a request for embeddings: before END, often, for a client that
  *         leaves before END tells them

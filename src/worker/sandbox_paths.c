@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/gguf_name.h"
-#include "rows/directory.h"
 #include "engine/rpc_address.h"
 #include "models/control_vector.h"
+#include "rows/directory.h"
 
 enum {
     MODEL_FILES_MAX = 2 * HTH_GGUF_PARTS_MAX, /* with those of a draft model */

@@ -25,14 +25,14 @@
 
 #include <event2/event.h>
 
-#include "base/log.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "models/model.h"
 #include "models/runtime.h"
-#include "worker/sandbox.h"
 #include "wire/status_page.h"
+#include "worker/sandbox.h"
 #include "worker/worker_eviction.h"
 #include "worker/worker_live_adapters.h"
 #include "worker/worker_routes.h"

@@ -10,9 +10,9 @@
 
 #include "api/request.h"
 #include "hearth.h"
+#include "http/http.h"
 #include "models/adapter_spec.h"
 #include "models/fit_choice.h"
-#include "http/http.h"
 #include "wire/worker_settings.h"
 
 typedef struct hth_worker_options {

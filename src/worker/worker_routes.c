@@ -9,9 +9,9 @@
 
 #include "dialects/ollama_answers.h"
 #include "http/body_check.h"
-#include "wire/frames.h"
 #include "http/routes.h"
-#include "worker/worker_adapters.h"
+#include "wire/frames.h"
+#include "worker/worker_live_adapters.h"
 
 const char *hth_worker_protocol_error(int status, const char *why, const char *path, hth_buffer *text)
 {
@@ -58,6 +58,22 @@ static void reply_page(hth_http_exchange *exchange, int status, hth_buffer *body
     else
         hth_http_reply(exchange, status, "application/json", hth_buffer_text(body_take), body_take->n);
     hth_buffer_deinit(body_take);
+}
+
+/* GET /lora-adapters. live: NULL leaves out those that could not be loaded. */
+static void show_adapters(const hth_live_adapters *live, hearth_model *model, hth_http_exchange *exchange)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    hearth_error err;
+
+    if (hth_adapters_write(live, model, &body, &err) == HEARTH_OK) {
+        reply_page(exchange, 200, &body);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", err.message);
+    hth_job_reply_error(exchange, HTH_API_NATIVE, &error);
+    hth_buffer_deinit(&body);
 }
 
 static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_route_kind kind)
@@ -170,8 +186,8 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
         if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever clients sent to it */
             hth_jobs_begin(self->jobs, exchange, HTH_TASK_ADAPTERS, route->api);
         else
-            hth_worker_show_adapters(hth_http_header(exchange, HTH_HEADER_LOST) ? self->live_adapters : NULL,
-                                     self->model, exchange);
+            show_adapters(hth_http_header(exchange, HTH_HEADER_LOST) ? self->live_adapters : NULL, self->model,
+                          exchange);
         break;
     case HTH_ROUTE_MODEL:
         if (strcmp(hth_http_path(exchange) + strlen(route->path), self->name) != 0) {

@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialects/answers.h"
 #include "api/explanation.h"
-#include "dialects/request_parse.h"
 #include "base/hash.h"
+#include "dialects/answers.h"
+#include "dialects/request_parse.h"
 #include "models/model.h"
 #include "wire/adapter_state.h"
-#include "worker/worker_adapters.h"
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
@@ -50,6 +49,51 @@ static void read_adapter_state(hth_task *task)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
 }
 
+/*
+ * Choose the adapters of a task whose body was read: those that the body names, the one that it names as its model, or
+ * those of the model at this moment. They stay the same whatever becomes of the model's scales. A reply that continues
+ * in another worker needs the adapters that it began with, so task->digest covers them. False with task->error.
+ */
+static bool choose_adapters(hth_task *task)
+{
+    hearth_request *request = &task->request->options;
+    const char *name = task->request->model;
+    uint8_t digest[32];
+    hearth_status status;
+    hearth_error err;
+    size_t n = 0;
+
+    memcpy(task->digest, task->model_digest, sizeof(task->digest));
+    if (request->adapters) {
+        n = request->n_adapters;
+    } else {
+        bool is_named = name && hth_model_adapters(task->model, name, task->adapters, &n);
+
+        if (!is_named && name && task->names_adapter) { /* a name outside the body only chooses the model */
+            hth_api_fail(&task->error, HTH_API_NOT_FOUND, "model",
+                         "the adapter '%.128s' is not loaded any more; GET /v1/models lists the models that there are",
+                         name);
+            return false;
+        }
+        if (!is_named)
+            (void)hth_model_adapters(task->model, NULL, task->adapters, &n); /* of a model that is unloaded: none */
+        request->adapters = task->adapters;
+        request->n_adapters = n;
+    }
+    if (n == 0)
+        return true;
+    status = hth_model_adapters_digest(task->model, request->adapters, n, digest, &err);
+    if (status == HEARTH_MISUSE || status == HEARTH_NOT_FOUND)
+        hth_api_fail(&task->error, HTH_API_INVALID_VALUE, "lora", "%s; GET /lora-adapters lists them", err.message);
+    else if (status != HEARTH_OK)
+        hth_api_fail_status(&task->error, &err);
+    if (status != HEARTH_OK)
+        return false;
+    for (size_t i = 0; i < sizeof(task->digest); i++)
+        task->digest[i] ^= digest[i];
+    return true;
+}
+
 bool hth_task_read(hth_task *task)
 {
     size_t n_before = task->n_known + task->n_past;
@@ -72,7 +116,7 @@ bool hth_task_read(hth_task *task)
     if (task->request && task->request->is_load)
         task->kind = HTH_TASK_ANSWER;
     if (task->error.kind == HTH_API_NO_ERROR && task->request && task->kind != HTH_TASK_ANSWER &&
-        hth_task_choose_adapters(task) && task->known.has_model &&
+        choose_adapters(task) && task->known.has_model &&
         memcmp(task->known.model, task->digest, sizeof(task->known.model)) != 0)
         hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
                      "one of the model's file, chat template and adapters was changed meanwhile, and the reply belongs "

@@ -18,9 +18,9 @@
 #include "api/reply.h"
 #include "wire/worker_settings.h"
 #include "models/model.h"
+#include "worker/event_queue.h"
 #include "worker/slot_memory.h"
 #include "worker/worker_known.h"
-#include "worker/event_queue.h"
 
 typedef enum hth_task_kind {
     HTH_TASK_GENERATE,

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialects/answers.h"
 #include "api/reply.h"
+#include "dialects/answers.h"
 #include "dialects/request_parse.h"
 
 static hearth_model *fuzz_model(void)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request.h"
 #include "api/notes.h"
+#include "api/request.h"
 #include "wire/frames.h"
 #include "worker/worker_known.h"
 

@@ -17,7 +17,7 @@
 
 #include <event2/event.h>
 
-#include "http/http_inside.h"
+#include "http/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -147,7 +147,7 @@ static seen run(stage *s, const uint8_t *bytes, size_t n, size_t n_piece, bool c
     s->seen = (seen){ .hash = UINT64_C(14695981039346656037) };
     s->n_reply = 0;
     memset(s->reply, 0, sizeof(s->reply));
-    if (!hth_http_connection_new_take(s->server, fds[0], "peer", 0, NULL))
+    if (!hth_http_server_adopt_take(s->server, fds[0], "peer", 0, NULL))
         abort();
     for (size_t at = 0; at < n;) {
         size_t n_next = n - at < n_piece ? n - at : n_piece;
@@ -169,7 +169,7 @@ static seen run(stage *s, const uint8_t *bytes, size_t n, size_t n_piece, bool c
         (void)event_base_loop(s->base, EVLOOP_NONBLOCK);
     }
     check(hth_http_server_numbers(s->server).n_exchanges == 0, "an exchange is left");
-    check(s->server->bodies_bytes == 0, "memory of a body is left");
+    check(hth_http_server_numbers(s->server).bodies_bytes == 0, "memory of a body is left");
     check(s->n_reply == 0 || strncmp(s->reply, "HTTP/1.1 ", s->n_reply < 9 ? s->n_reply : 9) == 0,
           "no reply came back");
     return s->seen;

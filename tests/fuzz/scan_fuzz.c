@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "rows/row_file.h"
 #include "cache/scan.h"
+#include "rows/row_file.h"
 #include "support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);

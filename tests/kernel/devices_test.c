@@ -14,9 +14,9 @@
 #include <ggml-rpc.h>
 #include <llama.h>
 
+#include "engine/rpc_address.h"
 #include "kernels/attention.h"
 #include "kernels/attention_row.h"
-#include "engine/rpc_address.h"
 #include "support/cmocka_all.h"
 #include "support/devices.h"
 

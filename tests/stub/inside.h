@@ -4,10 +4,10 @@
 #ifndef HTH_TEST_STUB_INSIDE_H
 #define HTH_TEST_STUB_INSIDE_H
 
-#include "rows/row.h"
 #include "engine/backend.h"
-#include "state/image.h"
+#include "rows/row.h"
 #include "sampling/sampler.h"
+#include "state/image.h"
 #include "stub/script.h"
 
 #define TOKEN_BOS 256

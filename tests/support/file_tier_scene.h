@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "rows/directory.h"
 #include "cache/file_tier.h"
+#include "rows/directory.h"
 #include "rows/quarantine.h"
 #include "support/made_row.h"
 #include "support/step_fs.h"

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "wire/frames.h"
 #include "front/front_stream.h"
 #include "front/proxy.h"
 #include "supervisor/waiters.h"
@@ -23,6 +22,7 @@
 #include "support/fake_worker.h"
 #include "support/http_stage.h"
 #include "support/support.h"
+#include "wire/frames.h"
 
 /* ---- a supervisor ---- */
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "front/access_log.h"
-#include "wire/log_line.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "wire/log_line.h"
 
 enum { TEXT_BYTES = 1 << 20 };
 

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "wire/adapter_files.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "wire/adapter_files.h"
 
 typedef struct fixture {
     char *directory;

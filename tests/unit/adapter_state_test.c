@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/adapter_state.h"
 #include "support/cmocka_all.h"
+#include "wire/adapter_state.h"
 
 static hth_adapter_state two_adapters(void)
 {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "api/buffer.h"
-#include "options/serve_config.h"
 #include "front/admin.h"
+#include "options/serve_config.h"
 
 /* Sections that the front passes on to its workers, whose command lines are shown. */
 static bool is_for_workers(const hth_option *row)

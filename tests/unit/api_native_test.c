@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialects/answers.h"
 #include "api/model_pages.h"
 #include "api/prepare.h"
-#include "dialects/request_parse.h"
 #include "api/sampling_numbers.h"
 #include "api/usage.h"
+#include "dialects/answers.h"
+#include "dialects/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialects/answers.h"
 #include "api/ndjson.h"
-#include "dialects/ollama_answers.h"
 #include "api/prepare.h"
+#include "dialects/answers.h"
+#include "dialects/ollama_answers.h"
 #include "dialects/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"

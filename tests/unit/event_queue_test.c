@@ -6,8 +6,8 @@
 
 #include "models/model_inside.h"
 #include "sched/result.h"
-#include "worker/event_queue.h"
 #include "support/cmocka_all.h"
+#include "worker/event_queue.h"
 
 enum { ID = 10 };
 

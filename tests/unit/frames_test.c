@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/frames.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "wire/frames.h"
 
 static const hearth_token tokens[] = { 0, 1, -1, 2147483647, 65536 };
 

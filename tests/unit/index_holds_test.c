@@ -14,8 +14,8 @@
 
 #include "cache/file_tier.h"
 #include "support/child.h"
-#include "support/made_row.h"
 #include "support/index_rows.h"
+#include "support/made_row.h"
 #include "support/support.h"
 
 typedef struct fixture {

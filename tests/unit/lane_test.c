@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/lane.h"
 #include "support/cmocka_all.h"
+#include "worker/lane.h"
 
 enum { WORKS_MAX = 64 };
 

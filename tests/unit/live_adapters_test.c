@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "models/model.h"
-#include "wire/adapter_state.h"
-#include "worker/worker_live_adapters.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "wire/adapter_state.h"
+#include "worker/worker_live_adapters.h"
 
 typedef struct scene {
     char *directory;

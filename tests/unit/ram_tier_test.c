@@ -16,12 +16,12 @@
 #endif
 
 #include "base/os.h"
-#include "rows/kvc_signature.h"
 #include "cache/ram_directory.h"
 #include "cache/ram_tier.h"
+#include "rows/kvc_signature.h"
 #include "support/cmocka_all.h"
-#include "support/support.h"
 #include "support/made_row.h"
+#include "support/support.h"
 
 #define PAGE ((size_t)4096)
 #define MIB ((size_t)1 << 20)

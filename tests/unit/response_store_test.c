@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dialects/response_record.h"
 #include "base/bytes.h"
 #include "base/fs.h"
+#include "dialects/response_record.h"
 #include "front/response_store.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

@@ -1,10 +1,12 @@
 /*
  * routes_test.c - paths and what they are
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "http/routes.h"
 #include "support/cmocka_all.h"
+#include "support/support.h"
 
 TEST(paths_with_and_without_a_version_are_one_endpoint)
 {
@@ -68,4 +70,58 @@ TEST(errors_have_the_shape_of_the_path_s_api)
     assert_int_equal(hth_path_dialect("/api/blobs/sha256:0"), HTH_API_OLLAMA);
     assert_int_equal(hth_path_dialect("/nowhere"), HTH_API_OPENAI);
     assert_int_equal(hth_path_dialect(""), HTH_API_OPENAI);
+}
+
+/* ---- docs/api.md ---- */
+
+static const char *right_text(hth_route_right right)
+{
+    switch (right) {
+    case HTH_FOR_ALL: return "everybody";
+    case HTH_FOR_OPERATORS: return "operators";
+    case HTH_FOR_OPERATORS_TO_POST: return "clients; POST: operators";
+    case HTH_FOR_CLIENTS: break;
+    }
+    return "clients";
+}
+
+/* The table's line of a route, with its other names. */
+static void write_line(const hth_route *routes, size_t n, size_t at, char *out, size_t capacity)
+{
+    size_t n_out = (size_t)snprintf(out, capacity, "| `%s`", routes[at].path);
+    const char *word = ", also ";
+
+    for (size_t i = 0; i < n; i++) {
+        if (i == at || strcmp(routes[i].endpoint, routes[at].endpoint) != 0)
+            continue;
+        n_out += (size_t)snprintf(out + n_out, capacity - n_out, "%s`%s`", word, routes[i].path);
+        word = ", ";
+    }
+    (void)snprintf(out + n_out, capacity - n_out, " | %s | %s | %s |\n",
+                   routes[at].method ? routes[at].method : "several", right_text(routes[at].right), routes[at].about);
+}
+
+TEST(the_documents_list_the_endpoints_of_the_table)
+{
+    size_t n_routes, n_lines = 0;
+    const hth_route *routes = hth_routes(&n_routes);
+    char *page = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/api.md");
+    const char *table = strstr(page, "| path | methods | for | |\n");
+
+    assert_non_null(table);
+    table = strstr(strchr(table, '\n') + 1, "\n") + 1;
+    for (size_t i = 0; i < n_routes; i++) {
+        char line[512];
+
+        if (!routes[i].about)
+            continue;
+        write_line(routes, n_routes, i, line, sizeof(line));
+        if (!strstr(table, line))
+            fail_msg("docs/api.md lacks this line of its table of endpoints:\n%s", line);
+        n_lines++;
+    }
+    for (; *table == '|'; table = strchr(table, '\n') + 1)
+        n_lines--;
+    assert_int_equal(n_lines, 0); /* no line is of an endpoint that is gone */
+    free(page);
 }

@@ -21,10 +21,10 @@
 
 #include "base/os.h"
 #include "base/read_ring.h"
-#include "worker/sandbox.h"
 #include "support/child.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "worker/sandbox.h"
 
 enum { FILE_BYTES = 3000, DEPTH = 8 };
 

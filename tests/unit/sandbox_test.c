@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "worker/sandbox.h"
-#include "support/child.h"
 #include "support/api.h"
+#include "support/child.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "worker/sandbox.h"
 
 typedef struct fixture {
     char *inside;

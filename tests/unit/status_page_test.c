@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "wire/status_page.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
+#include "wire/status_page.h"
 
 typedef struct fixture {
     hth_status_page *front;  /* as the front has it */

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rows/row_file.h"
 #include "cache/upkeep.h"
+#include "rows/row_file.h"
 #include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"

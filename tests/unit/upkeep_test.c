@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "cache/upkeep.h"
-#include "support/made_row.h"
 #include "support/index_rows.h"
+#include "support/made_row.h"
 #include "support/support.h"
 
 enum { IMAGE_BYTES = 1000, CHAIN_ROWS = 5 };

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "wire/status_page.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 #include "support/worker_stage.h"
+#include "wire/status_page.h"
 
 #define PROMPT "once upon a time there was an old man who lived by the sea and he had a boat"
 #define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"" PROMPT "\"}]"

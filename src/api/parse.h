@@ -1,8 +1,8 @@
 /*
- * request_inside.h - functions that the parsers of requests share
+ * parse.h - functions that the parsers of requests share
  */
-#ifndef HTH_API_REQUEST_INSIDE_H
-#define HTH_API_REQUEST_INSIDE_H
+#ifndef HTH_API_PARSE_H
+#define HTH_API_PARSE_H
 
 #include "api/fields.h"
 #include "api/request.h"

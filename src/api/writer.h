@@ -1,8 +1,8 @@
 /*
- * reply_inside.h - a reply as the writers of the APIs see it
+ * writer.h - a reply as the writers of the APIs see it
  */
-#ifndef HTH_API_REPLY_INSIDE_H
-#define HTH_API_REPLY_INSIDE_H
+#ifndef HTH_API_WRITER_H
+#define HTH_API_WRITER_H
 
 #include "api/reply.h"
 #include "api/told.h"

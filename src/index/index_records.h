@@ -1,0 +1,70 @@
+/*
+ * index_records.h - the records of the index, and rows in and out of them inside a transaction
+ */
+#ifndef HTH_INDEX_INDEX_RECORDS_H
+#define HTH_INDEX_INDEX_RECORDS_H
+
+#include "index/index.h"
+#include "index/index_env.h"
+
+enum {
+    HTH_INDEX_ID_BYTES = HTH_KEY_BYTES + 1,
+    HTH_INDEX_AGE_BYTES = 8 + HTH_INDEX_ID_BYTES,
+    HTH_INDEX_RESERVATION_BYTES = 16,
+};
+
+MDB_val hth_index_value(void *bytes, size_t n_bytes);
+void hth_index_encode_id(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES]);
+int hth_index_decode_id(const uint8_t *bytes, size_t n_bytes, hth_row_id *out);
+int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_meta *out);
+/* Encode the key of a row in lru. */
+void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES]);
+
+/* A row as it stands in its parent's record. */
+typedef struct hth_index_child {
+    hth_row_id id;
+    uint32_t first_position;
+    uint32_t n_tokens;
+} hth_index_child;
+
+int hth_index_decode_child(const MDB_val *value, hth_index_child *out);
+
+typedef struct hth_index_state {
+    bool complete;
+    uint64_t rebuilder;
+    uint64_t quota;
+} hth_index_state;
+
+/* ---- inside a transaction: 0, an LMDB code or an errno ---- */
+
+/* A record that rows promises is missing here: that is damage. */
+int hth_index_must_be_there(int rc);
+
+int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
+/* The row of a child of this parent. That the two records contradict each other is damage. */
+int hth_index_child_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, const hth_index_child *child,
+                        hth_row_meta *out);
+/* Add or replace a row. */
+int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals);
+/*
+ * Get the n_tokens tokens of a row, u32 little-endian, in memory of the transaction. MDB_NOTFOUND: the row can be no
+ * leaf, or its file could not be read when the row was put in.
+ */
+int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint32_t n_tokens,
+                         const uint8_t **out);
+/* Take out an existing row; meta is its present record. */
+int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals);
+/* Change the time or the hit count of an existing row. */
+int hth_index_row_update(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *old, const hth_row_meta *meta);
+/*
+ * Does a row stand on this one? A child begins where its parent ends, so positions only grow along a chain, and a loop
+ * of forged rows cannot keep itself alive. Nothing stands on a row without tokens; a snapshot stands on nothing.
+ */
+int hth_index_bears_rows(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, bool *out);
+
+int hth_index_state_get(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_state *out);
+int hth_index_state_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_state *s);
+int hth_index_totals_read(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_totals *out);
+int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_totals *totals);
+
+#endif
