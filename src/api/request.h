@@ -13,6 +13,7 @@
 #include "api/defaults.h"
 #include "api/embed.h"
 #include "api/error.h"
+#include "api/limits.h"
 #include "api/notes.h"
 #include "api/responses.h"
 
@@ -44,28 +45,6 @@ enum { HTH_API_KINDS = HTH_API_OLLAMA_EMBEDDINGS + 1 };
 
 /* The API of a kind of request. */
 hth_api_dialect hth_api_kind_dialect(hth_api_kind kind);
-
-typedef struct hth_api_limits {
-    size_t body_bytes_max;
-    size_t depth_max;
-    size_t values_max;
-    size_t messages_max;
-    size_t schema_bytes_max; /* of a JSON schema or a grammar as text; the library refuses more than 256 KiB */
-    bool refuses_unknown;    /* an unknown field is an error; otherwise it is ignored with a note */
-    bool normalizes;         /* remove text that clients put into prompts for themselves (normalize.h) */
-} hth_api_limits;
-
-static inline hth_api_limits hth_api_limits_default(void)
-{
-    return (hth_api_limits){
-        .body_bytes_max = (size_t)32 << 20,
-        .depth_max = 64,
-        .values_max = 1000000,
-        .messages_max = 16384,
-        .schema_bytes_max = (size_t)256 << 10,
-        .normalizes = true,
-    };
-}
 
 /* A piece of a prompt: text, or tokens. */
 typedef struct hth_api_piece {

@@ -214,8 +214,8 @@ json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limit
     json_t *value;
 
     if (n_bytes > limits->body_bytes_max) {
-        hth_api_fail(error, HTH_API_TOO_LARGE, NULL, "the body is %zu bytes long; at most %zu are allowed", n_bytes,
-                     limits->body_bytes_max);
+        hth_api_fail(error, HTH_API_TOO_LARGE, NULL, "the body is %zu bytes long; at most %llu are allowed", n_bytes,
+                     (unsigned long long)limits->body_bytes_max);
         return NULL;
     }
     if (n_bytes >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark means nothing in UTF-8 */
@@ -230,7 +230,7 @@ json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limit
     if (bounds.depth > limits->depth_max || bounds.n_values > limits->values_max) {
         hth_api_fail(
             error, HTH_API_INVALID_JSON, NULL,
-            "the body's JSON is nested %zu deep and has about %zu values; at most depth %zu and %zu values are allowed",
+            "the body's JSON is nested %zu deep and has about %zu values; at most depth %u and %zu values are allowed",
             bounds.depth, bounds.n_values, limits->depth_max, limits->values_max);
         return NULL;
     }

@@ -216,6 +216,7 @@ static int run(serve *s)
         .name_model = name_model,
         .forget_model = forget_model,
         .read_pressure = read_pressure,
+        .json = hth_serve_json,
         .on_listening = on_listening,
         .user_data = s,
     };

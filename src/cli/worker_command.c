@@ -218,19 +218,17 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,
         .http = hth_http_options_default(),
-        .limits = hth_api_limits_default(),
+        .settings = server->worker,
         .defaults = &options->setup.defaults,
         .advice = &advice,
-        .slot_directory = server->slot_directory,
-        .slot_limits = { .bytes_max = server->slot_bytes_max, .free_min = runtime.disk_free_min },
-        .linger_ms = server->linger_ms,
-        .silence_ms = server->keep_alive_ms,
+        .silence_ms = server->relay.keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,
         .found = &found,
         .sandbox = !options->no_sandbox,
     };
 
+    worker.settings.slot_limits.free_min = runtime.disk_free_min;
     runtime.ram_memory_fd = options->ram_fd;
     if (options->ram_share < UINT64_MAX)
         runtime.ram_bytes_max = options->ram_share > 0 ? options->ram_share : 1; /* no room for any row */
@@ -240,18 +238,12 @@ static hearth_status run(const worker_options *options, const char *template_tex
     runtime.log_user_data = (void *)options; /* the log only reads it */
     runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : options->quiet ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO;
     model.chat_template = template_text;
-    worker.http.headers_bytes_max = server->headers_bytes_max;
+    worker.http.headers_bytes_max = server->http.headers_bytes_max;
     worker.http.connections_max = options->connections_max;
     if (options->control_fd >= 0) {
         worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections open and handles slow clients */
         worker.http.write_timeout_ms = 0;
     }
-    worker.limits.body_bytes_max = server->body_bytes_max;
-    worker.limits.depth_max = server->json_depth_max;
-    worker.limits.messages_max = server->messages_max;
-    worker.limits.schema_bytes_max = server->schema_bytes_max;
-    worker.limits.normalizes = server->normalize == HTH_NORMALIZE_ON;
-    worker.limits.refuses_unknown = server->unknown_fields == HTH_UNKNOWN_REFUSE;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
     if (options->measures)

@@ -52,7 +52,7 @@ static void parse_fields(hth_api_parse *parse)
             parse->request->n_prompts);
     if (parse->error->kind == HTH_API_NO_ERROR)
         hth_api_defaults_end(parse);
-    if (parse->request->is_chat && parse->limits->normalizes)
+    if (parse->request->is_chat && parse->limits->normalize == HTH_NORMALIZE_ON)
         hth_api_normalize(parse);
 }
 
@@ -82,7 +82,7 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
         body = "{}";
         n_bytes = 2;
     }
-    parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
+    parse.notes = parse.limits->unknown_fields == HTH_UNKNOWN_REFUSE ? NULL : &request->notes;
     request->body = hth_api_body_parse(body, n_bytes, parse.limits, parse.notes, error);
     if (request->body) {
         parse.request = request;

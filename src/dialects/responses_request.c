@@ -99,7 +99,7 @@ static void check_count(hth_api_parse *parse, size_t n)
 {
     if (n > parse->limits->messages_max)
         hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
-                     "the conversation has %zu items; at most %zu are allowed", n, parse->limits->messages_max);
+                     "the conversation has %zu items; at most %u are allowed", n, parse->limits->messages_max);
 }
 
 /*

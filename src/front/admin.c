@@ -103,7 +103,7 @@ static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
         return false; /* it was unloaded, has no room, or left before it was ready */
     for (size_t i = 0; i < admin->options->n_models; i++)
         if (strcmp(admin->options->models[i].name, view->model) == 0)
-            return !admin->options->models[i].on_demand;
+            return admin->options->models[i].rules.start == HTH_START_AT_ONCE;
     return false;
 }
 
@@ -207,7 +207,7 @@ static void answer_config(const hth_admin *admin, hth_http_exchange *exchange)
 {
     hth_buffer out = { .text = NULL };
 
-    hth_admin_write_options(admin->options, &out);
+    hth_admin_write_options(admin, &out);
     reply_take(exchange, 200, content_type_json, &out);
 }
 
@@ -260,8 +260,8 @@ static json_t *ordered_json(json_t *settings, const json_t *configured)
 /* The state; after an order to free memory also the bytes that will be free. */
 static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, const uint64_t *freeing)
 {
-    json_t *settings = hth_admin_pressure_json(hth_pressure_watch_settings(admin->pressure));
-    json_t *configured = hth_admin_pressure_json(&admin->options->pressure);
+    json_t *settings = admin->json.pressure(hth_pressure_watch_settings(admin->pressure));
+    json_t *configured = admin->json.pressure(&admin->options->pressure);
     json_t *ordered = ordered_json(settings, configured);
     json_t *page = json_pack("{s:o, s:o, s:o}", "sources", hth_pressure_watch_json(admin->pressure), "settings",
                              settings, "ordered", ordered);

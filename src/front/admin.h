@@ -22,6 +22,7 @@
 #define HTH_FRONT_ADMIN_H
 
 #include "api/buffer.h"
+#include "front/front.h"
 #include "front/metrics.h"
 #include "http/http.h"
 #include "supervisor/event_feed.h"
@@ -46,6 +47,7 @@ typedef struct hth_admin {
     /* Change the settings of pressure that this JSON object has; all of them, or none with err, which is not NULL. */
     hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
     void *user_data;
+    hth_options_json json;
 } hth_admin;
 
 /* Answer /health or /ready, which need no key. False: the path is neither. */
@@ -57,8 +59,6 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
 bool hth_admin_names_paths(const char *method, const char *path);
 
 /* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */
-void hth_admin_write_options(const hth_server_options *options, hth_buffer *out);
-/* Settings under their names in the configuration file, a new object; NULL without memory. */
-json_t *hth_admin_pressure_json(const hth_pressure_settings *settings);
+void hth_admin_write_options(const hth_admin *admin, hth_buffer *out);
 
 #endif

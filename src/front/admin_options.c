@@ -12,12 +12,6 @@
 
 #include "front/admin_models.h"
 
-/* Set a member. False without memory; a NULL value counts as one that could not be made. */
-static bool set(json_t *object, const char *name, json_t *value)
-{
-    return json_object_set_new(object, name, value) == 0;
-}
-
 /* A text; null for NULL and for a text that is not UTF-8. */
 static json_t *text_json(const char *text)
 {
@@ -54,9 +48,9 @@ static json_t *address_json(const hth_server_address *address)
     return text_json(text);
 }
 
-static json_t *model_json(const hth_server_model *model)
+static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
 {
-    json_t *worker = texts_json(model->worker, SIZE_MAX);
+    json_t *worker = texts_json(model->worker, SIZE_MAX), *rules, *object;
     size_t n = json_array_size(worker);
 
     /* The array has the same indexes as the list. The value behind the secret option is hidden. */
@@ -66,11 +60,17 @@ static json_t *model_json(const hth_server_model *model)
             json_decref(worker);
             return NULL;
         }
-    return json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker,
-                     "ram", hth_admin_count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once",
-                     "pinned", model->is_pinned, "unload_after_ms", hth_admin_count_json(model->unload_after_ms),
-                     "aliases", texts_json(model->aliases, model->n_aliases), "adapters",
-                     texts_json(model->adapters, model->n_adapters), "tags", texts_json(model->tags, model->n_tags));
+    object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker, "ram",
+                       hth_admin_count_json(model->ram_bytes), "aliases", texts_json(model->aliases, model->n_aliases),
+                       "adapters", texts_json(model->adapters, model->n_adapters), "tags",
+                       texts_json(model->tags, model->n_tags));
+    rules = admin->json.rules(&model->rules);
+    if (json_object_update_missing(object, rules) != 0) { /* also where one of them is NULL */
+        json_decref(object);
+        object = NULL;
+    }
+    json_decref(rules);
+    return object;
 }
 
 static json_t *key_json(const hth_server_key *key)
@@ -83,137 +83,34 @@ static json_t *key_json(const hth_server_key *key)
                      "expires", key->expires_s ? hth_admin_count_json((uint64_t)key->expires_s) : json_null());
 }
 
-static json_t *limits_json(const hth_server_options *options)
+/* What the front knows in another form than the configuration file; of lists, one entry for each element. */
+static json_t *lists_json(const hth_admin *admin)
 {
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
-        hth_admin_count_json(options->headers_bytes_max), "body_bytes_max",
-        hth_admin_count_json(options->body_bytes_max), "bodies_bytes_max",
-        hth_admin_count_json(options->bodies_bytes_max), "json_depth_max",
-        hth_admin_count_json(options->json_depth_max), "messages_max", hth_admin_count_json(options->messages_max),
-        "schema_bytes_max", hth_admin_count_json(options->schema_bytes_max), "unknown_fields",
-        options->unknown_fields == HTH_UNKNOWN_REFUSE ? "refuse" : "pass", "normalize",
-        options->normalize == HTH_NORMALIZE_OFF ? "off" : "on", "connections_max",
-        hth_admin_count_json(options->connections_max), "requests_max", hth_admin_count_json(options->requests_max),
-        "idle_timeout_ms", hth_admin_count_json(options->idle_timeout_ms), "request_timeout_ms",
-        hth_admin_count_json(options->request_timeout_ms), "write_timeout_ms",
-        hth_admin_count_json(options->write_timeout_ms));
-}
-
-static json_t *responses_json(const hth_server_options *options)
-{
-    return json_pack("{s:o, s:o, s:o}", "directory", text_json(options->responses_directory), "bytes_max",
-                     hth_admin_count_json(options->responses_bytes_max), "days_max",
-                     hth_admin_count_json(options->responses_days_max));
-}
-
-static json_t *supervision_json(const hth_server_options *options)
-{
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "runtime_directory",
-                     text_json(options->runtime_directory), "healthy_ms", hth_admin_count_json(options->healthy_ms),
-                     "hang_ms", hth_admin_count_json(options->hang_ms), "start_timeout_ms",
-                     hth_admin_count_json(options->start_timeout_ms), "wait_timeout_ms",
-                     hth_admin_count_json(options->wait_timeout_ms), "drain_timeout_ms",
-                     hth_admin_count_json(options->drain_timeout_ms), "retries_max",
-                     hth_admin_count_json(options->retries_max), "no_sandbox", options->no_sandbox);
-}
-
-static json_t *residency_json(const hth_server_options *options)
-{
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "mode",
-                     options->residency_mode == HTH_RESIDENCY_EXTERNAL ? "external" : "automatic", "memory",
-                     hth_admin_count_json(options->memory_bytes), "device_memory",
-                     hth_admin_count_json(options->device_memory_bytes), "ram",
-                     hth_admin_count_json(hth_server_ram_total(options)), "models_max",
-                     hth_admin_count_json(options->models_max), "turn_ms", hth_admin_count_json(options->turn_ms),
-                     "stay_ms", hth_admin_count_json(options->stay_ms));
-}
-
-json_t *hth_admin_pressure_json(const hth_pressure_settings *settings)
-{
-    const hth_pressure_marks *marks = &settings->marks;
-
-    return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "off", settings->is_off, "high_percent",
-                     hth_admin_count_json(marks->high_percent), "low_percent", hth_admin_count_json(marks->low_percent),
-                     "stall_percent", hth_admin_count_json(marks->stall_percent), "min_evict_bytes",
-                     hth_admin_count_json(marks->evict_bytes_min), "poll_ms", hth_admin_count_json(settings->poll_ms));
-}
-
-static json_t *pressure_json(const hth_server_options *options)
-{
-    json_t *page = hth_admin_pressure_json(&options->pressure);
-
-    if (page && set(page, "nvidia_smi", json_boolean(options->pressure_nvidia_smi)) &&
-        set(page, "command", text_json(options->pressure_command)) &&
-        set(page, "library", text_json(options->pressure_library)))
-        return page;
-    json_decref(page);
-    return NULL;
-}
-
-static json_t *streams_json(const hth_server_options *options)
-{
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", hth_admin_count_json(options->keep_alive_ms),
-                     "linger_ms", hth_admin_count_json(options->linger_ms), "keep_ms",
-                     hth_admin_count_json(options->stream_keep_ms), "bytes_max",
-                     hth_admin_count_json(options->stream_bytes_max), "total_bytes_max",
-                     hth_admin_count_json(options->streams_bytes_max));
-}
-
-static json_t *log_json(const hth_server_options *options)
-{
-    static const char *const formats[] = { "auto", "text", "json" };
-    static const char *const levels[] = { "error", "warning", "info", "debug" };
-
-    return json_pack("{s:s, s:s, s:o, s:b, s:b}", "format", formats[options->log_format], "level",
-                     levels[options->log_level], "file", text_json(options->log_file), "no_access_log",
-                     options->no_access_log, "prompts", options->log_prompts);
-}
-
-/* Lists of options, one entry for each element. */
-static json_t *lists_json(const hth_server_options *options)
-{
+    const hth_server_options *options = admin->options;
     json_t *page = json_pack("{s:[], s:[], s:[]}", "models", "listen", "keys");
     bool is_good = page != NULL;
 
     for (size_t i = 0; is_good && i < options->n_models; i++)
-        is_good = json_array_append_new(json_object_get(page, "models"), model_json(&options->models[i])) == 0;
+        is_good = json_array_append_new(json_object_get(page, "models"), model_json(admin, &options->models[i])) == 0;
     for (size_t i = 0; is_good && i < options->n_listen; i++)
         is_good = json_array_append_new(json_object_get(page, "listen"), address_json(&options->listen[i])) == 0;
     for (size_t i = 0; is_good && i < options->n_keys; i++)
         is_good = json_array_append_new(json_object_get(page, "keys"), key_json(&options->keys[i])) == 0;
-    if (is_good)
+    if (is_good && json_object_set_new(page, "admin", address_json(&options->admin)) == 0)
         return page;
     json_decref(page);
     return NULL;
 }
 
-void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
+void hth_admin_write_options(const hth_admin *admin, hth_buffer *out)
 {
-    json_t *page = lists_json(options);
+    json_t *page = lists_json(admin), *rest = admin->json.server(admin->options);
 
-    if (page &&
-        !(set(page, "admin", address_json(&options->admin)) &&
-          set(page, "tls",
-              json_pack("{s:o, s:o}", "certificate", text_json(options->tls_certificate), "key",
-                        text_json(options->tls_key))) &&
-          set(page, "cors",
-              json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
-          set(page, "limits", limits_json(options)) && set(page, "responses", responses_json(options)) &&
-          set(page, "default", text_json(options->default_model)) &&
-          set(page, "supervision", supervision_json(options)) && set(page, "residency", residency_json(options)) &&
-          set(page, "pressure", pressure_json(options)) && set(page, "streams", streams_json(options)) &&
-          set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
-          set(page, "no_slots", json_boolean(options->no_slots)) && set(page, "no_ui", json_boolean(options->no_ui)) &&
-          set(page, "models_dir", text_json(options->models_folder)) &&
-          set(page, "models_dir_names",
-              text_json(options->models_folder_names == HTH_FOLDER_NAMES_METADATA ? "metadata" : "file")) &&
-          set(page, "slot_save_path", text_json(options->slot_directory)) &&
-          set(page, "slot_save_bytes_max", hth_admin_count_json(options->slot_bytes_max)) &&
-          set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
+    if (!page || json_object_update_missing(page, rest) != 0) {
         json_decref(page);
         page = NULL;
     }
+    json_decref(rest);
     hth_buffer_add_json_take(out, page);
     hth_buffer_add_text(out, "\n");
 }

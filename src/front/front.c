@@ -57,23 +57,18 @@ static bool use_options(hth_front *front, const hth_server_options *options, boo
 
 static hth_http_options http_options(const hth_front *front, const hth_server_options *options)
 {
-    uint32_t n_connections = hth_descriptors_for(options->connections_max, options->requests_max);
+    hth_http_options http = options->http;
 
-    if (n_connections < options->connections_max)
-        hth_log_line(&front->log, n_connections < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_DEBUG, "hearth",
+    http.server_name = "hearth";
+    http.body_bytes_max = options->worker.requests.body_bytes_max;
+    http.connections_max = hth_descriptors_for(http.connections_max, options->requests_max);
+    if (http.connections_max < options->http.connections_max)
+        hth_log_line(&front->log, http.connections_max < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_DEBUG,
+                     "hearth",
                      "the system's limit of open files allows %u connections and not %u (limits.connections_max): "
                      "raise it (LimitNOFILE=, ulimit -n)",
-                     n_connections, options->connections_max);
-    return (hth_http_options){
-        .headers_bytes_max = options->headers_bytes_max,
-        .body_bytes_max = options->body_bytes_max,
-        .bodies_bytes_max = options->bodies_bytes_max,
-        .connections_max = n_connections,
-        .idle_timeout_ms = options->idle_timeout_ms,
-        .request_timeout_ms = options->request_timeout_ms,
-        .write_timeout_ms = options->write_timeout_ms,
-        .server_name = "hearth",
-    };
+                     http.connections_max, options->http.connections_max);
+    return http;
 }
 
 static bool is_same_text(const char *a, const char *b)
@@ -115,15 +110,6 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
     return true;
 }
 
-static hth_kept_options kept_options(const hth_server_options *options)
-{
-    return (hth_kept_options){
-        .keep_ms = options->stream_keep_ms,
-        .bytes_max = options->stream_bytes_max,
-        .total_bytes_max = options->streams_bytes_max,
-    };
-}
-
 /* False while the server ends, with the error. */
 static bool may_change(const hth_front *front, hearth_error *err)
 {
@@ -156,7 +142,6 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
 {
     const hth_server_options *options;
     hth_http_options http;
-    hth_kept_options kept;
     hearth_error problem;
 
     if (!may_change(front, err))
@@ -183,10 +168,9 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
-    hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
-    kept = kept_options(options);
-    hth_kept_streams_set_options(front->kept, &kept);
-    hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
+    hth_proxy_set_limits(front->proxy, &options->relay);
+    hth_kept_streams_set_options(front->kept, &options->kept);
+    hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
     hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
     for (size_t i = 0; i < options->n_warnings; i++)
         hth_warn(&front->log, "%s", options->warnings[i]);
@@ -393,6 +377,7 @@ static hth_admin orders_of(hth_front *front)
         .forget_model = order_forget_model,
         .set_pressure = order_set_pressure,
         .user_data = front,
+        .json = front->hooks->json,
     };
 }
 
@@ -440,13 +425,6 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
     return HEARTH_OK;
 }
 
-static hearth_status make_kept_streams(hth_front *front, const hth_server_options *options, hearth_error *err)
-{
-    const hth_kept_options kept = kept_options(options);
-
-    return hth_kept_streams_new(front->base, &kept, &front->kept, err);
-}
-
 static json_t *snapshot(void *user_data)
 {
     const hth_front *front = user_data;
@@ -460,7 +438,7 @@ static hearth_status make_feed(hth_front *front, const hth_server_options *optio
     const hearth_status status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
 
     if (status == HEARTH_OK)
-        hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
+        hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
     return status;
 }
 
@@ -495,24 +473,19 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
     if (status == HEARTH_OK)
         status = make_pressure_watch(front, options, err);
     if (status == HEARTH_OK)
-        status = make_kept_streams(front, options, err);
+        status = hth_kept_streams_new(front->base, &options->kept, &front->kept, err);
     if (status == HEARTH_OK)
         status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
                                                      .supervisor = front->supervisor,
                                                      .kept = front->kept,
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
-                                                     .retries_max = options->retries_max,
-                                                     .keep_alive_ms = options->keep_alive_ms,
-                                                     .wait_timeout_ms = options->wait_timeout_ms },
+                                                     .limits = options->relay },
                                &front->proxy, err);
     if (status == HEARTH_OK)
-        status = hth_response_store_new(&(hth_response_store_options){ .base = front->base,
-                                                                       .directory = options->responses_directory,
-                                                                       .bytes_max = options->responses_bytes_max,
-                                                                       .days_max = options->responses_days_max,
-                                                                       .log = &front->log },
-                                        &front->responses, err);
+        status = hth_response_store_new(
+            &(hth_response_store_options){ .base = front->base, .limits = options->responses, .log = &front->log },
+            &front->responses, err);
     if (status != HEARTH_OK)
         return status;
     front->folders = hth_folder_watch_new(front->base, &front->log, on_folders_changed, front);

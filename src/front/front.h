@@ -8,7 +8,16 @@
 #ifndef HTH_FRONT_FRONT_H
 #define HTH_FRONT_FRONT_H
 
+#include <jansson.h>
+
 #include "supervisor/options.h"
+
+/* Options under their names in the configuration file, as new JSON objects; NULL without memory. */
+typedef struct hth_options_json {
+    json_t *(*server)(const hth_server_options *options);
+    json_t *(*rules)(const hth_model_rules *rules);
+    json_t *(*pressure)(const hth_pressure_settings *settings);
+} hth_options_json;
 
 typedef struct hth_front_hooks {
     const char *program; /* the executable for workers */
@@ -33,6 +42,7 @@ typedef struct hth_front_hooks {
      */
     hearth_status (*read_pressure)(const char *text, hth_pressure_settings *settings, void *user_data,
                                    hearth_error *err);
+    hth_options_json json;
     /*
      * The server listens on these ports, in the order of options->listen (0: a unix socket). May be NULL.
      */

@@ -113,7 +113,7 @@ static void refuse_with(hth_adapter_order *o, hth_api_error_kind kind, const cha
 
 static uint32_t limit_ms(const hth_front *front)
 {
-    const uint32_t ms = front->options->options->wait_timeout_ms;
+    const uint32_t ms = front->options->options->relay.wait_timeout_ms;
 
     return ms > LIMIT_MS_MIN ? ms : LIMIT_MS_MIN;
 }

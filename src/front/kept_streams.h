@@ -21,6 +21,7 @@
 #define HTH_FRONT_KEPT_STREAMS_H
 
 #include "http/http.h"
+#include "supervisor/options.h"
 
 struct event_base;
 
@@ -32,12 +33,6 @@ enum { HTH_KEPT_ID_BYTES = 41, HTH_KEPT_KEY_BYTES = 32 };
 /* The header by which a request asks for a kept stream, and the header of its reply, with the stream's id. */
 #define HTH_HEADER_RESUME "x-hearth-resume"
 #define HTH_HEADER_STREAM "x-hearth-stream"
-
-typedef struct hth_kept_options {
-    uint32_t keep_ms;         /* without a reader, or after its end; 0: no stream is kept */
-    uint64_t bytes_max;       /* of one stream */
-    uint64_t total_bytes_max; /* of all */
-} hth_kept_options;
 
 typedef enum hth_kept_form {
     HTH_KEPT_EVENTS, /* server-sent events */

@@ -193,7 +193,7 @@ static inline bool relay_may_begin_early(const hth_relay *relay)
 {
     return relay->wants_events && relay->generates && !relay->has_begun &&
            !(relay->state == RELAY_RUNNING && relay->has_head) && relay->state != RELAY_OVER &&
-           relay->proxy->options.keep_alive_ms > 0;
+           relay->proxy->options.limits.keep_alive_ms > 0;
 }
 
 /* Begin the stream with its head and a comment, if it has waited for its worker, or in it, for too long. */
@@ -310,7 +310,7 @@ static void fail_in_line(hth_relay *relay)
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
 {
     hth_proxy *proxy = user_data;
-    uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.wait_timeout_ms);
+    uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.limits.wait_timeout_ms);
     bool is_needed = false;
     hth_relay *relay;
 
@@ -319,7 +319,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     /* What ends a relay may end others: see proxy_note_over. */
     for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
         proxy->next = relay->next;
-        if (relay->form != FORM_BYTES && proxy->options.keep_alive_ms > 0)
+        if (relay->form != FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
             relay_keep_alive(relay, now_ns);
         else if (relay_may_begin_early(relay))
             relay_begin_early(relay, now_ns);
@@ -495,7 +495,7 @@ hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, h
     if (!proxy)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
     proxy->options = *options;
-    hth_proxy_set_limits(proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
+    hth_proxy_set_limits(proxy, &options->limits);
     proxy->soon = event_new(base, -1, 0, on_soon, proxy);
     proxy->tick = event_new(base, -1, 0, on_tick, proxy);
     if (!proxy->soon || !proxy->tick) {
@@ -523,13 +523,12 @@ void hth_proxy_free(hth_proxy *proxy)
     free(proxy);
 }
 
-void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms, uint32_t keep_alive_ms)
+void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits)
 {
-    uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_timeout_ms ? keep_alive_ms : wait_timeout_ms;
+    const uint32_t keep_alive_ms = limits->keep_alive_ms, wait_ms = limits->wait_timeout_ms;
+    const uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_ms ? keep_alive_ms : wait_ms;
 
-    proxy->options.keep_alive_ms = keep_alive_ms;
-    proxy->options.retries_max = retries_max;
-    proxy->options.wait_timeout_ms = wait_timeout_ms;
+    proxy->options.limits = *limits;
     proxy->tick_ms = shorter_ms / 4;
     if (proxy->tick_ms < TICK_MS_MIN)
         proxy->tick_ms = TICK_MS_MIN;
@@ -628,11 +627,11 @@ static bool judge(hth_relay *relay, const hth_worker_view *view)
         relay->is_unjudged = false;
         relay->is_cleared = false;
         relay->n_deaths++;
-        relay->n_vain = relay->came_further && relay->proxy->options.retries_max > 0 ? 0 : relay->n_vain + 1;
+        relay->n_vain = relay->came_further && relay->proxy->options.limits.retries_max > 0 ? 0 : relay->n_vain + 1;
     } else if (view->generation > relay->generation) {
         relay->is_unjudged = false; /* it was stopped in order */
     }
-    if (relay->n_vain <= relay->proxy->options.retries_max)
+    if (relay->n_vain <= relay->proxy->options.limits.retries_max)
         return true;
     fail_after_deaths(relay);
     return false;
@@ -832,7 +831,7 @@ static void broken(hth_relay *relay)
         fail_of_one_run(relay);
         return;
     }
-    if (relay->n_breaks > relay->proxy->options.retries_max + BREAKS_MORE_MAX) {
+    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX) {
         fail_after_breaks(relay);
         return;
     }
@@ -1658,7 +1657,7 @@ static void relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
     char wait[HTH_WAIT_TEXT_BYTES];
 
-    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms))
         return;
     tell_wait(relay, wait);
     if (relay->state == RELAY_RUNNING && !*wait)
@@ -1676,7 +1675,8 @@ static void relay_begin_early(hth_relay *relay, uint64_t now_ns)
 
 static void relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
-    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms), silence_ns = now_ns - relay->written_ns;
+    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms),
+                   silence_ns = now_ns - relay->written_ns;
     hth_buffer text = { .text = NULL };
     char wait[HTH_WAIT_TEXT_BYTES];
 

@@ -41,19 +41,13 @@ typedef struct hth_proxy_options {
     hth_kept_streams *kept; /* NULL: no stream is kept */
     hth_metrics *metrics;   /* counts tokens; may be NULL */
     const hth_log *log;
-    uint32_t retries_max;
-    uint32_t wait_timeout_ms; /* a suspect waits so long for its turn; the supervisor bounds other waits */
-    /*
-     * A stream of events sends a sign of life after so much silence; 0: never. A worker that has the request sends it
-     * itself, in the form of its API. The front sends it where no worker has the request, or after twice this time.
-     */
-    uint32_t keep_alive_ms;
+    hth_relay_limits limits;
 } hth_proxy_options;
 
 hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err);
 /* After the end of all exchanges. Calls on_over of relays that still wait for it. Accepts NULL. */
 void hth_proxy_free(hth_proxy *proxy);
-void hth_proxy_set_limits(hth_proxy *proxy, uint32_t retries_max, uint32_t wait_timeout_ms, uint32_t keep_alive_ms);
+void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits);
 size_t hth_proxy_n_relays(const hth_proxy *proxy); /* relays whose on_over was not called yet */
 /*
  * End every relay now with an error, which is the last event of a stream that has begun. A stream without events is

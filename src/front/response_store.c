@@ -169,7 +169,7 @@ static char *read_open(const hth_response_store *store, int fd, size_t *n_out)
 
     if (n_head == 0 || hth_fs_stat_open(hth_fs_system(), fd, &stat) != 0 || stat.bytes < n_head ||
         stat.bytes - n_head > RECORD_BYTES_MAX ||
-        hth_get_u64(head + 8) + (uint64_t)store->options.days_max * DAY_S < hth_os_unix_seconds())
+        hth_get_u64(head + 8) + (uint64_t)store->options.limits.days_max * DAY_S < hth_os_unix_seconds())
         return NULL;
     n = (size_t)stat.bytes - n_head;
     bytes = malloc(n + 1);
@@ -331,7 +331,7 @@ static void drop(hth_response_store *store, entry *e)
 
 static bool is_old(const hth_response_store *store, const entry *e)
 {
-    return e->stored_s + (uint64_t)store->options.days_max * DAY_S < hth_os_unix_seconds();
+    return e->stored_s + (uint64_t)store->options.limits.days_max * DAY_S < hth_os_unix_seconds();
 }
 
 /* The tenant that holds the most, and rather another than this one. There is one. */
@@ -350,7 +350,7 @@ static void make_room(hth_response_store *store, const tenant *newcomer)
 {
     while (store->by_age && is_old(store, store->by_age))
         drop(store, store->by_age);
-    while (store->by_age && store->n_bytes > store->options.bytes_max)
+    while (store->by_age && store->n_bytes > store->options.limits.bytes_max)
         drop(store, largest(store, newcomer)->by_age); /* NOLINT(clang-analyzer-unix.Malloc): drop takes it out */
 }
 
@@ -408,7 +408,7 @@ void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RES
 
     if (e)
         drop(store, e);
-    if (n > store->options.bytes_max || n > RECORD_BYTES_MAX)
+    if (n > store->options.limits.bytes_max || n > RECORD_BYTES_MAX)
         return;
     if (store->directory && store->n_waiting_bytes + n > WAITING_BYTES_MAX) {
         hth_warn(store->options.log, "a response is not kept: '%s' takes them too slowly", store->directory);
@@ -582,12 +582,12 @@ hearth_status hth_response_store_new(const hth_response_store_options *options, 
     if (!store)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the store of responses");
     store->options = *options;
-    store->options.directory = NULL;
+    store->options.limits.directory = NULL;
     store->wake[0] = store->wake[1] = -1;
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->changed, NULL);
-    if (options->directory) {
-        store->directory = strdup(options->directory);
+    if (options->limits.directory) {
+        store->directory = strdup(options->limits.directory);
         if (!store->directory)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the store of responses");
         else if (strlen(store->directory) + (size_t)2 * HTH_SHA256_BYTES + sizeof(suffix) + 1 > PATH_MAX)

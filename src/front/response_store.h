@@ -21,6 +21,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "supervisor/options.h"
 
 struct event_base;
 
@@ -28,9 +29,7 @@ typedef struct hth_response_store hth_response_store;
 
 typedef struct hth_response_store_options {
     struct event_base *base;
-    const char *directory; /* NULL: memory. Made if it is missing, mode 0700 */
-    uint64_t bytes_max;    /* of all records; 0: nothing is kept */
-    uint32_t days_max;
+    hth_response_limits limits;
     const hth_log *log;
 } hth_response_store_options;
 

@@ -34,9 +34,9 @@ typedef struct hth_http_exchange hth_http_exchange;
 
 /* A time limit of 0 means no limit. */
 typedef struct hth_http_options {
-    size_t headers_bytes_max; /* at most 64 MiB */
-    size_t body_bytes_max;
-    size_t bodies_bytes_max; /* memory of all requests' bodies; beyond it: 503; 0: no limit */
+    uint64_t headers_bytes_max; /* at most 64 MiB */
+    uint64_t body_bytes_max;
+    uint64_t bodies_bytes_max; /* memory of all requests' bodies; beyond it: 503; 0: no limit */
     uint32_t connections_max;
     uint32_t idle_timeout_ms;    /* for a connection without a request */
     uint32_t request_timeout_ms; /* from a request's first byte to its last */
@@ -48,8 +48,8 @@ static inline hth_http_options hth_http_options_default(void)
 {
     return (hth_http_options){
         .headers_bytes_max = 32 << 10,
-        .body_bytes_max = (size_t)32 << 20,
-        .bodies_bytes_max = (size_t)1 << 30,
+        .body_bytes_max = 32 << 20,
+        .bodies_bytes_max = 1 << 30,
         .connections_max = 16384,
         .idle_timeout_ms = 300000,
         .request_timeout_ms = 30000,

@@ -69,7 +69,7 @@ static void add_model(hth_serve_loader *l, hth_named_model *named)
     hth_serve_model model = l->o->defaults;
 
     model.name = named->name;
-    model.start = HTH_START_ON_DEMAND;
+    model.rules.start = HTH_START_ON_DEMAND;
     if (!hth_serve_name_is_good(model.name))
         hth_problems_add(l->problems, "a model is called '%.128s'; %s", model.name, HTH_SERVE_NAME_RULE);
     else if (read_settings(l, named->settings, &model) && find_file(l, named, &model))

@@ -213,7 +213,7 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
             check_cache_of(set, i, problems);
     }
     check_memory(options, problems);
-    check_folder("the folder of saved slots (slot_save_path)", options->slot_directory, problems);
+    check_folder("the folder of saved slots (slot_save_path)", options->worker.slot_directory, problems);
     check_pressure_library(options->pressure_library, problems);
     if (!thorough)
         return;

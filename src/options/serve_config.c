@@ -280,7 +280,7 @@ static void check_server(const hth_serve_loader *l)
     if (!server->tls_certificate != !server->tls_key)
         hth_problems_add(l->problems, "TLS needs both a certificate and its key; %s is missing",
                          server->tls_certificate ? "tls.key (--tls-key)" : "tls.certificate (--tls-certificate)");
-    if (server->bodies_bytes_max < server->body_bytes_max)
+    if (server->http.bodies_bytes_max < server->worker.requests.body_bytes_max)
         hth_problems_add(l->problems,
                          "limits.bodies_bytes_max (--bodies-bytes-max) has to be as large as limits.body_bytes_max "
                          "(--body-bytes-max): one request could not be read otherwise");

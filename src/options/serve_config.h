@@ -5,6 +5,7 @@
 #define HTH_OPTIONS_SERVE_CONFIG_H
 
 #include "console/problems.h"
+#include "front/front.h"
 #include "options/config_presets.h"
 #include "options/pool.h"
 #include "options/serve_options.h"
@@ -63,6 +64,9 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
 
 /* The same for the files of one model, not thoroughly. */
 void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems);
+
+/* For the front. What it knows in another form than the configuration file is empty: listen, admin and keys. */
+extern const hth_options_json hth_serve_json;
 
 /* Print the set as a configuration file. False when out fails. */
 bool hth_serve_config_print(const hth_serve_set *set, FILE *out);

@@ -279,7 +279,7 @@ static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
         return;
     model.name = found->names[at].name;
     model.setup.path = found->path;
-    model.start = HTH_START_ON_DEMAND;
+    model.rules.start = HTH_START_ON_DEMAND;
     if (found->names[at].original)
         add_original(l, &model, found->names[at].original);
     hth_serve_model_finish(l, &model, "");

@@ -107,21 +107,22 @@ static const hth_option tls_rows[] = {
 
 static const hth_option worker_limit_rows[] = {
     { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the head of a request; more is 431, of its line alone 414",
-      .offset = IN_SERVER(headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
+      .offset = IN_SERVER(http.headers_bytes_max), .low = 1 << 10, .key = "headers_bytes_max" },
     { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "the body of a request; more is 413",
-      .offset = IN_SERVER(body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
+      .offset = IN_SERVER(worker.requests.body_bytes_max), .low = 1 << 10, .key = "body_bytes_max" },
     { "json-depth-max", 0, HTH_OPTION_U32, "N", "depth of nested objects and arrays",
-      .offset = IN_SERVER(json_depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
+      .offset = IN_SERVER(worker.requests.depth_max), .low = 4, .high = 1024, .key = "json_depth_max" },
     { "messages-max", 0, HTH_OPTION_U32, "N", "messages of one conversation, at most 16384",
-      .offset = IN_SERVER(messages_max), .low = 1, .high = 16384, .key = "messages_max" },
+      .offset = IN_SERVER(worker.requests.messages_max), .low = 1, .high = 16384, .key = "messages_max" },
     { "schema-bytes-max", 0, HTH_OPTION_U32, "N", "bytes of a JSON schema or grammar, at most 262144",
-      .offset = IN_SERVER(schema_bytes_max), .low = 1 << 10, .high = 256 << 10, .key = "schema_bytes_max" },
+      .offset = IN_SERVER(worker.requests.schema_bytes_max), .low = 1 << 10, .high = 256 << 10,
+      .key = "schema_bytes_max" },
     { "unknown-fields", 0, HTH_OPTION_WORD, "WORD",
       "unknown fields of a request: pass (ignore and list them in the header x-hearth-ignored), or refuse with 400",
-      .offset = IN_SERVER(unknown_fields), .words = unknown_fields, .key = "unknown_fields" },
+      .offset = IN_SERVER(worker.requests.unknown_fields), .words = unknown_fields, .key = "unknown_fields" },
     { "normalize", 0, HTH_OPTION_WORD, "WORD",
       "on: remove lines from prompts that clients write for themselves and change each time; off: keep them",
-      .offset = IN_SERVER(normalize), .words = normalize, .key = "normalize" },
+      .offset = IN_SERVER(worker.requests.normalize), .words = normalize, .key = "normalize" },
 };
 
 static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
@@ -129,28 +130,28 @@ static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
 static const hth_option limit_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table, .offset = AT(server) },
     { "bodies-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "memory of all requests' bodies together; more are 503",
-      .offset = AT(server.bodies_bytes_max), .low = 1 << 20, .key = "bodies_bytes_max" },
+      .offset = AT(server.http.bodies_bytes_max), .low = 1 << 20, .key = "bodies_bytes_max" },
     { "connections-max", 0, HTH_OPTION_U32, "N", "open connections; the system's limit of open files applies, too",
-      .offset = AT(server.connections_max), .low = 1, .high = 1 << 20, .key = "connections_max" },
+      .offset = AT(server.http.connections_max), .low = 1, .high = 1 << 20, .key = "connections_max" },
     { "requests-max", 0, HTH_OPTION_U32, "N", "requests at once, waiting ones included; more are 503",
       .offset = AT(server.requests_max), .low = 1, .high = 1 << 20, .key = "requests_max" },
     { "idle-timeout-ms", 0, HTH_OPTION_MS, "MS", "a connection without a request is closed after this time",
-      .offset = AT(server.idle_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "idle_timeout_ms" },
+      .offset = AT(server.http.idle_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "idle_timeout_ms" },
     { "request-timeout-ms", 0, HTH_OPTION_MS, "MS", "longest time until a request has arrived in full",
-      .offset = AT(server.request_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "request_timeout_ms" },
+      .offset = AT(server.http.request_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "request_timeout_ms" },
     { "write-timeout-ms", 0, HTH_OPTION_MS, "MS", "a client that reads nothing of its reply for this time is cut off",
-      .offset = AT(server.write_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "write_timeout_ms" },
+      .offset = AT(server.http.write_timeout_ms), .low = 100, .high = UINT32_MAX, .key = "write_timeout_ms" },
 };
 
 static const hth_option response_rows[] = {
     { "responses-directory", 0, HTH_OPTION_TEXT, "DIR",
       "keep responses of /v1/responses here, mode 0700 (default: in memory, until the server ends)",
-      .offset = AT(server.responses_directory), .key = "directory", .is_path = true },
+      .offset = AT(server.responses.directory), .key = "directory", .is_path = true },
     { "responses-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
-      "size of all kept responses; the oldest are dropped; 0: none is kept", .offset = AT(server.responses_bytes_max),
+      "size of all kept responses; the oldest are dropped; 0: none is kept", .offset = AT(server.responses.bytes_max),
       .key = "bytes_max" },
     { "responses-days-max", 0, HTH_OPTION_U32, "N", "responses older than this many days are dropped",
-      .offset = AT(server.responses_days_max), .low = 1, .high = 36500, .key = "days_max" },
+      .offset = AT(server.responses.days_max), .low = 1, .high = 36500, .key = "days_max" },
 };
 
 static const hth_option supervision_rows[] = {
@@ -166,12 +167,12 @@ static const hth_option supervision_rows[] = {
       "a worker is killed when its loading makes no progress for this time; 0: never",
       .offset = AT(server.start_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "start_timeout_ms" },
     { "wait-timeout-ms", 0, HTH_OPTION_MS, "MS", "longest wait of a request until its worker has started",
-      .offset = AT(server.wait_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "wait_timeout_ms" },
+      .offset = AT(server.relay.wait_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "wait_timeout_ms" },
     { "drain-timeout-ms", 0, HTH_OPTION_MS, "MS", "time for running requests to finish when the server stops",
       .offset = AT(server.drain_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "drain_timeout_ms" },
     { "retries-max", 0, HTH_OPTION_U32, "N",
       "number of times in a row that a request may continue in a new worker without coming further",
-      .offset = AT(server.retries_max), .low = 0, .high = 100, .key = "retries_max" },
+      .offset = AT(server.relay.retries_max), .low = 0, .high = 100, .key = "retries_max" },
     { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "workers may make any system call (for debugging)",
       .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
@@ -244,20 +245,20 @@ static const hth_option pressure_rows[] = {
 
 static const hth_option worker_stream_rows[] = {
     { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream shows that it is alive after this time of silence; 0: never",
-      .offset = IN_SERVER(keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
+      .offset = IN_SERVER(relay.keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
     { "linger-ms", 0, HTH_OPTION_MS, "MS",
       "after its client left, the prompt of a request is computed further for this time, while nobody waits for its "
       "place; 0: not at all",
-      .offset = IN_SERVER(linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
+      .offset = IN_SERVER(worker.linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
 };
 
 static const hth_option worker_slot_rows[] = {
     { "slot-save-path", 0, HTH_OPTION_TEXT, "DIR",
       "clients may save slots here, and restore them (POST /slots/N?action=save; default: they may not)",
-      .offset = IN_SERVER(slot_directory), .key = "slot_save_path", .is_path = true },
+      .offset = IN_SERVER(worker.slot_directory), .key = "slot_save_path", .is_path = true },
     { "slot-save-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
       "size of all saved slots of clients with the same salt; beyond it, saves are refused; 0: any size",
-      .offset = IN_SERVER(slot_bytes_max), .key = "slot_save_bytes_max" },
+      .offset = IN_SERVER(worker.slot_limits.bytes_max), .key = "slot_save_bytes_max" },
 };
 
 static const hth_option_table worker_slot_table = TABLE(worker_slot_rows);
@@ -268,12 +269,12 @@ static const hth_option stream_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &worker_stream_table, .offset = AT(server) },
     { "stream-keep-ms", 0, HTH_OPTION_MS, "MS",
       "a stream with x-hearth-resume is kept for this time without its client; 0: not at all",
-      .offset = AT(server.stream_keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
+      .offset = AT(server.kept.keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
     { "stream-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "number of last bytes that are kept of such a stream",
-      .offset = AT(server.stream_bytes_max), .low = 64 << 10, .key = "bytes_max" },
+      .offset = AT(server.kept.bytes_max), .low = 64 << 10, .key = "bytes_max" },
     { "streams-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
-      "memory of all kept streams together; beyond it, new ones are not kept", .offset = AT(server.streams_bytes_max),
-      .low = 64 << 10, .key = "total_bytes_max" },
+      "memory of all kept streams together; beyond it, new ones are not kept",
+      .offset = AT(server.kept.total_bytes_max), .low = 64 << 10, .key = "total_bytes_max" },
 };
 
 static const hth_option log_rows[] = {
@@ -357,7 +358,7 @@ static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },
 };
 
-static const hth_option_table key_table = TABLE(key_rows);
+const hth_option_table hth_serve_server_keys = TABLE(key_rows);
 
 /* Further names of a model, and its tags in lists. */
 static const hth_option name_rows[] = {
@@ -371,14 +372,22 @@ static const hth_option name_rows[] = {
 
 static const hth_option_table name_table = TABLE(name_rows);
 
+#define IN_RULES(field) offsetof(hth_model_rules, field)
+
+static const hth_option rule_rows[] = {
+    { "start", 0, HTH_OPTION_WORD, "WHEN", "at-once: with the server; on-demand: with the first request for it",
+      .offset = IN_RULES(start), .words = starts, .key = "start" },
+    { "pinned", 0, HTH_OPTION_FLAG, NULL, "the model never leaves memory to make room for another one",
+      .offset = IN_RULES(is_pinned), .key = "pinned" },
+    { "unload-after-ms", 0, HTH_OPTION_MS, "MS", "the model leaves memory after this time without use; 0: never",
+      .offset = IN_RULES(unload_after_ms), .low = 0, .high = UINT32_MAX, .key = "unload_after_ms" },
+};
+
+const hth_option_table hth_serve_model_rules = TABLE(rule_rows);
+
 /* The options of a model's section that are also flags. The cache is a separate section in both. */
 static const hth_option model_shared_rows[] = {
-    { "start", 0, HTH_OPTION_WORD, "WHEN", "at-once: with the server; on-demand: with the first request for it",
-      .offset = IN_MODEL(start), .words = starts, .key = "start" },
-    { "pinned", 0, HTH_OPTION_FLAG, NULL, "the model never leaves memory to make room for another one",
-      .offset = IN_MODEL(is_pinned), .key = "pinned" },
-    { "unload-after-ms", 0, HTH_OPTION_MS, "MS", "the model leaves memory after this time without use; 0: never",
-      .offset = IN_MODEL(unload_after_ms), .low = 0, .high = UINT32_MAX, .key = "unload_after_ms" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_model_rules, .offset = IN_MODEL(rules) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = IN_MODEL(setup) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_reply_options, .offset = IN_MODEL(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
@@ -416,7 +425,7 @@ static const hth_option model_flag_rows[] = {
 };
 
 static const hth_option file_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &key_table },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_server_keys },
     { .kind = HTH_OPTION_TABLE,
       .key = "cache",
       .table = &hth_model_cache_options,
@@ -453,7 +462,7 @@ static const hth_option flag_rows[] = {
       TEXTS(hosts, HTH_SERVE_LISTEN_MAX), .is_common = true },
     { "port", 0, HTH_OPTION_OWN, "N", "listen on this port, instead of --listen; 0: any free port",
       .read = read_port_alone, .is_common = true },
-    { .kind = HTH_OPTION_TABLE, .table = &key_table },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_server_keys },
     { .kind = HTH_OPTION_HEADING, .help = "Keys of the command line" },
     { "api-key", 0, HTH_OPTION_OWN, "KEY",
       "clients must show this key; several with commas, or repeated. Other users of this machine can see it: better "

@@ -23,17 +23,12 @@ enum {
     HTH_SERVE_VALUE_BYTES = (64 << 10) + 64, /* of one value in the form of the command line, with its end */
 };
 
-/* When the worker of a model starts: with the server, or with the first request. */
-typedef enum hth_serve_start { HTH_START_AT_ONCE, HTH_START_ON_DEMAND } hth_serve_start;
-
 /* One model, or the options of all models. */
 typedef struct hth_serve_model {
     const char *name;
     const char *shown; /* to clients; NULL: the name */
     hth_model_setup setup;
-    hth_serve_start start;
-    uint32_t unload_after_ms;
-    bool is_pinned;
+    hth_model_rules rules;
     const char *aliases[HTH_SERVE_ALIASES_MAX];
     size_t n_aliases;
     const char *tags[HTH_SERVE_TAGS_MAX];
@@ -86,7 +81,9 @@ typedef struct hth_serve_options {
 extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all flags */
 /* in an hth_serve_options: all keys of the configuration except those of models */
 extern const hth_option_table hth_serve_keys;
+extern const hth_option_table hth_serve_server_keys; /* likewise: those without the sections for all models */
 extern const hth_option_table hth_serve_model_keys;  /* in an hth_serve_model: the keys of a model's section */
+extern const hth_option_table hth_serve_model_rules; /* in an hth_model_rules */
 extern const hth_option_table hth_serve_model_flags; /* likewise: the same as flags, without the path */
 /* in an hth_pressure_settings: the keys of pressure that operators may change while the server runs */
 extern const hth_option_table hth_serve_pressure_settings;

@@ -563,7 +563,7 @@ static void note_file(hth_model_worker *worker)
 /* Take the model's options about memory and starting. False without memory: nothing changed. */
 static bool take_residency(hth_model_worker *worker, const hth_server_model *model)
 {
-    const uint64_t keep_ns = model->unload_after_ms > 0 ? hth_ms_to_ns(model->unload_after_ms) : UINT64_MAX;
+    const uint64_t keep_ns = model->rules.unload_after_ms > 0 ? hth_ms_to_ns(model->rules.unload_after_ms) : UINT64_MAX;
     char *path = model->path ? strdup(model->path) : NULL;
 
     if (model->path && !path)
@@ -571,12 +571,12 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
     free(worker->path);
     worker->path = path;
     find_weights(worker, model->worker);
-    worker->on_demand = model->on_demand;
-    if (model->is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
-        worker->is_pinned = model->is_pinned;
+    worker->on_demand = model->rules.start == HTH_START_ON_DEMAND;
+    if (model->rules.is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
+        worker->is_pinned = model->rules.is_pinned;
         worker->is_host_pinned = false;
     }
-    worker->was_pinned_by_options = model->is_pinned;
+    worker->was_pinned_by_options = model->rules.is_pinned;
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;
@@ -1438,7 +1438,7 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
         return;
     }
     waiter->after = after;
-    waiter->until_ns = hth_os_monotonic_ns() + hth_ms_to_ns(worker->shared->options->wait_timeout_ms);
+    waiter->until_ns = hth_os_monotonic_ns() + hth_ms_to_ns(worker->shared->options->relay.wait_timeout_ms);
     hth_waiters_add(&worker->waiters, waiter);
 }
 
@@ -1840,7 +1840,7 @@ enum {
 static void fail_late(const hth_model_worker *worker, hearth_error *err)
 {
     char death[CAUSE_BYTES + 32] = "";
-    double wait_s = worker->shared->options->wait_timeout_ms / 1e3;
+    double wait_s = worker->shared->options->relay.wait_timeout_ms / 1e3;
 
     if (worker->last_cause[0])
         (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);

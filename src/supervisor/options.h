@@ -12,34 +12,37 @@
 #include <stdint.h>
 
 #include "hearth.h"
+#include "http/http.h"
 #include "supervisor/pressure.h"
+#include "wire/worker_settings.h"
 
 /* A secret option of workers: a worker gets it in its environment, and pages do not show it. */
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
 
-/* Defaults that a worker started by hand has, too. */
-enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
-
-/* The treatment of request fields that the server does not know. */
-typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
-/* Does the server remove from prompts what clients write for themselves (api/normalize.h)? */
-typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
 /* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
 typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
 
 /* The names of models that were found in a folder. */
 typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA } hth_folder_names;
 
+/* When the worker of a model starts: with the server, or with the first request. */
+typedef enum hth_model_start { HTH_START_AT_ONCE, HTH_START_ON_DEMAND } hth_model_start;
+
+/* The options of a model that its worker does not know: the supervisor keeps to them. */
+typedef struct hth_model_rules {
+    hth_model_start start;
+    bool is_pinned;           /* its worker never ends to make room for another model */
+    uint32_t unload_after_ms; /* its worker ends after so long without use; 0: never */
+} hth_model_rules;
+
 typedef struct hth_server_model {
     const char *name;  /* the name that clients use */
     const char *shown; /* the name in lists and replies; NULL: the same */
     /* Options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
     const char *const *worker;
-    uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
-    bool on_demand;             /* start the worker with the first request, not with the server */
-    bool is_pinned;             /* its worker never ends to make room for another model */
-    uint32_t unload_after_ms;   /* its worker ends after so long without use; 0: never */
+    uint64_t ram_bytes; /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    hth_model_rules rules;
     const char *path;           /* of its file; NULL: unknown */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
     size_t n_aliases;
@@ -70,6 +73,34 @@ typedef struct hth_server_key {
     int64_t expires_s; /* Unix time at which it expires; 0: never */
 } hth_server_key;
 
+/*
+ * Options that one part of the front takes over as they are. A field that is added here needs a row and the code that
+ * uses it, and nothing in between.
+ */
+typedef struct hth_relay_limits {
+    uint32_t retries_max;     /* how often a request is tried again in a row after its worker died */
+    uint32_t wait_timeout_ms; /* a request waits at most this long for its worker to start, or for its turn in it */
+    /*
+     * A stream of events sends a sign of life after so much silence; 0: never. A worker that has the request sends it
+     * itself, in the form of its API. The front sends it where no worker has the request, or after twice this time.
+     */
+    uint32_t keep_alive_ms;
+} hth_relay_limits;
+
+/* Streams whose clients want to come back (kept_streams.h). */
+typedef struct hth_kept_options {
+    uint32_t keep_ms;         /* without a reader, or after its end; 0: no stream is kept */
+    uint64_t bytes_max;       /* of one stream */
+    uint64_t total_bytes_max; /* of all */
+} hth_kept_options;
+
+/* Responses that clients may fetch again, or continue (response_store.h). */
+typedef struct hth_response_limits {
+    const char *directory; /* NULL: in memory. Made if it is missing, mode 0700 */
+    uint64_t bytes_max;    /* of all records; 0: none is kept */
+    uint32_t days_max;
+} hth_response_limits;
+
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
 
 typedef struct hth_server_options {
@@ -96,33 +127,19 @@ typedef struct hth_server_options {
     size_t n_cors_origins;
 
     /* Limits of requests. */
-    uint64_t headers_bytes_max;
-    uint64_t body_bytes_max;
-    uint64_t bodies_bytes_max; /* of all requests that are read or served; beyond it: 503 */
-    uint32_t json_depth_max;
-    uint32_t messages_max;
-    uint32_t schema_bytes_max; /* of schemas and grammars */
-    hth_normalizing normalize;
-    hth_unknown_fields unknown_fields;
-    uint32_t connections_max;
+    hth_worker_settings worker;
+    hth_http_options http; /* its body_bytes_max is the worker's; connections may be fewer by the system's limit */
     uint32_t requests_max; /* at once, in all; beyond it: 503 */
-    uint32_t idle_timeout_ms;
-    uint32_t request_timeout_ms;
-    uint32_t write_timeout_ms;
 
-    /* Responses that clients may fetch again, or continue. */
-    const char *responses_directory; /* NULL: in memory */
-    uint64_t responses_bytes_max;    /* 0: none is kept */
-    uint32_t responses_days_max;
+    hth_response_limits responses;
 
     /* Supervision. */
     const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: an own one in the temporary folder */
     uint32_t healthy_ms;       /* a worker that was ready this long restarts at once, and its deaths are forgotten */
     uint32_t hang_ms;          /* a longer evaluation counts as a hang; 0: none does */
     uint32_t start_timeout_ms; /* likewise for its loading, without any progress */
-    uint32_t wait_timeout_ms;  /* a request waits at most this long for its worker to start, or start again */
     uint32_t drain_timeout_ms; /* when the server stops, running requests may finish for this long */
-    uint32_t retries_max;      /* how often a request is tried again after its worker died; default 3 */
+    hth_relay_limits relay;
     bool no_sandbox;
 
     /* Residency (residency.h). */
@@ -143,15 +160,7 @@ typedef struct hth_server_options {
     bool pressure_nvidia_smi;     /* ask nvidia-smi, too */
     hth_pressure_settings pressure;
 
-    const char *slot_directory; /* where clients may save slots; NULL: nowhere */
-    uint64_t slot_bytes_max;    /* of the files in one folder of slots; 0: any number */
-
-    /* Streams, and clients that leave. */
-    uint32_t keep_alive_ms;     /* a stream that was silent this long sends a sign of life; 0: never */
-    uint32_t linger_ms;         /* the prefill of a request whose client left goes on for this long; 0: not at all */
-    uint32_t stream_keep_ms;    /* a stream whose client wants to come back is kept for this long; 0: not at all */
-    uint64_t stream_bytes_max;  /* for each of those streams */
-    uint64_t streams_bytes_max; /* for all of them */
+    hth_kept_options kept;
 
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
@@ -168,25 +177,15 @@ typedef struct hth_server_options {
 static inline hth_server_options hth_server_options_default(void)
 {
     return (hth_server_options){
-        .headers_bytes_max = 32 << 10,
-        .body_bytes_max = 32 << 20,
-        .bodies_bytes_max = 1 << 30,
-        .json_depth_max = 64,
-        .messages_max = 16384,
-        .schema_bytes_max = 256 << 10,
-        .responses_bytes_max = 64 << 20,
-        .responses_days_max = 30,
-        .connections_max = 16384,
+        .http = hth_http_options_default(),
+        .worker = hth_worker_settings_default(),
         .requests_max = 4096,
-        .idle_timeout_ms = 300000,
-        .request_timeout_ms = 30000,
-        .write_timeout_ms = 60000,
+        .responses = { .bytes_max = 64 << 20, .days_max = 30 },
         .healthy_ms = 30000,
         .hang_ms = 60000,
         .start_timeout_ms = 600000,
-        .wait_timeout_ms = 120000,
         .drain_timeout_ms = 30000,
-        .retries_max = 3,
+        .relay = { .retries_max = 3, .wait_timeout_ms = 120000, .keep_alive_ms = 5000 },
         .turn_ms = 10000,
         .stay_ms = 250,
         .needs_timeout_ms = 5000,
@@ -196,12 +195,7 @@ static inline hth_server_options hth_server_options_default(void)
                                  .stall_percent = 20,
                                  .evict_bytes_min = 64 << 20 },
                       .poll_ms = 1000 },
-        .keep_alive_ms = HTH_KEEP_ALIVE_MS,
-        .linger_ms = HTH_LINGER_MS,
-        .stream_keep_ms = 300000,
-        .slot_bytes_max = UINT64_C(8) << 30,
-        .stream_bytes_max = 4 << 20,
-        .streams_bytes_max = 256 << 20,
+        .kept = { .keep_ms = 300000, .bytes_max = 4 << 20, .total_bytes_max = 256 << 20 },
         .log_level = HEARTH_LOG_INFO,
     };
 }

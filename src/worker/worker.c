@@ -574,19 +574,16 @@ static hearth_status make_events(worker *w, hearth_error *err)
 static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
-    hth_jobs_options jobs = { .limits = &options->limits,
+    hth_jobs_options jobs = { .settings = &options->settings,
                               .defaults = &w->defaults,
-                              .slot_directory = options->slot_directory,
-                              .slot_limits = options->slot_limits,
                               .live_adapters = &w->live_adapters,
-                              .linger_ms = options->linger_ms,
                               .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;
 
-    http.body_bytes_max =
-        options->limits.body_bytes_max + (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
+    http.body_bytes_max = options->settings.requests.body_bytes_max +
+                          (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
     w->base = event_base_new();
     if (!w->base)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");
@@ -672,7 +669,7 @@ static void enter_sandbox(const worker *w)
     const hth_worker_options *options = w->options;
     hth_sandbox_paths *paths =
         hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model, options->runtime,
-                                    options->socket_path, options->slot_directory);
+                                    options->socket_path, options->settings.slot_directory);
 
     if (paths)
         (void)hth_sandbox_files(paths, &w->log);

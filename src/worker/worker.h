@@ -9,11 +9,11 @@
 #define HTH_WORKER_WORKER_H
 
 #include "api/request.h"
-#include "base/folder_room.h"
 #include "hearth.h"
 #include "http/http.h"
 #include "models/adapter_spec.h"
 #include "models/fit_choice.h"
+#include "wire/worker_settings.h"
 
 typedef struct hth_worker_options {
     const char *model_path;
@@ -27,16 +27,13 @@ typedef struct hth_worker_options {
     /* Lines to the front: "loading 0.42", "ready", "failed TEXT". When it closes, the front is gone. -1: none. */
     int control_fd;
     hth_http_options http;
-    hth_api_limits limits;
+    hth_worker_settings settings;
     const hth_api_defaults *defaults; /* of requests, by the operator; NULL: none, here and below */
     const hth_api_defaults *advice;   /* recommendations in a file beside the model's */
-    const char *slot_directory;       /* of saved slots; NULL: slots cannot be saved */
-    hth_folder_limits slot_limits;    /* of each of its folders */
-    uint32_t linger_ms;         /* a prompt is read for so long after its client left; 0: it is cancelled at once */
-    uint32_t silence_ms;        /* after so much silence a stream sends a sign of life; 0: never */
-    uint32_t drain_timeout_ms;  /* running requests may finish for so long after SIGTERM */
-    uint32_t save_timeout_ms;   /* of the shutdown save */
-    const hth_fit_found *found; /* on devices, by the front: for hth_measure_run */
+    uint32_t silence_ms;              /* after so much silence a stream sends a sign of life; 0: never */
+    uint32_t drain_timeout_ms;        /* running requests may finish for so long after SIGTERM */
+    uint32_t save_timeout_ms;         /* of the shutdown save */
+    const hth_fit_found *found;       /* on devices, by the front: for hth_measure_run */
     bool sandbox;
 } hth_worker_options;
 

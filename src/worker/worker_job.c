@@ -404,7 +404,7 @@ static void on_close(void *user_data)
     job->exchange = NULL;
     atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
     if (!job->is_preparing && job->task.n_submitted > 0)
-        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->options.linger_ms);
+        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->options.settings->linger_ms);
     free_if_over(job);
 }
 
@@ -521,10 +521,8 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .queue = jobs->options.queue,
         .prompts = jobs->prompts,
         .slots = jobs->slots,
-        .slot_directory = jobs->options.slot_directory,
-        .slot_limits = jobs->options.slot_limits,
         .live_adapters = jobs->options.live_adapters,
-        .limits = jobs->options.limits,
+        .settings = jobs->options.settings,
         .defaults = jobs->options.defaults,
         .model_name = jobs->name,
         .shown_name = jobs->shown,

@@ -19,14 +19,11 @@ typedef struct hth_jobs hth_jobs;
 
 /* Shared by all jobs of a worker. All pointers outlive the jobs. */
 typedef struct hth_jobs_options {
-    const hth_api_limits *limits;
+    const hth_worker_settings *settings;
     const hth_api_defaults *defaults; /* final before hth_jobs_set_model; NULL: none */
     hth_event_queue *queue;
-    const char *slot_directory;                    /* of saved slots; NULL: slots cannot be saved */
-    hth_folder_limits slot_limits;                 /* of each of its folders */
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
-    uint32_t linger_ms;  /* a prompt is read for this long after its client left; 0: it is cancelled at once */
-    uint32_t silence_ms; /* after so much silence a stream sends a sign of life; 0: never */
+    uint32_t silence_ms;                           /* after so much silence a stream sends a sign of life; 0: never */
 } hth_jobs_options;
 
 /* Starts the threads of the lanes. HEARTH_NO_MEMORY, HEARTH_IO. */

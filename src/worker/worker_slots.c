@@ -111,7 +111,7 @@ static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
 static bool find_path(order *o)
 {
     hth_api_error *error = &o->task->error;
-    const char *directory = o->task->slot_directory;
+    const char *directory = o->task->settings->slot_directory;
     char tenant[2 * TENANT_BYTES + 1];
     int n;
 
@@ -186,8 +186,8 @@ static void save(order *o)
         const hth_prefix_owner owner = owner_of(o);
 
         hth_whole_file_sweep(o->path); /* what a killed worker left would take up room for ever */
-        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &task->slot_limits, &saved, &err) ==
-            HEARTH_OK)
+        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &task->settings->slot_limits, &saved,
+                            &err) == HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",

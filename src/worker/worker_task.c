@@ -109,7 +109,7 @@ bool hth_task_read(hth_task *task)
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
         task->request =
             hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
-                                       &past, task->limits, task->defaults, &task->error);
+                                       &past, &task->settings->requests, task->defaults, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;

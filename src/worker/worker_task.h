@@ -16,8 +16,8 @@
 #include <stdatomic.h>
 
 #include "api/reply.h"
-#include "base/folder_room.h"
 #include "models/model.h"
+#include "wire/worker_settings.h"
 #include "worker/event_queue.h"
 #include "worker/slot_memory.h"
 #include "worker/worker_known.h"
@@ -40,10 +40,8 @@ typedef struct hth_task {
     hth_event_queue *queue;
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
-    const char *slot_directory;                    /* of saved slots; NULL: none */
-    hth_folder_limits slot_limits;                 /* of each of its folders */
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
-    const hth_api_limits *limits;
+    const hth_worker_settings *settings;
     const hth_api_defaults *defaults; /* NULL: none */
     const char *model_name, *shown_name;
     const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES], without adapters */

@@ -485,8 +485,7 @@ static void relay_stage_open(relay_stage *stage)
     stage->options = (hth_proxy_options){
         .upstream = stage->upstream,
         .supervisor = &stage->supervisor,
-        .retries_max = 3,
-        .wait_timeout_ms = 60000,
+        .limits = { .retries_max = 3, .wait_timeout_ms = 60000 },
     };
     assert_int_equal(hth_proxy_new(&stage->options, &stage->proxy, NULL), HEARTH_OK);
 }

@@ -30,7 +30,7 @@ static inline hth_server_model *add_sized(fixture *f, const char *name, uint64_t
     assert_int_equal(ftruncate(fd, (off_t)(n_mib * MIB)), 0);
     assert_int_equal(close(fd), 0);
     model->path = path;
-    model->on_demand = true;
+    model->rules.start = HTH_START_ON_DEMAND;
     return model;
 }
 

@@ -33,7 +33,7 @@ void hth_test_worker_init(hth_test_worker *worker, const char *model_path)
         .socket_path = worker->socket_path,
         .status_fd = -1,
         .http = hth_http_options_default(),
-        .limits = hth_api_limits_default(),
+        .settings = { .requests = hth_api_limits_default() },
         .silence_ms = 60000,
         .save_timeout_ms = 10000,
     };

@@ -7,7 +7,7 @@
 
 #include "api/buffer.h"
 #include "front/admin.h"
-#include "options/serve_options.h"
+#include "options/serve_config.h"
 
 /* Sections that the front passes on to its workers, whose command lines are shown. */
 static bool is_for_workers(const hth_option *row)
@@ -44,7 +44,7 @@ TEST(every_option_of_the_configuration_is_shown_under_its_name)
     static const char *const names[] = { "gpt-4o", "claude-*" };
     const hth_server_model model = { .name = "chat",
                                      .worker = worker,
-                                     .on_demand = true,
+                                     .rules = { .start = HTH_START_ON_DEMAND },
                                      .aliases = names,
                                      .n_aliases = 2,
                                      .adapters = names,
@@ -52,13 +52,14 @@ TEST(every_option_of_the_configuration_is_shown_under_its_name)
                                      .tags = names,
                                      .n_tags = 1 };
     hth_server_options options = hth_server_options_default();
+    const hth_admin admin = { .options = &options, .json = hth_serve_json };
     hth_buffer text = { .text = NULL };
     json_t *page, *shown;
 
     options.models = &model;
     options.n_models = 1;
-    options.unknown_fields = HTH_UNKNOWN_REFUSE;
-    hth_admin_write_options(&options, &text);
+    options.worker.requests.unknown_fields = HTH_UNKNOWN_REFUSE;
+    hth_admin_write_options(&admin, &text);
     assert_false(text.failed);
     page = json_loadb(text.text, text.n, 0, NULL);
     assert_non_null(page);

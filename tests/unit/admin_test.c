@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "front/admin.h"
+#include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/exposition.h"
 #include "support/fake_http.h"
@@ -126,7 +127,7 @@ static void set_up(fixture *f)
     f->pressure.settings = f->options.pressure;
     f->models[0].name = "chat";
     f->models[1].name = "org/embed";
-    f->models[1].on_demand = true;
+    f->models[1].rules.start = HTH_START_ON_DEMAND;
     f->options.models = f->models;
     f->options.n_models = 2;
     f->supervisor.views[0] =
@@ -146,6 +147,7 @@ static void set_up(fixture *f)
         .forget_model = forget_model,
         .set_pressure = set_pressure,
         .user_data = f,
+        .json = hth_serve_json,
     };
 }
 
@@ -232,7 +234,7 @@ FIXTURE_TEST(health_waits_for_the_first_model_of_the_start)
     assert_string_equal(ask(f, "GET", "/health", 200), "{\"status\":\"ok\"}\n");
     assert_error(f, "GET", "/ready", 503, "'chat' could not be loaded yet");
     embed->was_ready = false;
-    f->models[0].on_demand = true; /* nothing is loaded at start */
+    f->models[0].rules.start = HTH_START_ON_DEMAND; /* nothing is loaded at start */
     assert_string_equal(ask(f, "GET", "/health", 200), "{\"status\":\"ok\"}\n");
 }
 
@@ -270,7 +272,7 @@ FIXTURE_TEST(a_server_is_ready_once_its_models_were_loaded)
     view->is_awaited = false; /* it was unloaded before it had started */
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
     view->is_awaited = true;
-    f->models[0].on_demand = true;
+    f->models[0].rules.start = HTH_START_ON_DEMAND;
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
 }
 

@@ -217,7 +217,7 @@ static hth_api_error parse(hth_api_kind kind, const char *body)
     hth_api_limits limits = hth_api_limits_default();
     hth_api_request *request;
 
-    limits.refuses_unknown = true; /* tests/unit/api_notes_test.c has what becomes of these otherwise */
+    limits.unknown_fields = HTH_UNKNOWN_REFUSE; /* tests/unit/api_notes_test.c has what becomes of these otherwise */
     request = hth_api_request_parse(kind, body, strlen(body), &limits, &error);
 
     assert_int_equal(request == NULL, error.kind != HTH_API_NO_ERROR);

@@ -94,7 +94,7 @@ TEST(a_strict_server_refuses_what_it_does_not_know)
     hth_api_limits limits = hth_api_limits_default();
     hth_api_error error;
 
-    limits.refuses_unknown = true;
+    limits.unknown_fields = HTH_UNKNOWN_REFUSE;
     assert_null(hth_api_request_parse(HTH_API_CHAT, body, sizeof(body) - 1, &limits, &error));
     assert_int_equal(error.kind, HTH_API_UNKNOWN_FIELD);
     assert_string_equal(error.param, "num_ctx");
@@ -109,7 +109,7 @@ TEST(a_strict_server_refuses_samplers_that_it_does_not_know)
     hth_api_limits limits = hth_api_limits_default();
     hth_api_error error;
 
-    limits.refuses_unknown = true;
+    limits.unknown_fields = HTH_UNKNOWN_REFUSE;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         assert_null(hth_api_request_parse(HTH_API_CHAT, bodies[i], strlen(bodies[i]), &limits, &error));
         assert_int_equal(error.kind, HTH_API_INVALID_VALUE);

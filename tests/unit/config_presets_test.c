@@ -48,11 +48,11 @@ TEST(a_model_has_the_keys_of_its_presets_and_its_own_over_them)
 
     assert_int_equal(models[0].setup.model.n_ctx, 1024);
     assert_int_equal(models[0].setup.model.n_batch, 256);
-    assert_true(models[0].is_pinned);
+    assert_true(models[0].rules.is_pinned);
     assert_int_equal(models[0].n_aliases, 2);
     assert_string_equal(models[0].setup.model.cache_salt, "x");
     assert_int_equal(models[1].setup.model.n_batch, 64);
-    assert_false(models[1].is_pinned);
+    assert_false(models[1].rules.is_pinned);
     assert_int_equal(models[1].n_aliases, 1);
     assert_string_equal(models[1].aliases[0], "c");
     assert_int_equal(models[2].setup.model.n_ctx, hearth_model_options_default().n_ctx);

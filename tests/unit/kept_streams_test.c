@@ -234,7 +234,8 @@ TEST(signs_of_life_have_no_numbers)
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
 
-    hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
+    hth_proxy_set_limits(stage->proxy,
+                         &(hth_relay_limits){ .retries_max = 3, .wait_timeout_ms = 60000, .keep_alive_ms = 20 });
     ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "data: one\n\n");
     (void)hth_test_client_hear(&client, ":\n\n");
@@ -288,7 +289,8 @@ TEST(spaces_between_lines_are_for_who_reads_now)
 
     stage->dialect = HTH_API_OLLAMA;
     stage->script = &lines;
-    hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
+    hth_proxy_set_limits(stage->proxy,
+                         &(hth_relay_limits){ .retries_max = 3, .wait_timeout_ms = 60000, .keep_alive_ms = 20 });
     ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "{\"a\":1}\n");
     (void)hth_test_client_hear(&client, "\r\n \r\n"); /* a chunk of its own */

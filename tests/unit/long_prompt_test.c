@@ -34,7 +34,7 @@ static void start(hth_test_worker *worker, const char *model, uint32_t silence_m
     worker->model.n_ctx = 32768;
     worker->model.prefill_chunk = 64; /* short steps, so that each test waits little for its first one */
     worker->options.silence_ms = silence_ms;
-    worker->options.linger_ms = linger_ms;
+    worker->options.settings.linger_ms = linger_ms;
     hth_test_worker_start(worker);
 }
 

@@ -95,10 +95,10 @@ FIXTURE_TEST(an_order_takes_every_key_of_a_models_section)
     assert_string_equal(model->name, "late");
     assert_int_equal(model->n_aliases, 2);
     assert_string_equal(model->aliases[1], "latest-*");
-    assert_true(model->is_pinned);
-    assert_false(model->on_demand);
+    assert_true(model->rules.is_pinned);
+    assert_int_equal(model->rules.start, HTH_START_AT_ONCE);
     assert_int_equal(model->ram_bytes, 64 << 20);
-    assert_int_equal(model->unload_after_ms, 1000);
+    assert_int_equal(model->rules.unload_after_ms, 1000);
     assert_int_equal(f->set->models[1].setup.model.n_ctx, 512);
     assert_int_equal(f->set->models[1].setup.policy.min_tokens, 7);
     assert_true(f->set->models[1].setup.defaults.sampling.temperature == 0.5);
@@ -106,7 +106,7 @@ FIXTURE_TEST(an_order_takes_every_key_of_a_models_section)
     assert_true(has_option(model, "--cache-salt", "pepper")); /* as all models */
     assert_true(has_option(model, "--n-parallel", "3"));
     name(f, "plain", "{\"path\":\"stub:\"}");
-    assert_true(f->set->options.models[2].on_demand);
+    assert_int_equal(f->set->options.models[2].rules.start, HTH_START_ON_DEMAND);
     assert_int_equal(f->set->options.models[2].n_aliases, 0);
 }
 

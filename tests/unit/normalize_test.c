@@ -15,7 +15,7 @@ static hth_api_request *parsed(hth_api_kind kind, const char *body, bool normali
 {
     hth_api_limits limits = hth_api_limits_default();
 
-    limits.normalizes = normalizes;
+    limits.normalize = normalizes ? HTH_NORMALIZE_ON : HTH_NORMALIZE_OFF;
     return hth_test_parsed_with(kind, body, &limits, NULL);
 }
 

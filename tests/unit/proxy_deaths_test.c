@@ -51,7 +51,7 @@ STAGED(workers_may_die_one_after_the_other)
 {
     uint64_t seed = hth_test_seed();
 
-    stage->options.retries_max = 20;
+    stage->options.limits.retries_max = 20;
     set_options(stage);
     for (int i = 0; i < 300; i++) {
         begin_with(stage, i % 2 ? &stream : &choices);
@@ -139,7 +139,7 @@ STAGED(a_request_whose_workers_die_too_often_is_an_error)
 STAGED(no_retries_are_none)
 {
     begin_with(stage, &whole);
-    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
+    hth_proxy_set_limits(stage->proxy, &(hth_relay_limits){ .wait_timeout_ms = 1000 });
     stage->runs[0].cut = 200;
     exchange_whole(stage);
     assert_int_equal(stage->reply.status, 500);
@@ -175,7 +175,7 @@ STAGED(a_stream_that_has_begun_ends_with_the_error)
 STAGED(stops_in_order_are_not_held_against_a_request)
 {
     begin_with(stage, &stream);
-    hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
+    hth_proxy_set_limits(stage->proxy, &(hth_relay_limits){ .wait_timeout_ms = 1000 });
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < 12; run++)
         stage->runs[run].cut = 200;
@@ -239,7 +239,7 @@ static void send_noise(fake_connection *connection, const fake_request *request,
 STAGED(what_is_no_frame_counts_as_a_broken_connection)
 {
     stage->supervisor.handler = send_noise;
-    stage->options.retries_max = 5;
+    stage->options.limits.retries_max = 5;
     set_options(stage);
     begin_with(stage, &stream);
     exchange_whole(stage);
@@ -483,7 +483,7 @@ STAGED(suspects_wait_for_a_bounded_time)
     unsigned n_refused = 0;
     killing *all;
 
-    stage->options.wait_timeout_ms = 30;
+    stage->options.limits.wait_timeout_ms = 30;
     set_options(stage);
     all = suspects_open(stage, clients, N);
     hth_test_http_until(&stage->http, stage->n_over == N - 1);
@@ -529,7 +529,7 @@ STAGED(many_streams_survive_workers_that_die_at_random)
     killing *all = killing_new(stage);
 
     assert_non_null(clients);
-    stage->options.retries_max = 100;
+    stage->options.limits.retries_max = 100;
     set_options(stage);
     all->n_kills_max = 1; /* steps come in parts */
     stage->supervisor.handler = live_or_die;

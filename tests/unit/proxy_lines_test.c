@@ -71,7 +71,7 @@ LINES_TEST(a_silent_stream_of_lines_gets_space)
     hth_test_client client;
     hth_buffer read = { .text = NULL };
 
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     set_options(stage);
     begin_with(stage, &lines);
     stage->supervisor.fate = FATE_GONE;
@@ -93,7 +93,7 @@ LINES_TEST(an_error_is_the_last_line)
         hth_buffer read = { .text = NULL };
         hth_test_client client;
 
-        stage->options.keep_alive_ms = silent ? 20 : 60000;
+        stage->options.limits.keep_alive_ms = silent ? 20 : 60000;
         set_options(stage);
         begin_with(stage, &lines);
         stage->supervisor.fate = FATE_GONE;
@@ -141,7 +141,7 @@ LINES_TEST(a_whole_reply_behind_an_early_beginning_is_the_only_line)
     hth_test_client client;
 
     stage->wants_events = true;
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     set_options(stage);
     stage->supervisor.handler = answer_at_once;
     client_ask(&client, stage, "{}");

@@ -265,7 +265,7 @@ STAGED(a_silent_stream_gets_comments)
     hth_test_client client;
     hth_buffer text = { .text = NULL };
 
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     set_options(stage);
     begin_with(stage, &stream);
     stage->supervisor.fate = FATE_GONE;
@@ -288,7 +288,7 @@ STAGED(a_silent_stream_gets_comments)
 /* Its head and a comment, before anybody knows what becomes of it. */
 static void begin_without_worker(relay_stage *stage, hth_test_client *client)
 {
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     stage->wants_events = true;
     set_options(stage);
     client_ask(client, stage, "{}");
@@ -320,7 +320,7 @@ STAGED(its_comments_tell_what_it_waits_for)
     const char *at;
 
     stage->script = &stream;
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     stage->wants_events = true;
     stage->supervisor.wait = "loading 45%";
     set_options(stage);
@@ -354,7 +354,7 @@ STAGED(a_stream_whose_worker_hashes_the_file_begins_with_comments)
     const char *at;
 
     stage->supervisor.handler = hold;
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     stage->wants_events = true;
     stage->supervisor.wait_there = "hashing 45%";
     begin_with(stage, &stream);
@@ -383,7 +383,7 @@ STAGED(a_stream_of_lines_has_no_place_for_words)
 
     stage->script = &lines;
     stage->dialect = HTH_API_OLLAMA;
-    stage->options.keep_alive_ms = 20;
+    stage->options.limits.keep_alive_ms = 20;
     stage->wants_events = true;
     stage->supervisor.wait = "loading 45%";
     set_options(stage);

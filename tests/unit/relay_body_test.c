@@ -267,7 +267,7 @@ STAGED(frames_out_of_place_count_as_a_broken_connection)
     stage->relay.script = &script;
     stage->relay.supervisor.handler = send_nonsense;
     stage->relay.supervisor.user_data = stage;
-    hth_proxy_set_limits(stage->relay.proxy, 10, 60000, 0);
+    hth_proxy_set_limits(stage->relay.proxy, &(hth_relay_limits){ .retries_max = 10, .wait_timeout_ms = 60000 });
     worker_start(&stage->relay.supervisor);
     exchange_whole(&stage->relay);
     assert_int_equal(stage->relay.n_runs, 5);

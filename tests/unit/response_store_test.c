@@ -28,7 +28,9 @@ typedef struct stage {
 static void open_store(stage *s, uint64_t bytes_max)
 {
     const hth_response_store_options options = {
-        .base = s->base, .directory = s->directory, .bytes_max = bytes_max, .days_max = 30, .log = &quiet
+        .base = s->base,
+        .limits = { .directory = s->directory, .bytes_max = bytes_max, .days_max = 30 },
+        .log = &quiet,
     };
     hearth_error err;
 
@@ -276,12 +278,12 @@ TEST(who_gives_up_is_not_told)
 
 TEST(a_directory_that_cannot_be_used_is_told)
 {
-    hth_response_store_options options = { .bytes_max = 1, .days_max = 1, .log = &quiet };
+    hth_response_store_options options = { .limits = { .bytes_max = 1, .days_max = 1 }, .log = &quiet };
     hth_response_store *store;
     hearth_error err;
 
     options.base = event_base_new();
-    options.directory = "/nowhere/at/all";
+    options.limits.directory = "/nowhere/at/all";
     assert_int_equal(hth_response_store_new(&options, &store, &err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
     event_base_free(options.base);

@@ -97,8 +97,7 @@ static int setup(void **state)
     assert_int_equal(hth_proxy_new(&(hth_proxy_options){ .upstream = c->upstream,
                                                          .supervisor = c->supervisor,
                                                          .log = &c->log,
-                                                         .retries_max = 10,
-                                                         .wait_timeout_ms = 120000 },
+                                                         .limits = { .retries_max = 10, .wait_timeout_ms = 120000 } },
                                    &c->proxy, &err),
                      HEARTH_OK);
     *state = c;

@@ -125,23 +125,23 @@ FIXTURE_TEST(every_key_goes_where_it_belongs)
     assert_string_equal(o->tls_key, "/keys/key.pem");
     assert_int_equal(o->n_cors_origins, 2);
     assert_string_equal(o->cors_origins[1], "https://b.example");
-    assert_int_equal(o->headers_bytes_max, 16 << 10);
-    assert_int_equal(o->body_bytes_max, 8 << 20);
-    assert_int_equal(o->json_depth_max, 32);
-    assert_int_equal(o->messages_max, 100);
-    assert_int_equal(o->schema_bytes_max, 65536);
-    assert_int_equal(o->bodies_bytes_max, 64 << 20);
-    assert_int_equal(o->connections_max, 100);
+    assert_int_equal(o->http.headers_bytes_max, 16 << 10);
+    assert_int_equal(o->worker.requests.body_bytes_max, 8 << 20);
+    assert_int_equal(o->worker.requests.depth_max, 32);
+    assert_int_equal(o->worker.requests.messages_max, 100);
+    assert_int_equal(o->worker.requests.schema_bytes_max, 65536);
+    assert_int_equal(o->http.bodies_bytes_max, 64 << 20);
+    assert_int_equal(o->http.connections_max, 100);
     assert_int_equal(o->requests_max, 50);
-    assert_int_equal(o->idle_timeout_ms, 60000);
-    assert_int_equal(o->request_timeout_ms, 10000);
-    assert_int_equal(o->write_timeout_ms, 500);
+    assert_int_equal(o->http.idle_timeout_ms, 60000);
+    assert_int_equal(o->http.request_timeout_ms, 10000);
+    assert_int_equal(o->http.write_timeout_ms, 500);
     assert_string_equal(o->runtime_directory, "/run/hearth");
     assert_int_equal(o->hang_ms, 0);
     assert_int_equal(o->start_timeout_ms, 3600000);
-    assert_int_equal(o->wait_timeout_ms, 2000);
+    assert_int_equal(o->relay.wait_timeout_ms, 2000);
     assert_int_equal(o->drain_timeout_ms, 5000);
-    assert_int_equal(o->retries_max, 0);
+    assert_int_equal(o->relay.retries_max, 0);
     assert_true(o->no_sandbox);
     assert_int_equal(o->log_format, HTH_LOG_JSON);
     assert_int_equal(o->log_level, HEARTH_LOG_DEBUG);
@@ -158,7 +158,7 @@ FIXTURE_TEST(a_worker_is_told_what_is_not_the_default)
 
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->options.models[0].name, "chat");
-    assert_true(set->options.models[0].on_demand);
+    assert_int_equal(set->options.models[0].rules.start, HTH_START_ON_DEMAND);
     assert_int_equal(set->options.models[0].n_aliases, 2);
     assert_string_equal(set->options.models[0].aliases[1], "claude-*");
     assert_int_equal(set->options.models[0].n_tags, 1);
@@ -176,7 +176,7 @@ FIXTURE_TEST(a_worker_is_told_what_is_not_the_default)
         "--headers-bytes-max 16kb --body-bytes-max 8mb --json-depth-max 32 --messages-max 100 "
         "--schema-bytes-max 65536");
     assert_string_equal(set->options.models[1].name, "code:7b");
-    assert_false(set->options.models[1].on_demand);
+    assert_int_equal(set->options.models[1].rules.start, HTH_START_AT_ONCE);
     assert_int_equal(set->options.models[1].ram_bytes, 0); /* no cache, no memory for it */
     assert_non_null(
         strstr(worker_line(&set->options.models[1], line, sizeof(line)),
@@ -214,7 +214,7 @@ FIXTURE_TEST(a_worker_that_knows_the_flags_reads_them_back)
     assert_int_equal(read.setup.runtime.disk_bytes_max, UINT64_C(64) << 30);
     assert_int_equal(read.setup.runtime.n_more_directories, 2);
     assert_int_equal(read.setup.policy.min_tokens, 64);
-    assert_int_equal(read.server.body_bytes_max, 8 << 20);
+    assert_int_equal(read.server.worker.requests.body_bytes_max, 8 << 20);
     hth_serve_set_free(&set->options);
 }
 
@@ -225,8 +225,8 @@ FIXTURE_TEST(the_same_as_json_comes_to_the_same)
                     "\"json_depth_max\": 9, \"idle_timeout_ms\": \"30s\"},\n\"cache\": {\"disabled\": "
                     "true}, \"model\": {\"a\": {\"path\": \"stub:\"}, \"b\": {\"path\": \"x.gguf\"}}}");
 
-    assert_int_equal(set->options.body_bytes_max, 2 << 20);
-    assert_int_equal(set->options.idle_timeout_ms, 30000);
+    assert_int_equal(set->options.worker.requests.body_bytes_max, 2 << 20);
+    assert_int_equal(set->options.http.idle_timeout_ms, 30000);
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->models[1].setup.path, "/etc/hearth/x.gguf");
     assert_true(set->models[1].setup.runtime.cache_disabled);
@@ -265,7 +265,7 @@ FIXTURE_TEST(what_is_printed_and_read_is_the_same)
             assert_string_equal(worker_line(&set->options.models[j], a, sizeof(a)),
                                 worker_line(&again->options.models[j], b, sizeof(b)));
             assert_int_equal(set->options.models[j].ram_bytes, again->options.models[j].ram_bytes);
-            assert_int_equal(set->options.models[j].on_demand, again->options.models[j].on_demand);
+            assert_int_equal(set->options.models[j].rules.start, again->options.models[j].rules.start);
         }
         free(first);
         free(second);

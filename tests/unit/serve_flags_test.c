@@ -46,7 +46,7 @@ DIRECTORY_TEST(flags_win_over_what_the_file_says_for_all)
     assert_int_equal(set->options.n_listen, 1);
     assert_int_equal(set->options.listen[0].port, 3);
     assert_int_equal(set->options.requests_max, 9);
-    assert_int_equal(set->options.messages_max, 8);
+    assert_int_equal(set->options.worker.requests.messages_max, 8);
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->models[0].name, "flag"); /* the command line's come first */
     assert_string_equal(set->models[1].name, "plain");
@@ -78,7 +78,7 @@ DIRECTORY_TEST(flags_win_over_what_a_model_says_of_itself)
     expect_path(own->setup.path, directory, "own.gguf");
     assert_int_equal(own->setup.model.n_ctx, 1024);
     assert_true(own->setup.model.no_mmap);
-    assert_int_equal(own->start, HTH_START_AT_ONCE);
+    assert_int_equal(own->rules.start, HTH_START_AT_ONCE);
     assert_int_equal(own->setup.runtime.ram_bytes_max, 128 << 20);
     assert_int_equal(own->setup.runtime.n_more_directories, 1); /* a list takes the place of a list */
     assert_string_equal(own->setup.more_directories[0], "/c");

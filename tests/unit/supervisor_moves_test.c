@@ -42,7 +42,7 @@ FIXTURE_TEST(in_an_external_mode_models_enter_by_orders_only)
     hearth_error err;
 
     (void)add_sized(f, "a", 4000);
-    add_sized(f, "b", 4000)->on_demand = false;
+    add_sized(f, "b", 4000)->rules.start = HTH_START_AT_ONCE;
     f->options.residency_mode = HTH_RESIDENCY_EXTERNAL;
     begin(f, 9000);
     assert_refused(f, "a");
@@ -64,7 +64,7 @@ FIXTURE_TEST(in_an_external_mode_nobody_leaves_for_others_or_after_a_rest)
     hearth_error err;
     unsigned n_turns = 0;
 
-    add_sized(f, "a", 4000)->unload_after_ms = 1;
+    add_sized(f, "a", 4000)->rules.unload_after_ms = 1;
     (void)add_sized(f, "b", 4000);
     (void)add_sized(f, "c", 4000);
     f->options.residency_mode = HTH_RESIDENCY_EXTERNAL;
@@ -131,7 +131,7 @@ static void reload_after_unload(fixture *f, hth_residency_mode mode)
     unsigned n_turns = 0;
     hearth_error err;
 
-    add_sized(f, "a", 1)->on_demand = false;
+    add_sized(f, "a", 1)->rules.start = HTH_START_AT_ONCE;
     (void)add_sized(f, "b", 1);
     f->options.residency_mode = mode;
     begin(f, 9000);
@@ -162,7 +162,7 @@ FIXTURE_TEST(a_reload_starts_models_that_are_to_start_with_the_server_since_then
 {
     (void)add_sized(f, "a", 1);
     begin(f, 9000);
-    f->models[0].on_demand = false;
+    f->models[0].rules.start = HTH_START_AT_ONCE;
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
 }
@@ -203,7 +203,7 @@ FIXTURE_TEST(a_model_is_pinned_and_unpinned_while_the_server_runs)
     use(f, "c");
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
     assert_true(is_at(f, 0, HTH_RESIDENCY_EVICTED));
-    f->models[0].is_pinned = true;
+    f->models[0].rules.is_pinned = true;
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     assert_true(view(f, 0).is_pinned);
 }
@@ -506,7 +506,7 @@ FIXTURE_TEST(all_models_but_pinned_ones_leave_with_their_rows)
 
     (void)add_sized(f, "a", 1);
     (void)add_sized(f, "b", 1);
-    add_sized(f, "c", 1)->is_pinned = true;
+    add_sized(f, "c", 1)->rules.is_pinned = true;
     f->models[0].ram_bytes = f->models[1].ram_bytes = 32 * MIB;
     (void)snprintf(word, sizeof(word), "fill-ram=%d", 32 * MIB);
     set_words(f, 0, WORDS(word, "ready"));
@@ -544,7 +544,7 @@ FIXTURE_TEST(models_are_compacted_one_after_another_and_their_requests_wait)
 
     (void)add_sized(f, "a", 1);
     (void)add_sized(f, "b", 1);
-    add_sized(f, "c", 1)->is_pinned = true;
+    add_sized(f, "c", 1)->rules.is_pinned = true;
     begin(f, 9000);
     use(f, "a");
     use(f, "b");

@@ -33,7 +33,7 @@ FIXTURE_TEST(workers_are_stopped_in_order_and_those_who_wait_are_told)
 
     (void)add(f, "m", WORDS("ready"));
     (void)add(f, "loading", WORDS("say=loading 0.1"));
-    add(f, "lazy", WORDS("ready"))->on_demand = true;
+    add(f, "lazy", WORDS("ready"))->rules.start = HTH_START_ON_DEMAND;
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
     want(f, "loading", 0, &a);
@@ -67,7 +67,7 @@ FIXTURE_TEST(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting)
     hearth_error err;
 
     f->options.hang_ms = 1000;
-    f->options.wait_timeout_ms = 20000; /* less than what a worker may take to end in order */
+    f->options.relay.wait_timeout_ms = 20000; /* less than what a worker may take to end in order */
     (void)add(f, "m", WORDS("ready"));
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
@@ -233,7 +233,7 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
     hearth_error err;
 
     f->options.hang_ms = 5000;
-    f->options.wait_timeout_ms = 2000;
+    f->options.relay.wait_timeout_ms = 2000;
     (void)add(f, "a", WORDS("ready"));
     (void)add(f, "b", WORDS("ready", "say=ready"));
     (void)add(f, "c", WORDS("say=failed no such file", "exit=1"));
@@ -263,7 +263,7 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
             break;
         case 4:
             if (hth_test_random(&seed, 4) == 0) {
-                f->models[1].on_demand = !f->models[1].on_demand;
+                f->models[1].rules.start = !f->models[1].rules.start;
                 f->models[0].ram_bytes = hth_test_random(&seed, 2) * 4096;
                 hth_supervisor_reconfigure(f->supervisor, &f->options);
             }

@@ -123,7 +123,7 @@ FIXTURE_TEST(a_closed_model_goes_on_when_nobody_waits_for_its_memory_any_more)
 
 FIXTURE_TEST(a_pinned_model_stays_and_the_others_take_turns_beside_it)
 {
-    add_sized(f, "a", 4000)->is_pinned = true;
+    add_sized(f, "a", 4000)->rules.is_pinned = true;
     (void)add_sized(f, "b", 4000);
     (void)add_sized(f, "c", 4000);
     begin(f, 9000);
@@ -153,9 +153,9 @@ FIXTURE_TEST(a_model_larger_than_all_memory_is_brought_in_alone)
 
 FIXTURE_TEST(models_that_start_with_the_server_start_as_far_as_there_is_room)
 {
-    add_sized(f, "a", 4000)->on_demand = false;
-    add_sized(f, "b", 4000)->on_demand = false;
-    add_sized(f, "c", 4000)->on_demand = false;
+    add_sized(f, "a", 4000)->rules.start = HTH_START_AT_ONCE;
+    add_sized(f, "b", 4000)->rules.start = HTH_START_AT_ONCE;
+    add_sized(f, "c", 4000)->rules.start = HTH_START_AT_ONCE;
     begin(f, 9000);
     run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
     run_until(f, view(f, 2).waits_for_room);
@@ -184,7 +184,7 @@ FIXTURE_TEST(a_model_leaves_after_a_rest_and_a_request_may_say_how_long_it_stays
 {
     asker a = request_of(f);
 
-    add_sized(f, "a", 1)->unload_after_ms = 1;
+    add_sized(f, "a", 1)->rules.unload_after_ms = 1;
     (void)add_sized(f, "b", 1);
     begin(f, 9000);
     use(f, "a");
@@ -318,8 +318,8 @@ FIXTURE_TEST(a_model_is_planned_with_the_needs_that_its_metadata_tells)
 
 FIXTURE_TEST(models_that_start_with_the_server_are_asked_first)
 {
-    add_sized(f, "a", 100)->on_demand = false;
-    add_sized(f, "b", 100)->on_demand = false;
+    add_sized(f, "a", 100)->rules.start = HTH_START_AT_ONCE;
+    add_sized(f, "b", 100)->rules.start = HTH_START_AT_ONCE;
     set_words(f, 0, WORDS("needs=host 0 0 3145728000 0 0 4096", "ready"));
     set_words(f, 1, WORDS("needs=host 0 0 3145728000 0 0 4096", "ready"));
     begin(f, 4000);

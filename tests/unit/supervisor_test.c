@@ -53,7 +53,7 @@ FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
     asker a = asker_of(f);
 
     add(f, "eager", WORDS("ready"));
-    add(f, "lazy", WORDS("ready"))->on_demand = true;
+    add(f, "lazy", WORDS("ready"))->rules.start = HTH_START_ON_DEMAND;
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
     assert_int_equal(view(f, 1).state, HTH_WORKER_STOPPED);
@@ -105,7 +105,7 @@ FIXTURE_TEST(a_waiter_that_waits_too_long_is_told_what_the_worker_does)
     asker a = asker_of(f);
     char text[HTH_WAIT_TEXT_BYTES];
 
-    f->options.wait_timeout_ms = 100;
+    f->options.relay.wait_timeout_ms = 100;
     (void)add(f, "m", WORDS("say=loading 0.25"));
     start(f);
     run_until(f, view(f, 0).load_progress > 0);

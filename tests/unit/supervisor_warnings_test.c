@@ -42,8 +42,8 @@ FIXTURE_TEST(pins_that_memory_cannot_keep_are_told_when_that_begins)
     static const char told[] = "pinned models take 12064 MiB on the host, and there are ";
     unsigned n_turns = 0;
 
-    add_sized(f, "a", 6000)->is_pinned = true;
-    add_sized(f, "b", 6000)->is_pinned = true;
+    add_sized(f, "a", 6000)->rules.is_pinned = true;
+    add_sized(f, "b", 6000)->rules.is_pinned = true;
     begin(f, 9000);
     assert_int_equal(times(f, told), 1);
     assert_true(hth_supervisor_memory_of(f->supervisor).pools[0].pinned_over_commit);
@@ -53,11 +53,11 @@ FIXTURE_TEST(pins_that_memory_cannot_keep_are_told_when_that_begins)
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     assert_int_equal(times(f, told), 1);
 
-    f->models[1].is_pinned = false;
+    f->models[1].rules.is_pinned = false;
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     assert_false(hth_supervisor_memory_of(f->supervisor).pools[0].pinned_over_commit);
     assert_int_equal(times(f, "pinned models take"), 1);
-    f->models[1].is_pinned = true;
+    f->models[1].rules.is_pinned = true;
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     assert_int_equal(times(f, told), 2);
     assert_int_equal(times(f, "pinned models take"), 2);
@@ -65,8 +65,8 @@ FIXTURE_TEST(pins_that_memory_cannot_keep_are_told_when_that_begins)
 
 FIXTURE_TEST(pins_that_fit_are_no_news)
 {
-    add_sized(f, "a", 3000)->is_pinned = true;
-    add_sized(f, "b", 3000)->is_pinned = true;
+    add_sized(f, "a", 3000)->rules.is_pinned = true;
+    add_sized(f, "b", 3000)->rules.is_pinned = true;
     begin(f, 9000);
     use(f, "a");
     use(f, "b");
@@ -75,8 +75,8 @@ FIXTURE_TEST(pins_that_fit_are_no_news)
 
 FIXTURE_TEST(a_pinned_model_too_many_by_an_order_is_told)
 {
-    add_sized(f, "a", 6000)->is_pinned = true;
-    add_sized(f, "b", 6000)->is_pinned = true;
+    add_sized(f, "a", 6000)->rules.is_pinned = true;
+    add_sized(f, "b", 6000)->rules.is_pinned = true;
     f->options.n_models = 1;
     begin(f, 9000);
     assert_int_equal(times(f, "pinned models take"), 0);

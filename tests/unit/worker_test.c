@@ -263,7 +263,7 @@ TEST(a_body_beyond_its_limit_is_413)
     hth_test_heard heard;
 
     hth_test_worker_init(&worker, "stub:");
-    worker.options.limits.body_bytes_max = 4000;
+    worker.options.settings.requests.body_bytes_max = 4000;
     hth_test_worker_start(&worker);
     heard = hth_test_worker_post(&worker, "/v1/chat/completions", body);
     expect_text(expect_json(&heard, 413), "error.code", "request_too_large");

@@ -1,0 +1,98 @@
+/*
+ * serve_json.c - options as JSON objects, under their names in the configuration file, for the pages of operators
+ */
+#include <stdlib.h>
+
+#include "options/serve_config.h"
+
+enum { WORD_BYTES = 256 };
+
+/* A text; null for NULL and for a text that is not UTF-8. */
+static json_t *text_json(const char *text)
+{
+    json_t *value = text ? json_string(text) : NULL;
+
+    return value ? value : json_null();
+}
+
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < n; i++) {
+        if (json_array_append_new(array, text_json(texts[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static json_t *value_json(const hth_option *row, const void *options)
+{
+    const void *field = (const char *)options + row->offset;
+    char word[WORD_BYTES];
+
+    switch (row->kind) {
+    case HTH_OPTION_FLAG: return json_boolean(*(const bool *)field);
+    case HTH_OPTION_TEXT: return text_json(*(const char *const *)field);
+    case HTH_OPTION_TEXTS: return texts_json(field, *(const size_t *)((const char *)options + row->n_offset));
+    case HTH_OPTION_U32:
+    case HTH_OPTION_MS: return json_integer(*(const uint32_t *)field);
+    case HTH_OPTION_SIZE: {
+        const uint64_t size = *(const uint64_t *)field;
+
+        return json_integer(size > INT64_MAX ? INT64_MAX : (json_int_t)size);
+    }
+    default: return text_json(hth_option_write(row, options, 0, word, sizeof(word)) ? word : NULL);
+    }
+}
+
+/* Sections become objects inside. NULL without memory. */
+static json_t *table_json(const hth_option_table *table, const void *options)
+{
+    json_t *object = json_object();
+    hth_flat_table flat;
+
+    hth_option_table_flatten(table, false, &flat);
+    for (size_t i = 0; object && i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const char *place = (const char *)options + flat.rows[i].offset;
+
+        if (row->key && json_object_set_new(object, row->key,
+                                            row->kind == HTH_OPTION_TABLE ? table_json(row->table, place + row->offset)
+                                                                          : value_json(row, place)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+static json_t *server_json(const hth_server_options *options)
+{
+    hth_serve_options *all = calloc(1, sizeof(*all));
+    json_t *object = NULL;
+
+    if (all) {
+        all->server = *options;
+        all->server.ram_total_bytes = hth_server_ram_total(options); /* also where it was not chosen */
+        for (size_t i = 0; i < options->n_cors_origins; i++)
+            all->origins[all->n_origins++] = options->cors_origins[i];
+        object = table_json(&hth_serve_server_keys, all);
+    }
+    free(all);
+    return object;
+}
+
+static json_t *pressure_json(const hth_pressure_settings *settings)
+{
+    return table_json(&hth_serve_pressure_settings, settings);
+}
+
+static json_t *rules_json(const hth_model_rules *rules)
+{
+    return table_json(&hth_serve_model_rules, rules);
+}
+
+const hth_options_json hth_serve_json = { .server = server_json, .rules = rules_json, .pressure = pressure_json };
