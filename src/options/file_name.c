@@ -55,3 +55,14 @@ bool hth_alias_is_good(const char *text)
 
     return n > 0 && n <= HTH_SERVE_ALIAS_BYTES_MAX && hth_utf8_is_valid(text, n) && !hth_has_controls(text);
 }
+
+bool hth_serve_name_is_good(const char *name)
+{
+    static const char others[] = "._-:/";
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr(others, name[i]))
+            return false;
+    return n > 0 && n <= HTH_SERVE_NAME_BYTES_MAX && isalnum((unsigned char)name[0]);
+}

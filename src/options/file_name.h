@@ -9,6 +9,10 @@
 
 #include "options/pool.h"
 
+/* The name of a model, of at most HTH_SERVE_NAME_BYTES_MAX bytes. */
+#define HTH_SERVE_NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
+bool hth_serve_name_is_good(const char *name);
+
 /*
  * Make a name of a text, in place, with '-' for what is neither letter, digit, '.', '_' nor one of others. False: it is
  * none, since it has no letter or digit, or begins with neither.

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "options/file_name.h"
 #include "options/model_source.h"
 #include "options/serve_config_inside.h"
 

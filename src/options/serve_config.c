@@ -22,18 +22,6 @@
 #include "options/serve_config_inside.h"
 #include "rows/directory.h"
 
-bool hth_serve_no_memory(const hth_serve_loader *l)
-{
-    hth_problems_add(l->problems, "no memory for the configuration");
-    return false;
-}
-
-void hth_serve_apply_flags(const hth_serve_loader *l, hth_serve_options *options)
-{
-    if (l->argc > 0)
-        (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", l->argc, l->argv, options);
-}
-
 /* ---- the file ---- */
 
 /* Add the sections with a name below node, `model "NAME" { ... }`, to a list. */
@@ -257,22 +245,6 @@ static bool read_addresses(hth_serve_loader *l)
 
 /* ---- all of it ---- */
 
-void hth_serve_check_default_model(const hth_serve_loader *l)
-{
-    const char *name = l->o->server.default_model;
-
-    for (size_t i = 0; name && i < l->n_models; i++)
-        if (strcmp(l->models[i].name, name) == 0)
-            return;
-    for (size_t i = 0; name && i < l->n_named; i++) /* one of them may be left out */
-        if (strcmp(l->named[i].name, name) == 0)
-            return;
-    if (name && strcmp(name, HTH_NO_DEFAULT_MODEL) != 0)
-        hth_problems_add(l->problems,
-                         "default (--default-model) is '%s', which is no model here; give the name of one, or none",
-                         name);
-}
-
 static void check_server(const hth_serve_loader *l)
 {
     const hth_server_options *server = &l->o->server;
@@ -321,27 +293,6 @@ static void finish(hth_serve_loader *l, const hth_serve_options *flags)
     options->learned_path = learned_path(l);
     options->cors_origins = l->o->origins;
     options->n_cors_origins = l->o->n_origins;
-}
-
-hth_serve_loader *hth_serve_loader_new(hth_problems *problems)
-{
-    hth_pool *pool = hth_pool_new();
-    hth_serve_set *set = pool ? hth_pool_alloc(pool, sizeof(*set)) : NULL;
-    hth_serve_loader *l = set ? hth_pool_alloc(pool, sizeof(*l)) : NULL;
-    unsigned *n_users = l ? hth_pool_alloc(pool, sizeof(*n_users)) : NULL;
-
-    if (!n_users) {
-        hth_problems_add(problems, "no memory for the configuration");
-        hth_pool_free(pool);
-        return NULL;
-    }
-    set->pool = pool;
-    set->n_users = n_users;
-    *n_users = 1;
-    *l = (hth_serve_loader){ .set = set, .o = &set->effective, .pool = pool, .problems = problems };
-    l->presets.table = &hth_serve_model_keys;
-    hth_serve_options_init(l->o);
-    return l;
 }
 
 hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems)

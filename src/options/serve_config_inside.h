@@ -42,8 +42,17 @@ void hth_serve_setup_make_absolute(const hth_serve_loader *l, hth_model_setup *s
 /* Is there a model of the default's name? Checked when all models are known. */
 void hth_serve_check_default_model(const hth_serve_loader *l);
 
-#define HTH_SERVE_NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
-bool hth_serve_name_is_good(const char *name);
+/* A name by which requests reach a model. */
+typedef struct hth_serve_name {
+    const char *name;
+    const char *kind;
+} hth_serve_name;
+
+enum { HTH_SERVE_NAMES_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
+
+/* The model's names, [HTH_SERVE_NAMES_MAX] in out: first its own and its aliases, then those of its adapters from *first on. */
+size_t hth_serve_names_list(const hth_serve_loader *l, const hth_serve_model *model, hth_serve_name *out,
+                            size_t *first_adapter);
 /* Check a model whose options are complete, and add it. where begins messages. */
 void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where);
 /* The models that operators named, behind all others. False without memory. */

@@ -20,115 +20,6 @@
 #include "options/serve_config_inside.h"
 #include "sched/strategy.h"
 
-bool hth_serve_name_is_good(const char *name)
-{
-    static const char others[] = "._-:/";
-    const size_t n = strlen(name);
-
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && !strchr(others, name[i]))
-            return false;
-    return n > 0 && n <= HTH_SERVE_NAME_BYTES_MAX && isalnum((unsigned char)name[0]);
-}
-
-/* A name by which requests reach a model. */
-typedef struct called {
-    const char *name;
-    const char *kind;
-} called;
-
-enum { TEMPLATE_BYTES_MAX = 64 << 10 };
-enum { CALLED_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
-
-/* The model's names, [CALLED_MAX] in out: first its own and its aliases, then those of its adapters from *first on. */
-static size_t list_names(const hth_serve_loader *l, const hth_serve_model *model, called *out, size_t *first_adapter)
-{
-    size_t n = 0;
-
-    out[n++] = (called){ model->name, "name" };
-    for (size_t i = 0; i < model->n_aliases; i++)
-        out[n++] = (called){ model->aliases[i], "alias" };
-    *first_adapter = n;
-    for (size_t i = 0; i < model->setup.adapters.n; i++) {
-        hth_adapter_spec spec;
-        const char *name = NULL;
-
-        if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) == HEARTH_OK)
-            name = hth_pool_text(l->pool, spec.name, strlen(spec.name));
-        if (name) /* else its option has told the error */
-            out[n++] = (called){ name, "adapter" };
-    }
-    return n;
-}
-
-/* The second of two models with a name would never be used, and an adapter changes all requests that name it. */
-static void check_names(const hth_serve_loader *l, const hth_serve_model *model, const char *where)
-{
-    called own[CALLED_MAX], others[CALLED_MAX];
-    size_t first_adapter, ignored, n_own = list_names(l, model, own, &first_adapter);
-
-    for (size_t i = first_adapter; i < n_own; i++)
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(own[i].name, own[j].name) == 0)
-                hth_problems_add(l->problems,
-                                 "%smodel '%s' has the adapter '%s' and the %s '%s'; give the adapter another name, "
-                                 "NAME=FILE",
-                                 where, model->name, own[i].name, own[j].kind, own[j].name);
-    for (size_t k = 0; k < l->n_models; k++) {
-        size_t n_others = list_names(l, &l->models[k], others, &ignored);
-
-        for (size_t i = 0; i < n_own; i++)
-            for (size_t j = 0; j < n_others; j++)
-                if (strcmp(own[i].name, others[j].name) == 0)
-                    hth_problems_add(l->problems,
-                                     "%sthe %s '%s' of model '%s' is the %s of model '%s', too; rename one of them",
-                                     where, own[i].kind, own[i].name, model->name, others[j].kind, l->models[k].name);
-    }
-}
-
-void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where)
-{
-    const hth_policy policy = hth_policy_of(&model->setup.policy, INT32_MAX);
-    hth_strategy strategy;
-    hearth_error err;
-
-    for (size_t i = 0; i < l->n_models; i++)
-        if (strcmp(l->models[i].name, model->name) == 0) {
-            hth_problems_add(l->problems, "%sthere is a model '%s' already; give one of them another name", where,
-                             model->name);
-            return;
-        }
-    if (l->n_models == HTH_SERVE_MODELS_MAX) {
-        hth_problems_add(l->problems, "%smodel '%s' is one too many; at most %d are allowed", where, model->name,
-                         HTH_SERVE_MODELS_MAX);
-        return;
-    }
-    if (hth_policy_validate(&policy, &err) != HEARTH_OK)
-        hth_problems_add(l->problems, "%sthe cache policy of model '%s' cannot be used: %s", where, model->name,
-                         err.message);
-    if (model->setup.chat_template && model->setup.chat_template_file)
-        hth_problems_add(l->problems, "%smodel '%s' has both chat_template and chat_template_file; give one of them",
-                         where, model->name);
-    if (model->setup.chat_template && strlen(model->setup.chat_template) > TEMPLATE_BYTES_MAX)
-        hth_problems_add(l->problems,
-                         "%schat_template of model '%s' is a text of more than %d KiB, which the command line of a "
-                         "worker has no room for; put it into a file, and give its path",
-                         where, model->name, TEMPLATE_BYTES_MAX >> 10);
-    if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
-        hth_problems_add(l->problems,
-                         "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
-                         where, model->name, model->setup.model.strategy);
-    check_names(l, model, where);
-    if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
-        hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
-                         HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);
-    hth_serve_setup_make_absolute(l, &model->setup);
-    if (model->setup.runtime.ram_bytes_max == 0)
-        model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;
-    model->setup.model.name = model->name;
-    l->models[l->n_models++] = *model;
-}
-
 const char *hth_serve_given_path(const char *given)
 {
     const char *equals = strchr(given, '=');
@@ -179,14 +70,14 @@ static bool is_given(const hth_serve_loader *l, const char *name, const char *fl
 /* Add the text that a model's name was made of as an alias, if clients can send it, and no other model has it. */
 static void add_original(const hth_serve_loader *l, hth_serve_model *model, const char *original)
 {
-    called others[CALLED_MAX];
+    hth_serve_name others[HTH_SERVE_NAMES_MAX];
     size_t ignored;
 
     if (hth_serve_name_is_good(original) || !hth_alias_is_good(original) || strchr(original, '*') ||
         model->n_aliases == HTH_SERVE_ALIASES_MAX)
         return;
     for (size_t k = 0; k <= l->n_models; k++) {
-        const size_t n = list_names(l, k < l->n_models ? &l->models[k] : model, others, &ignored);
+        const size_t n = hth_serve_names_list(l, k < l->n_models ? &l->models[k] : model, others, &ignored);
 
         for (size_t i = 0; i < n; i++)
             if (strcmp(others[i].name, original) == 0)
@@ -223,8 +114,8 @@ static void add_flag_model(hth_serve_loader *l, const char *given)
     } else if (!*model.setup.path) {
         hth_problems_add(l->problems, "--model '%s' names no file", given);
     } else if (!hth_serve_name_is_good(model.name)) {
-        hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE", given,
-                         model.name, HTH_SERVE_NAME_RULE);
+        hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE",
+                         given, model.name, HTH_SERVE_NAME_RULE);
     } else {
         if (is_made)
             add_original(l, &model, original);
@@ -254,7 +145,8 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
     model.name = section->key;
     (void)snprintf(where, sizeof(where), "%.400s:%u: ", l->reader.name, section->key_line); /* cut */
     if (!hth_serve_name_is_good(model.name)) {
-        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, HTH_SERVE_NAME_RULE);
+        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name,
+                         HTH_SERVE_NAME_RULE);
         return;
     }
     hth_config_presets_read(&l->presets, &l->reader, section, "of a model", &model);
