@@ -52,7 +52,7 @@ vulkan-test: export HEARTH_VULKAN = software
 vulkan-test:
 	@scripts/deps.sh --software-gpu
 	$(call configure,build-vulkan,)
-	@cmake --build build-vulkan --parallel $(JOBS) --target hearth make_model test_vectors_restore test_vectors_join
+	@cmake --build build-vulkan --parallel $(JOBS) --target hearth make_model test_vectors
 	@cd build-vulkan && VK_DRIVER_FILES=$$(ls /usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1) GGML_VK_VISIBLE_DEVICES=0 \
 	  HTH_TEST_WORDS=40 HTH_TEST_F16_ONLY=1 ctest --output-on-failure --no-tests=error -R '^gpu/'
 

@@ -17,7 +17,7 @@ enum { BLOCK_BYTES_MIN = 16 << 10, BLOCK_BYTES_MAX = BLOCK_BYTES_MIN + 256, PATI
 
 static atomic_int n_blocks_left = -1; /* negative: any number */
 
-static bool allocation_fails(size_t n_bytes)
+ALLOCATION_FAILS(n_bytes)
 {
     if (n_bytes < BLOCK_BYTES_MIN || n_bytes >= BLOCK_BYTES_MAX || atomic_load(&n_blocks_left) < 0 ||
         atomic_fetch_sub(&n_blocks_left, 1) > 0)

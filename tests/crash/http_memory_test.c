@@ -29,9 +29,8 @@ enum { FAILURES_MAX = 5000, TURNS = 40, HEARD_MAX = 1 << 20, BODY_BYTES = 4000, 
 
 static failing_heap heap;
 
-static bool allocation_fails(size_t n_bytes)
+ALLOCATION_FAILS(n_bytes)
 {
-    (void)n_bytes;
     return failing_heap_counts(&heap);
 }
 
@@ -207,11 +206,12 @@ static void silence(int severity, const char *message)
     (void)message;
 }
 
-int main(void)
+static int set_up(void **state)
 {
+    (void)state;
     event_set_mem_functions(malloc, realloc, free); /* ours */
     event_set_log_callback(silence);
-    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-        return 1;
-    return hth_test_run("tests", NULL, NULL);
+    return signal(SIGPIPE, SIG_IGN) == SIG_ERR;
 }
+
+GROUP(with_our_heap, set_up, NULL)

@@ -12,9 +12,8 @@ enum { ALLOCATIONS_MAX = 10000 };
 
 static _Thread_local failing_heap heap;
 
-static bool allocation_fails(size_t n_bytes)
+ALLOCATION_FAILS(n_bytes)
 {
-    (void)n_bytes;
     return failing_heap_counts(&heap);
 }
 

@@ -16,9 +16,8 @@ enum { ALLOCATIONS_MAX = 10000 };
 static failing_heap heap;
 static hth_problems problems;
 
-static bool allocation_fails(size_t n_bytes)
+ALLOCATION_FAILS(n_bytes)
 {
-    (void)n_bytes;
     return failing_heap_counts(&heap);
 }
 

@@ -19,9 +19,8 @@ enum { ALLOCATIONS_MAX = 5000 };
 
 static failing_heap heap;
 
-static bool allocation_fails(size_t n_bytes)
+ALLOCATION_FAILS(n_bytes)
 {
-    (void)n_bytes;
     return fake_worker_depth == 0 && failing_heap_counts(&heap);
 }
 
@@ -122,13 +121,17 @@ TEST(no_allocation_that_fails_does_more_than_end_a_request)
     }
 }
 
-int main(void)
+static int set_up(void **state)
 {
-    int result;
-
-    if (curl_global_init_mem(CURL_GLOBAL_NOTHING, malloc, free, realloc, strdup, calloc) != CURLE_OK)
-        return 1;
-    result = hth_test_run("tests", NULL, NULL);
-    curl_global_cleanup();
-    return result;
+    (void)state;
+    return curl_global_init_mem(CURL_GLOBAL_NOTHING, malloc, free, realloc, strdup, calloc) != CURLE_OK;
 }
+
+static int tear_down(void **state)
+{
+    (void)state;
+    curl_global_cleanup();
+    return 0;
+}
+
+GROUP(with_our_heap, set_up, tear_down)

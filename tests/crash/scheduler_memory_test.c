@@ -21,9 +21,8 @@ enum { REQUESTS = 5, TOKENS = 600, REPLY_MAX = 64, TICKS_MAX = 4000, FAILURES_MA
 
 static _Thread_local failing_heap heap;
 
-static bool allocation_fails(size_t n_bytes)
+ALLOCATION_FAILS(n_bytes)
 {
-    (void)n_bytes;
     return failing_heap_counts(&heap);
 }
 

@@ -13,8 +13,8 @@ fi
 cat "$work/version"
 
 vectors() {
-  for program in restore join; do
-    HTH_TEST_GPU=1 HEARTH_ENGINE_DIRECTORY="$build" "$build/tests/test_vectors_$program" || fail "vectors/$program"
+  for file in restore join; do
+    HTH_TEST_GPU=1 HEARTH_ENGINE_DIRECTORY="$build" "$build/tests/test_vectors" $file || fail "vectors/$file"
   done
 }
 

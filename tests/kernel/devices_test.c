@@ -130,7 +130,4 @@ TEST(with_some_layers_on_servers_it_sees_those_of_the_host)
     assert_int_equal(atomic_load(&n_foreign), 0);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", open_devices, NULL);
-}
+GROUP(with_devices, open_devices, NULL)

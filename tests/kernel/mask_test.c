@@ -314,7 +314,4 @@ static int start(void **state)
     return 0;
 }
 
-int main(void)
-{
-    return hth_test_run("tests", start, NULL);
-}
+GROUP(with_a_seed, start, NULL)

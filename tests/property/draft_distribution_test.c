@@ -194,7 +194,4 @@ TEST(sampled_replies_with_drafts_have_the_distribution_of_replies_without)
     test_stage_close(&stage);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

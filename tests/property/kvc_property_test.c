@@ -400,8 +400,11 @@ FILE_TEST(a_file_with_random_damage_is_read_within_its_bounds)
     }
 }
 
-int main(void)
+static int start(void **state)
 {
+    (void)state;
     random_state = hth_test_seed();
-    return hth_test_run("tests", NULL, NULL);
+    return 0;
 }
+
+GROUP(with_a_seed, start, NULL)

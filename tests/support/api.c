@@ -77,22 +77,17 @@ void hth_test_stub_tear_down(hth_test_stub *stub)
     hth_test_directory_remove(stub->directory);
 }
 
-static int set_up_group(void **state)
+int hth_test_shared_stub_set_up(void **state)
 {
     hth_test_stub_set_up(*state = hth_test_fixture_new(sizeof(hth_test_stub)));
     return 0;
 }
 
-static int tear_down_group(void **state)
+int hth_test_shared_stub_tear_down(void **state)
 {
     hth_test_stub_tear_down(*state);
     free(*state);
     return 0;
-}
-
-int hth_test_run_with_stub(void)
-{
-    return hth_test_run("tests", set_up_group, tear_down_group);
 }
 
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict)

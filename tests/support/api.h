@@ -34,9 +34,10 @@ void hth_test_stub_tear_down(hth_test_stub *stub);
 #define STUB_TEST(name) TEST_WITH(hth_test_stub, f, name, hth_test_stub_set_up, hth_test_stub_tear_down)
 #define RUNTIME_TEST(name) TEST_WITH(hth_test_stub, f, name, hth_test_runtime_set_up, hth_test_stub_tear_down)
 
-/* One stub for all tests of a program, whose main() returns hth_test_run_with_stub(). */
+/* One stub for all tests of a file: GROUP(with_a_stub, hth_test_shared_stub_set_up, hth_test_shared_stub_tear_down). */
 #define SHARED_STUB_TEST(name) TEST_IN(hth_test_stub, f, name, NULL, NULL)
-int hth_test_run_with_stub(void);
+int hth_test_shared_stub_set_up(void **state);
+int hth_test_shared_stub_tear_down(void **state);
 
 /* The likeliest n_predict tokens, whatever they are. */
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict);

@@ -7,8 +7,8 @@
  *     }
  *
  * The name is a sentence that is true of the product. Each TEST registers itself before main() starts, so that no list
- * repeats the names. The tests run in the order of their lines. A program without a main() of its own gets the one of
- * support/main.c, which runs all tests.
+ * repeats the names. Many files make one program, whose main() is in support/main.c. It knows a test by its file: those
+ * of unit/index_test.c are `test_unit index`. The tests of a file run in the order of their lines.
  */
 #ifndef HTH_TESTS_CMOCKA_ALL_H
 #define HTH_TESTS_CMOCKA_ALL_H
@@ -47,18 +47,37 @@
  * A test with a fixture that cmocka's own kind of function makes and releases: f is what *state points to. Where both
  * functions are NULL, that is the fixture of the group.
  */
-#define TEST_IN(type, f, name, set_up, tear_down)                             \
-    static void name(type *f);                                                \
-    static void name##_is_run(void **state)                                   \
-    {                                                                         \
-        name(*state);                                                         \
-        hth_test_release_kept();                                              \
-    }                                                                         \
-    __attribute__((constructor)) static void name##_is_registered(void)       \
-    {                                                                         \
-        hth_test_register(__LINE__, #name, name##_is_run, set_up, tear_down); \
-    }                                                                         \
+#define TEST_IN(type, f, name, set_up, tear_down)                               \
+    static void name(type *f);                                                  \
+    static void name##_is_run(void **state)                                     \
+    {                                                                           \
+        name(*state);                                                           \
+        hth_test_release_kept();                                                \
+    }                                                                           \
+    REGISTERED(name, .test = { #name, name##_is_run, set_up, tear_down, NULL }) \
     static void name(__attribute__((unused)) type *f)
+
+/*
+ * What runs once before the tests of this file, and once after them; either may be NULL. In a file with several groups,
+ * all tests run in each of them.
+ */
+#define GROUP(name, set_up, tear_down) REGISTERED(name, .test = { #name, NULL, set_up, tear_down, NULL })
+
+/*
+ * What another process of this program does for a test of this file. The child of a fork becomes that process with
+ *
+ *     PLAY("read", path);
+ *
+ * The body gets these words, a NULL after them, and returns the exit code.
+ */
+#define PLAYER(words)                                   \
+    static int play(char **words);                      \
+    REGISTERED(play, .test.name = "play", .play = play) \
+    static int play(char **words)
+#define PLAY(...) hth_test_play(__BASE_FILE__, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* Of a function in a header that a program has instead of another: several files of the program may include it. */
+#define REPLACING __attribute__((weak))
 
 /* A call that fills the hearth_error err where it fails; it must not. */
 #define assert_ok(call, err)               \
@@ -79,14 +98,25 @@ void hth_test_release_kept(void);
 /* Called by TEST_WITH only: that many bytes, all of them zero. */
 void *hth_test_fixture_new(size_t n_bytes);
 
-/* Called by TEST_IN only. The line gives the test its place among the others. */
-void hth_test_register(int line, const char *name, CMUnitTestFunction test, CMFixtureFunction set_up,
-                       CMFixtureFunction tear_down);
+/* What a file has for main(): a test, a group of its tests, or a player. */
+typedef struct hth_test_entry {
+    struct CMUnitTest test; /* without a function of the test in a group, whose fixture the others are */
+    int (*play)(char **words);
+    const char *path; /* of the file */
+    int line;         /* gives a test its place among the others */
+    struct hth_test_entry *next;
+} hth_test_entry;
 
-/*
- * Run all registered tests as one group of that name and return the number of failed ones, for main() to return.
- * group_set_up and group_tear_down run once, before and after the group; either may be NULL.
- */
-int hth_test_run(const char *group, CMFixtureFunction group_set_up, CMFixtureFunction group_tear_down);
+#define REGISTERED(name, ...)                                                                   \
+    __attribute__((constructor)) static void name##_is_registered(void)                         \
+    {                                                                                           \
+        static hth_test_entry entry = { .path = __BASE_FILE__, .line = __LINE__, __VA_ARGS__ }; \
+                                                                                                \
+        hth_test_register(&entry);                                                              \
+    }
+
+/* Called by the macros above only. */
+void hth_test_register(hth_test_entry *entry);
+__attribute__((noreturn)) void hth_test_play(const char *path, const char *const *words);
 
 #endif

@@ -1,21 +1,36 @@
 /*
  * failing_heap.h - allocations of the program that fail on demand
  *
- * The linker sends each call of malloc, calloc, realloc, strdup and strndup here (ld's --wrap, see more.cmake), where
- * HTH_TEST_WRAPS_MALLOC is defined. Where it is not, WRAPS_MALLOC is 0, and tests of failing allocations skip. One file
- * of a program includes this header and defines allocation_fails().
+ *     ALLOCATION_FAILS(n_bytes)
+ *     {
+ *         return failing_heap_counts(&heap);
+ *     }
+ *
+ * The linker sends each call of malloc, calloc, realloc, strdup and strndup to failing_heap.c (ld's --wrap, see
+ * more.cmake). Where it cannot, WRAPS_MALLOC is 0, and tests of failing allocations skip.
  */
 #ifndef HTH_TESTS_FAILING_HEAP_H
 #define HTH_TESTS_FAILING_HEAP_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-/* Must this allocation fail? The program answers. n_bytes is the size that malloc got, and 0 in the other functions. */
-static bool allocation_fails(size_t n_bytes) __attribute__((unused));
+#ifdef HTH_TEST_WRAPS_MALLOC
+enum { WRAPS_MALLOC = 1 };
+#else
+enum { WRAPS_MALLOC = 0 };
+#endif
+
+/* Must this allocation fail? The file answers. n_bytes is the size that malloc got, and 0 in the other functions. */
+#define ALLOCATION_FAILS(n_bytes)                                            \
+    static bool allocation_fails(size_t n_bytes);                            \
+    __attribute__((constructor)) static void allocation_fails_is_asked(void) \
+    {                                                                        \
+        hth_test_heap_ask(allocation_fails);                                 \
+    }                                                                        \
+    static bool allocation_fails(__attribute__((unused)) size_t n_bytes)
+void hth_test_heap_ask(bool (*fails)(size_t n_bytes));
 
 /* Which allocations fail: those from fail_at on, n_fails of them, counted from 1 while the heap is armed. */
 typedef struct failing_heap {
@@ -32,30 +47,5 @@ static inline bool failing_heap_counts(failing_heap *heap)
     heap->n++;
     return heap->fail_at > 0 && heap->n >= heap->fail_at && heap->n < heap->fail_at + heap->n_fails;
 }
-
-#ifdef HTH_TEST_WRAPS_MALLOC
-enum { WRAPS_MALLOC = 1 };
-
-/* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#define FAILING(result, name, parameters, n_bytes, ...) \
-    result __real_##name parameters;                    \
-    result __wrap_##name parameters;                    \
-    result __wrap_##name parameters                     \
-    {                                                   \
-        if (!allocation_fails(n_bytes))                 \
-            return __real_##name(__VA_ARGS__);          \
-        errno = ENOMEM;                                 \
-        return NULL;                                    \
-    }
-FAILING(void *, malloc, (size_t n), n, n)
-FAILING(void *, calloc, (size_t n, size_t size), 0, n, size)
-FAILING(void *, realloc, (void *memory, size_t n), 0, memory, n)
-FAILING(char *, strdup, (const char *text), 0, text)
-FAILING(char *, strndup, (const char *text, size_t n), 0, text, n)
-#undef FAILING
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#else
-enum { WRAPS_MALLOC = 0 };
-#endif
 
 #endif

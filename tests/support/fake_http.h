@@ -12,6 +12,7 @@
 
 #include "api/buffer.h"
 #include "http/http.h"
+#include "support/cmocka_all.h"
 
 struct hth_http_exchange {
     const char *method;
@@ -30,22 +31,22 @@ struct hth_http_server {
     hth_http_numbers numbers;
 };
 
-const char *hth_http_method(const hth_http_exchange *exchange)
+REPLACING const char *hth_http_method(const hth_http_exchange *exchange)
 {
     return exchange->method;
 }
 
-const char *hth_http_path(const hth_http_exchange *exchange)
+REPLACING const char *hth_http_path(const hth_http_exchange *exchange)
 {
     return exchange->path;
 }
 
-const char *hth_http_peer(const hth_http_exchange *exchange)
+REPLACING const char *hth_http_peer(const hth_http_exchange *exchange)
 {
     return exchange->peer ? exchange->peer : "127.0.0.1";
 }
 
-const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
+REPLACING const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
 {
     for (const char *const *at = exchange->request_headers; at && *at; at += 2)
         if (strcasecmp(at[0], name) == 0)
@@ -53,20 +54,21 @@ const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
     return NULL;
 }
 
-const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
+REPLACING const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
 {
     *n_out = exchange->request_body ? strlen(exchange->request_body) : 0;
     return exchange->request_body;
 }
 
-void hth_http_header_add(hth_http_exchange *exchange, const char *name, const char *value)
+REPLACING void hth_http_header_add(hth_http_exchange *exchange, const char *name, const char *value)
 {
     size_t n = strlen(exchange->headers);
 
     (void)snprintf(exchange->headers + n, sizeof(exchange->headers) - n, "%s: %s\n", name, value); /* few in tests */
 }
 
-void hth_http_reply(hth_http_exchange *exchange, int status, const char *content_type, const void *body, size_t n)
+REPLACING void hth_http_reply(hth_http_exchange *exchange, int status, const char *content_type, const void *body,
+                              size_t n)
 {
     exchange->n_replies++;
     exchange->status = status;
@@ -75,7 +77,7 @@ void hth_http_reply(hth_http_exchange *exchange, int status, const char *content
     hth_buffer_add(&exchange->body, body, n);
 }
 
-hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
+REPLACING hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
 {
     return server->numbers;
 }

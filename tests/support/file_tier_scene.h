@@ -218,28 +218,18 @@ static inline void lose_index(const fixture *f)
     assert_int_equal(system(command), 0);
 }
 
-/* The ways of naming files that each group of tests is run with: forced_way is set to each. */
-static const struct {
-    const char *name;
-    hth_publish_way way;
-} ways[] = {
-    { "the best way of naming files", HTH_PUBLISH_PROBED },
-    { "files linked by name", HTH_PUBLISH_LINK },
-    { "files renamed", HTH_PUBLISH_RENAME },
-};
-enum { N_WAYS = sizeof(ways) / sizeof(ways[0]) };
-
-/* The program's main(): each test, with each way. */
-static inline int run_in_every_way(void)
-{
-    int n_failed = 0;
-
-    for (int i = 0; i < N_WAYS; i++) {
-        forced_way = ways[i].way;
-        n_failed += hth_test_run(ways[i].name, NULL, NULL);
-    }
-    return n_failed;
-}
+/* The ways of naming files. All tests run with each of them. */
+#define WAY(name, way)                  \
+    static int set_##name(void **state) \
+    {                                   \
+        (void)state;                    \
+        forced_way = way;               \
+        return 0;                       \
+    }                                   \
+    GROUP(name, set_##name, NULL)
+WAY(the_best_way_of_naming_files, HTH_PUBLISH_PROBED)
+WAY(files_linked_by_name, HTH_PUBLISH_LINK)
+WAY(files_renamed, HTH_PUBLISH_RENAME)
 
 #define CLOSED(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 #define OPEN(name) TEST_WITH(fixture, f, name, open_setup, fixture_teardown)

@@ -26,13 +26,18 @@ static inline int use_shared_fixtures(void **state)
     return 0;
 }
 
-#define VECTOR_TEST(name)                                                                                       \
-    static void name##_is_run(void **state);                                                                    \
-    __attribute__((constructor)) static void name##_in_the_shared_copy(void)                                    \
-    {                                                                                                           \
-        if (access(SHARED_FIXTURES, R_OK) == 0)                                                                 \
-            hth_test_register(__LINE__, #name "_in_the_shared_copy", name##_is_run, use_shared_fixtures, NULL); \
-    }                                                                                                           \
+#define VECTOR_TEST(name)                                                                            \
+    static void name##_is_run(void **state);                                                         \
+    __attribute__((constructor)) static void name##_in_the_shared_copy(void)                         \
+    {                                                                                                \
+        static hth_test_entry entry = {                                                              \
+            .path = __BASE_FILE__,                                                                   \
+            .line = __LINE__,                                                                        \
+            .test = { #name "_in_the_shared_copy", name##_is_run, use_shared_fixtures, NULL, NULL }, \
+        };                                                                                           \
+        if (access(SHARED_FIXTURES, R_OK) == 0)                                                      \
+            hth_test_register(&entry);                                                               \
+    }                                                                                                \
     TEST_IN(const char, folder, name, use_fixtures, NULL)
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * llama_scene.h - what tests of the llama.cpp backend share: the tiny model, a context, and a log that counts
  *
- * The program's main() returns run_with_engine().
+ * The file has GROUP(with_the_engine, open_engine, close_engine).
  */
 #ifndef HTH_TESTS_LLAMA_SCENE_H
 #define HTH_TESTS_LLAMA_SCENE_H
@@ -136,11 +136,6 @@ static inline uint8_t *cut(uint32_t sequence, size_t *n_bytes)
     assert_non_null(bytes);
     assert_int_equal(llama->state_get(context, sequence, HTH_STATE_CELLS, bytes, *n_bytes, n_bytes, &err), HEARTH_OK);
     return bytes;
-}
-
-static inline int run_with_engine(void)
-{
-    return hth_test_run("tests", open_engine, close_engine);
 }
 
 #endif

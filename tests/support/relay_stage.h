@@ -103,13 +103,13 @@ static void fate_soon(hth_supervisor *supervisor)
     assert_int_equal(event_base_once(supervisor->base, -1, EV_TIMEOUT, on_fate, supervisor, &now), 0);
 }
 
-void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation)
+REPLACING void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation)
 {
     assert_string_equal(model, supervisor->model);
     supervisor->n_served += generation == supervisor->generation;
 }
 
-void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation)
+REPLACING void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation)
 {
     assert_string_equal(model, supervisor->model);
     supervisor->n_notes++;
@@ -132,8 +132,8 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
         fate_soon(supervisor);
 }
 
-hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
-                                  hth_worker_waiter *waiter, hearth_error *err)
+REPLACING hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
+                                            hth_worker_waiter *waiter, hearth_error *err)
 {
     if (strcmp(model, supervisor->model) != 0)
         return hth_fail(err, HEARTH_NOT_FOUND, "there is no model '%s'", model);
@@ -147,8 +147,8 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
     return HEARTH_OK;
 }
 
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
-                              char out[HTH_WAIT_TEXT_BYTES])
+REPLACING void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
+                                        char out[HTH_WAIT_TEXT_BYTES])
 {
     const char *text = generation > 0 ? supervisor->wait_there : supervisor->wait;
 
@@ -156,7 +156,7 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", text ? text : "");
 }
 
-bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
+REPLACING bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
 {
     assert_string_equal(model, supervisor->model);
     *out = (hth_worker_view){

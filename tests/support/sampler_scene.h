@@ -1,7 +1,7 @@
 /*
  * sampler_scene.h - what tests of the sampler share: a model with a real vocabulary, samplers of it, and random replies
  *
- * The program's main() returns run_with_model().
+ * The file has GROUP(with_a_model, open_model, close_model).
  */
 #ifndef HTH_TESTS_SAMPLER_SCENE_H
 #define HTH_TESTS_SAMPLER_SCENE_H
@@ -135,11 +135,6 @@ static inline size_t reply(const hearth_sampling *s, char *text, size_t capacity
     }
     llama->sampler_free(sampler);
     return 0;
-}
-
-static inline int run_with_model(void)
-{
-    return hth_test_run("tests", open_model, close_model);
 }
 
 #endif

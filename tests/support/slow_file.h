@@ -19,14 +19,14 @@
 
 #include "support/cmocka_all.h"
 
-static _Atomic ino_t slow_inode; /* 0: none */
+REPLACING _Atomic ino_t hth_test_slow_inode; /* 0: none */
 
-ssize_t pread(int fd, void *bytes, size_t n_bytes, off_t offset)
+REPLACING ssize_t pread(int fd, void *bytes, size_t n_bytes, off_t offset)
 {
     const struct timespec moment = { .tv_nsec = 1000000 };
     ssize_t (*real)(int, void *, size_t, off_t);
     void *symbol = dlsym(RTLD_NEXT, "pread");
-    ino_t slow = atomic_load(&slow_inode);
+    ino_t slow = atomic_load(&hth_test_slow_inode);
     struct stat st;
 
     memcpy(&real, &symbol, sizeof(real)); /* ISO C has no cast from object to function pointers */
@@ -52,13 +52,13 @@ static inline void slow_file_new(const char *original, const char *path)
     assert_int_equal(fclose(from), 0);
     assert_int_equal(fclose(to), 0);
     assert_int_equal(stat(path, &st), 0);
-    atomic_store(&slow_inode, st.st_ino);
+    atomic_store(&hth_test_slow_inode, st.st_ino);
 }
 
 /* Now it is read as fast as others. */
 static inline void slow_file_release(void)
 {
-    atomic_store(&slow_inode, 0);
+    atomic_store(&hth_test_slow_inode, 0);
 }
 
 /* What any program might do to a file: its times are others than before. */

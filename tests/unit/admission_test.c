@@ -438,7 +438,4 @@ TEST(who_was_refused_is_asked_again_when_it_has_risen)
     test_stage_close(&stage);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

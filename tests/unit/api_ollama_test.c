@@ -572,7 +572,4 @@ SHARED_STUB_TEST(models_are_listed_whether_or_not_they_are_loaded)
     hth_buffer_deinit(&out);
 }
 
-int main(void)
-{
-    return hth_test_run_with_stub();
-}
+GROUP(with_a_stub, hth_test_shared_stub_set_up, hth_test_shared_stub_tear_down)

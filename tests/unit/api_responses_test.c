@@ -706,7 +706,4 @@ SHARED_STUB_TEST(what_a_request_names_is_bounded_like_a_body)
     hth_buffer_deinit(&out);
 }
 
-int main(void)
-{
-    return hth_test_run_with_stub();
-}
+GROUP(with_a_stub, hth_test_shared_stub_set_up, hth_test_shared_stub_tear_down)

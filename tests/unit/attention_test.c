@@ -231,7 +231,7 @@ TEST(so_it_is_with_every_kind_of_model)
 }
 
 /* In another process, since what attention is used is settled when the engine starts. */
-static void write_engines_logits(const char *program, const char *model, const char *to)
+static void write_engines_logits(const char *model, const char *to)
 {
     pid_t child = fork();
     int status;
@@ -239,8 +239,7 @@ static void write_engines_logits(const char *program, const char *model, const c
     assert_true(child >= 0);
     if (child == 0) {
         (void)setenv("HEARTH_ATTENTION", "engine", 1);
-        (void)execl(program, program, model, to, (char *)NULL);
-        _exit(127);
+        PLAY(model, to);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -248,8 +247,9 @@ static void write_engines_logits(const char *program, const char *model, const c
 
 static const company usual = { .n_prompt = 320, .n_neighbours = 3, .n_below = 128 };
 
-static int run_as_engine(const char *model, const char *to)
+PLAYER(words)
 {
+    const char *model = words[0], *to = words[1];
     size_t n_vocab;
     float *logits = continue_among(model, &usual, &n_vocab);
     FILE *file = fopen(to, "wb");
@@ -258,8 +258,6 @@ static int run_as_engine(const char *model, const char *to)
     free(logits);
     return file && fclose(file) == 0 && ok ? 0 : 1;
 }
-
-static const char *own_program;
 
 TEST(it_goes_on_as_with_the_engines_own_attention)
 {
@@ -281,7 +279,7 @@ TEST(it_goes_on_as_with_the_engines_own_attention)
 
         hth_test_model(shapes[i], path, sizeof(path));
         ours = continue_among(path, &usual, &n_vocab);
-        write_engines_logits(own_program, path, to);
+        write_engines_logits(path, to);
         engines = malloc(N_STEPS * n_vocab * sizeof(engines[0]));
         file = fopen(to, "rb");
         assert_true(engines && file && fread(engines, n_vocab * sizeof(engines[0]), N_STEPS, file) == N_STEPS);
@@ -298,12 +296,4 @@ TEST(it_goes_on_as_with_the_engines_own_attention)
         free(engines);
     }
     hth_test_directory_remove(directory);
-}
-
-int main(int argc, char **argv)
-{
-    own_program = argv[0];
-    if (argc == 3)
-        return run_as_engine(argv[1], argv[2]);
-    return hth_test_run("tests", NULL, NULL);
 }

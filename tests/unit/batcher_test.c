@@ -724,7 +724,4 @@ TEST(a_save_while_requests_run_changes_nothing_for_them)
     }
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

@@ -316,7 +316,4 @@ TEST(a_server_is_not_asked_when_no_layer_goes_there)
     llama->model_free(model);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", open_engine, NULL);
-}
+GROUP(with_the_engine, open_engine, NULL)

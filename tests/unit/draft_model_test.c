@@ -396,7 +396,4 @@ TEST(tokens_that_one_of_both_lacks_are_not_guessed)
     }
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

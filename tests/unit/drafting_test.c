@@ -370,7 +370,4 @@ TEST(a_failed_evaluation_is_repeated_without_drafts)
     test_stage_close(&stage);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

@@ -436,8 +436,3 @@ TEST(the_default_directory_follows_the_environment)
     assert_false(hth_cache_default_directory(path, sizeof(path)));
     assert_string_equal(path, "/mnt/kv");
 }
-
-int main(void)
-{
-    return run_in_every_way();
-}

@@ -225,8 +225,3 @@ CLOSED(processes_that_publish_the_same_rows_write_each_once)
     assert_int_equal(index_rows(f), RACE_ROWS);
     assert_int_equal(n_files(f, "rows"), RACE_ROWS);
 }
-
-int main(void)
-{
-    return run_in_every_way();
-}

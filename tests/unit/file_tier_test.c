@@ -627,8 +627,3 @@ OPEN(leftover_temporary_files_are_removed_and_files_of_others_are_not)
     assert_int_equal(access(below(f, "temporary/strange-and-old"), F_OK), 0);
     assert_int_equal(access(below(f, "temporary/strange-and-new"), F_OK), 0);
 }
-
-int main(void)
-{
-    return run_in_every_way();
-}

@@ -390,7 +390,4 @@ TEST(many_tokens_that_are_named_cost_no_more_than_few)
     free(text);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", open_vocabulary, close_vocabulary);
-}
+GROUP(with_a_vocabulary, open_vocabulary, close_vocabulary)

@@ -195,7 +195,4 @@ SHARED_STUB_TEST(errors_and_versions_can_be_read_without_a_struct)
     assert_true(HEARTH_VERSION_NUMBER >= 0x000100);
 }
 
-int main(void)
-{
-    return hth_test_run_with_stub();
-}
+GROUP(with_a_stub, hth_test_shared_stub_set_up, hth_test_shared_stub_tear_down)

@@ -334,7 +334,4 @@ TEST(the_command_shows_and_checks_signatures)
     free(unsigned_file.bytes);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", set_up, tear_down);
-}
+GROUP(with_a_key, set_up, tear_down)

@@ -315,12 +315,18 @@ FIXTURE_TEST(wrong_arguments_are_misuse)
     llama->adapter_free(NULL);
 }
 
-int main(void)
+static int set_up(void **state)
 {
-    int failed;
-
     directory = hth_test_directory_new();
-    failed = run_with_engine();
-    hth_test_directory_remove(directory);
-    return failed;
+    return open_engine(state);
 }
+
+static int tear_down(void **state)
+{
+    int result = close_engine(state);
+
+    hth_test_directory_remove(directory);
+    return result;
+}
+
+GROUP(with_the_engine, set_up, tear_down)

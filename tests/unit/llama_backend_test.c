@@ -378,7 +378,4 @@ TEST(the_engine_is_loaded_once_for_the_whole_process)
     assert_ptr_equal(other, llama);
 }
 
-int main(void)
-{
-    return run_with_engine();
-}
+GROUP(with_the_engine, open_engine, close_engine)

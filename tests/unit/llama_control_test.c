@@ -331,12 +331,18 @@ FIXTURE_TEST(a_deterministic_context_takes_a_control_vector)
     llama->model_free(controlled);
 }
 
-int main(void)
+static int set_up(void **state)
 {
-    int failed;
-
     directory = hth_test_directory_new();
-    failed = run_with_engine();
-    hth_test_directory_remove(directory);
-    return failed;
+    return open_engine(state);
 }
+
+static int tear_down(void **state)
+{
+    int result = close_engine(state);
+
+    hth_test_directory_remove(directory);
+    return result;
+}
+
+GROUP(with_the_engine, set_up, tear_down)

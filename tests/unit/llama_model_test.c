@@ -524,7 +524,4 @@ TEST(a_model_loads_without_mapping_the_file)
     llama->model_free(own);
 }
 
-int main(void)
-{
-    return run_with_engine();
-}
+GROUP(with_the_engine, open_engine, close_engine)

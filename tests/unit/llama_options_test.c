@@ -300,7 +300,4 @@ TEST(a_deterministic_context_takes_any_ubatch)
     llama->model_free(other);
 }
 
-int main(void)
-{
-    return run_with_engine();
-}
+GROUP(with_the_engine, open_engine, close_engine)

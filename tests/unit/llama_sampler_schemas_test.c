@@ -342,7 +342,4 @@ TEST(samplers_of_one_model_are_opened_by_several_threads)
     llama->model_free(shared);
 }
 
-int main(void)
-{
-    return run_with_model();
-}
+GROUP(with_a_model, open_model, close_model)

@@ -430,7 +430,4 @@ TEST(a_message_before_the_end_of_thinking_has_at_most_so_many_tokens)
     llama->sampler_free(open_sampler(&s));
 }
 
-int main(void)
-{
-    return run_with_model();
-}
+GROUP(with_a_model, open_model, close_model)

@@ -192,7 +192,4 @@ TEST(each_token_has_its_logprobs)
     test_stage_close(&stage);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

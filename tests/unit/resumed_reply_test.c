@@ -367,7 +367,4 @@ CHAIN_TEST(whole_replies_are_whole)
     compare(c, "/completion", "{\"prompt\":\"In the wood\",\"n_predict\":60,\"temperature\":0.7,\"seed\":11}", false);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", setup, teardown);
-}
+GROUP(with_texts, setup, teardown)

@@ -95,8 +95,3 @@ TEST(a_slow_moment_is_forgotten)
     note(&costs, 15, 8);
     assert_int_equal(hth_row_costs_fill(&costs, 15), 16); /* it is tried again */
 }
-
-int main(void)
-{
-    return hth_test_run("tests", NULL, NULL);
-}

@@ -760,7 +760,4 @@ FIXTURE_TEST(with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed)
     assert_int_equal(ask(other, TINY, N_PROMPT, NULL).stats.hit, HEARTH_HIT_EXACT);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", set_up, tear_down);
-}
+GROUP(with_models, set_up, tear_down)

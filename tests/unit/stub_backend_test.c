@@ -624,7 +624,4 @@ TEST(sampling_filters_as_it_is_told)
     close_engine(e);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", open_stub, NULL);
-}
+GROUP(with_the_stub, open_stub, NULL)

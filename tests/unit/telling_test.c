@@ -270,7 +270,4 @@ TEST(who_makes_room_while_it_tells_goes_on_where_it_was)
     test_stage_close(&stage);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", make_texts, NULL);
-}
+GROUP(with_texts, make_texts, NULL)

@@ -178,8 +178,6 @@ static void damage(const fixture *f, const test_row *row)
  * process is nothing that a sanitizer can follow.
  */
 
-static const char *self; /* the path of this program */
-
 static void stop_here(fixture *f)
 {
     (void)f;
@@ -218,8 +216,8 @@ static int role_read(fixture *f, char **arguments)
     return found;
 }
 
-/* Play a role: arguments are its name, the directory and more; the exit status. */
-static int play(char **arguments)
+/* A role: arguments are its name, the directory and more. */
+PLAYER(arguments)
 {
     fixture f = { .directory = arguments[1] };
     int result = 3;
@@ -242,8 +240,7 @@ static pid_t start(const fixture *f, const char *role, const char *first, const 
 
     assert_true(child >= 0);
     if (child == 0) {
-        (void)execl(self, self, role, f->directory, first, second, (char *)NULL);
-        _exit(127);
+        PLAY(role, f->directory, first, second);
     }
     return child;
 }
@@ -666,12 +663,4 @@ FIXTURE_TEST(a_wait_ends_with_its_time_and_at_once_when_nobody_writes)
     assert_false(f->child_published);
     assert_true(hth_file_tier_wait(f->tier, &row.meta.id, 600000));
     test_row_free(&row);
-}
-
-int main(int argc, char **argv)
-{
-    self = argv[0];
-    if (argc > 3)
-        return play(argv + 1);
-    return hth_test_run("tests", NULL, NULL);
 }

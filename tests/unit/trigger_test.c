@@ -180,7 +180,4 @@ TEST(patterns_that_become_too_much_are_counted)
     hth_triggers_free(triggers);
 }
 
-int main(void)
-{
-    return hth_test_run("tests", open_vocabulary, close_vocabulary);
-}
+GROUP(with_a_vocabulary, open_vocabulary, close_vocabulary)

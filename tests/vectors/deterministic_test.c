@@ -494,8 +494,3 @@ TEST(a_second_adapter_that_all_requests_would_have_is_refused)
     close_model(&f);
     hth_test_directory_remove(f.directory);
 }
-
-int main(void)
-{
-    return hth_test_run("tests", NULL, NULL);
-}

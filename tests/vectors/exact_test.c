@@ -375,8 +375,10 @@ TEST(and_with_experts_of_i_quants_without_the_engines_panels)
     check_shape("tiny-experts-iq", "f16");
 }
 
-int main(void)
+static int set_up(void **state)
 {
-    (void)setenv("GGML_NO_IQ_PANEL", "1", 1); /* the engine reads it once */
-    return hth_test_run("tests", NULL, NULL);
+    (void)state;
+    return setenv("GGML_NO_IQ_PANEL", "1", 1); /* the engine reads it once */
 }
+
+GROUP(without_iq_panels, set_up, NULL)

@@ -153,7 +153,4 @@ TEST(rows_of_a_real_model_join_to_the_engines_own_image_and_split_again)
     check_type("q8_0");
 }
 
-int main(void)
-{
-    return hth_test_run("tests", open_model, close_model);
-}
+GROUP(with_a_model, open_model, close_model)

@@ -457,14 +457,3 @@ TEST(a_conversation_that_forks_is_found_at_the_last_state_that_both_share)
         hth_test_directory_remove(directory);
     }
 }
-
-int main(void)
-{
-    /* The others are about the stub, which computes nothing on a device. */
-    const struct CMUnitTest tests_of_devices[] = {
-        cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind_is_run),
-    };
-    if (hth_test_has_devices())
-        return cmocka_run_group_tests(tests_of_devices, NULL, NULL);
-    return hth_test_run("tests", NULL, NULL);
-}

@@ -438,8 +438,9 @@ static void read_run(run *r, const char *path)
 }
 
 /* The second process. Its exit status is the answer. */
-static int continue_in_this_process(const char *model, const char *path)
+PLAYER(words)
 {
+    const char *model = words[0], *path = words[1];
     run r;
     size_t n_differing;
 
@@ -469,8 +470,7 @@ static void assert_continues_in_a_fresh_process(const char *model)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        execl("/proc/self/exe", "restore_test", "--continue", model, path, (char *)NULL);
-        _exit(127);
+        PLAY(model, path);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -487,11 +487,4 @@ TEST(a_fresh_process_continues_bit_for_bit)
         hth_test_model(shapes[i], path, sizeof(path));
         assert_continues_in_a_fresh_process(path);
     }
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 4 && strcmp(argv[1], "--continue") == 0)
-        return continue_in_this_process(argv[2], argv[3]);
-    return hth_test_run("tests", NULL, NULL);
 }
