@@ -113,8 +113,8 @@ enum {
       shown,                                                                            \
       text,                                                                             \
       .offset = AT(sampling.field),                                                     \
-      .low = least,                                                                     \
-      .high = most,                                                                     \
+      .low = (least),                                                                   \
+      .high = (most),                                                                   \
       .key = #field,                                                                    \
       .is_common = ((flags)&HTH_NUMBER_COMMON) != 0 },
 

@@ -13,10 +13,10 @@
       flag,                                                                   \
       offsetof(hth_sampling_values, field),                                   \
       offsetof(hearth_sampling, field),                                       \
-      HTH_NUMBER_##kind,                                                      \
       low,                                                                    \
       high,                                                                   \
       usual,                                                                  \
+      HTH_NUMBER_##kind,                                                      \
       flags },
 
 const hth_sampling_number hth_sampling_numbers[HTH_SAMPLING_NUMBERS] = { HTH_SAMPLING_NUMBERS_EACH(NUMBER) };

@@ -98,8 +98,8 @@ typedef struct hth_sampling_number {
     const char *field, *name, *config, *flag;
     size_t in_values;   /* the offset in hth_sampling_values */
     size_t in_sampling; /* the offset in hearth_sampling */
-    hth_number_kind kind;
     double low, high, usual;
+    hth_number_kind kind;
     int flags;
 } hth_sampling_number;
 
