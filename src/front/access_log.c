@@ -204,9 +204,9 @@ static const char *outcome_of(int status)
 
 static const char *miss_of(const hth_record *record)
 {
-    return record->summary.figures.miss == HEARTH_MISS_NONE
-             ? ""
-             : hearth_miss_name((hearth_miss)record->summary.figures.miss);
+    const hth_frame_figures *figures = &record->summary.figures;
+
+    return figures->miss == HEARTH_MISS_NONE ? "" : hearth_miss_name((hearth_miss)figures->miss);
 }
 
 static const char *finish_of(const hth_record *record)
@@ -222,22 +222,22 @@ static const char *hit_of(const hth_frame_figures *figures)
     return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);
 }
 
+/* The times first. */
 static void json_summary(const hth_record *record, hth_line *line)
 {
     const hth_frame_figures *figures = &record->summary.figures;
 
-    hth_line_json_ms(line, "prepare_ms", figures->prepare_ms);
-    hth_line_json_ms(line, "queue_ms", figures->queue_ms);
-    hth_line_json_ms(line, "restore_ms", figures->restore_ms);
-    hth_line_json_ms(line, "prefill_ms", figures->prefill_ms);
-    hth_line_json_ms(line, "ttft_ms", figures->ttft_ms);
-    hth_line_json_ms(line, "decode_ms", figures->decode_ms);
-    hth_line_json_count(line, "prompt_tokens", figures->n_prompt_tokens);
-    hth_line_json_count(line, "cached_tokens", figures->n_cached_tokens);
-    hth_line_json_count(line, "completion_tokens", figures->n_reply_tokens);
-    hth_line_json_text(line, "hit", hit_of(figures), ID_MAX);
-    hth_line_json_text(line, "tier", hearth_tier_name((hearth_tier)figures->tier), ID_MAX);
-    hth_line_json_text(line, "miss", miss_of(record), ID_MAX);
+    for (size_t i = HTH_FIGURES_COUNTS; i < HTH_FIGURES; i++)
+        if (hth_figures[i].in_log)
+            hth_line_json_ms(line, hth_figures[i].in_log, hth_figure_ms(&hth_figures[i], figures));
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++) {
+        const char *name = hth_figure_name(&hth_figures[i], figures);
+
+        if (hth_figures[i].in_log && hth_figures[i].kind == HTH_FIGURE_COUNT)
+            hth_line_json_count(line, hth_figures[i].in_log, hth_figure_count(&hth_figures[i], figures));
+        else if (hth_figures[i].in_log)
+            hth_line_json_text(line, hth_figures[i].in_log, name ? name : "", ID_MAX);
+    }
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
 }
 

@@ -1,8 +1,6 @@
 /*
  * front_events.c - the events of requests for operators (event_feed.h); docs/monitoring.md describes them
  */
-#include <math.h>
-
 #include "front/front_request.h"
 
 void hth_front_tell_begin(hth_front_request *r)
@@ -13,29 +11,23 @@ void hth_front_tell_begin(hth_front_request *r)
                                        "endpoint", r->record.endpoint, "stream", r->wants_events));
 }
 
-/* The worker tells the times: check them. */
-static json_t *ms_json(double ms)
-{
-    return json_real(isfinite(ms) ? ms : 0);
-}
-
-/* Of a request for which a model worked. The names check the kinds that the worker tells. */
+/* Of a request for which a model worked. NULL without memory. */
 static json_t *figures_json(const hth_frame_figures *figures)
 {
-    const bool has_hit = figures->hit != HTH_FRAME_NO_HIT, has_miss = figures->miss != HEARTH_MISS_NONE;
-    const bool has_left = has_miss && figures->left_at > 0 && figures->left_at < figures->n_prompt_tokens;
+    json_t *object = json_object();
 
-    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s*, s:s*, s:s*, s:o*, s:o*}", "prompt_tokens",
-                     (json_int_t)figures->n_prompt_tokens, "cached_tokens", (json_int_t)figures->n_cached_tokens,
-                     "completion_tokens", (json_int_t)figures->n_reply_tokens, "first_token_ms",
-                     ms_json(figures->ttft_ms), "prepare_ms", ms_json(figures->prepare_ms), "queue_ms",
-                     ms_json(figures->queue_ms), "restore_ms", ms_json(figures->restore_ms), "prefill_ms",
-                     ms_json(figures->prefill_ms), "decode_ms", ms_json(figures->decode_ms), "hit",
-                     has_hit ? hearth_hit_name((hearth_hit)figures->hit) : NULL, "tier",
-                     has_hit ? hearth_tier_name((hearth_tier)figures->tier) : NULL, "miss",
-                     has_miss ? hearth_miss_name((hearth_miss)figures->miss) : NULL, "left_at",
-                     has_left ? json_integer(figures->left_at) : NULL, "slot",
-                     figures->slot != HTH_FRAME_NO_SLOT ? json_integer(figures->slot) : NULL);
+    for (size_t i = 0; i < HTH_FIGURES; i++) {
+        const hth_figure *figure = &hth_figures[i];
+        const char *name = hth_figure_name(figure, figures);
+
+        if (figure->in_event && hth_figure_is_there(figure, figures))
+            (void)json_object_set_new(object, figure->in_event, /* left out without memory */
+                                      name ? json_string(name)
+                                      : figure->kind == HTH_FIGURE_MS
+                                          ? json_real(hth_figure_ms(figure, figures))
+                                          : json_integer(hth_figure_count(figure, figures)));
+    }
+    return object;
 }
 
 void hth_front_tell_end(const hth_front_request *r)

@@ -14,10 +14,8 @@ enum {
     STEP_BYTES = 12,
     CACHED_BYTES = 8,
     WORK_BYTES = 4,
-    FIGURE_NUMBERS = 10,
-    FIGURES_BYTES = 4 * FIGURE_NUMBERS + 8 * 6,
-    END_BYTES = 4 * 2 + FIGURES_BYTES,
-    OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
+    END_BYTES = 4 * 2 + HTH_FIGURES_BYTES,
+    OUTCOME_BYTES = 4 * 4 + HTH_FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
     LOGPROB_BYTES = 8,
     STATE_BYTES = 4,
@@ -156,52 +154,6 @@ void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BY
     add(out, model, HTH_FRAME_MODEL_BYTES);
 }
 
-static void put_figures(uint8_t *at, const hth_frame_figures *figures)
-{
-    const uint32_t numbers[] = { figures->n_prompt_tokens,
-                                 figures->n_cached_tokens,
-                                 figures->n_reply_tokens,
-                                 figures->hit,
-                                 figures->tier,
-                                 figures->miss,
-                                 figures->n_draft_tokens,
-                                 figures->n_draft_accepted_tokens,
-                                 figures->left_at,
-                                 figures->slot };
-    const double times[] = { figures->prepare_ms, figures->queue_ms, figures->restore_ms,
-                             figures->prefill_ms, figures->ttft_ms,  figures->decode_ms };
-
-    static_assert(sizeof(numbers) + sizeof(times) == FIGURES_BYTES, "all figures are told");
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++, at += 4)
-        hth_put_u32(at, numbers[i]);
-    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++, at += 8)
-        hth_put_f64(at, times[i]);
-}
-
-static hth_frame_figures get_figures(const uint8_t *at)
-{
-    const uint8_t *times = at + (size_t)4 * FIGURE_NUMBERS;
-
-    return (hth_frame_figures){
-        .n_prompt_tokens = hth_get_u32(at),
-        .n_cached_tokens = hth_get_u32(at + 4),
-        .n_reply_tokens = hth_get_u32(at + 8),
-        .hit = hth_get_u32(at + 12),
-        .tier = hth_get_u32(at + 16),
-        .miss = hth_get_u32(at + 20),
-        .n_draft_tokens = hth_get_u32(at + 24),
-        .n_draft_accepted_tokens = hth_get_u32(at + 28),
-        .left_at = hth_get_u32(at + 32),
-        .slot = hth_get_u32(at + 36),
-        .prepare_ms = hth_get_f64(times),
-        .queue_ms = hth_get_f64(times + 8),
-        .restore_ms = hth_get_f64(times + 16),
-        .prefill_ms = hth_get_f64(times + 24),
-        .ttft_ms = hth_get_f64(times + 32),
-        .decode_ms = hth_get_f64(times + 40),
-    };
-}
-
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome)
 {
     uint8_t payload[OUTCOME_BYTES];
@@ -210,8 +162,8 @@ void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outc
     hth_put_u32(payload + 4, outcome->finish);
     hth_put_u32(payload + 8, outcome->stop_number);
     hth_put_u32(payload + 12, outcome->n_finish_tokens);
-    put_figures(payload + 16, &outcome->figures);
-    memcpy(payload + 16 + FIGURES_BYTES, outcome->finish_key, HTH_FRAME_KEY_BYTES);
+    hth_figures_put(&outcome->figures, payload + 16);
+    memcpy(payload + 16 + HTH_FIGURES_BYTES, outcome->finish_key, HTH_FRAME_KEY_BYTES);
     add_start(out, HTH_FRAME_OUTCOME, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
@@ -231,7 +183,7 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
 
     hth_put_u32(payload, summary->status);
     hth_put_u32(payload + 4, summary->finish);
-    put_figures(payload + 8, &summary->figures);
+    hth_figures_put(&summary->figures, payload + 8);
     add_start(out, HTH_FRAME_END, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
@@ -385,9 +337,9 @@ static bool read_outcome(const uint8_t *payload, size_t n, hth_frame *out)
         .finish = hth_get_u32(payload + 4),
         .stop_number = hth_get_u32(payload + 8),
         .n_finish_tokens = hth_get_u32(payload + 12),
-        .figures = get_figures(payload + 16),
+        .figures = hth_figures_get(payload + 16),
     };
-    memcpy(out->outcome.finish_key, payload + 16 + FIGURES_BYTES, HTH_FRAME_KEY_BYTES);
+    memcpy(out->outcome.finish_key, payload + 16 + HTH_FIGURES_BYTES, HTH_FRAME_KEY_BYTES);
     return true;
 }
 
@@ -398,7 +350,7 @@ static bool read_end(const uint8_t *payload, size_t n, hth_frame_summary *out)
     *out = (hth_frame_summary){
         .status = hth_get_u32(payload),
         .finish = hth_get_u32(payload + 4),
-        .figures = get_figures(payload + 8),
+        .figures = hth_figures_get(payload + 8),
     };
     return true;
 }

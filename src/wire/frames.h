@@ -48,6 +48,7 @@
 
 #include "api/buffer.h"
 #include "hearth.h"
+#include "wire/figures.h"
 
 #define HTH_FRAMES_CONTENT_TYPE "application/vnd.hearth.frames"
 
@@ -99,29 +100,6 @@ typedef enum hth_step_flag {
     HTH_STEP_STATE = 8,  /* the state of the sampler follows the tokens */
     HTH_STEP_BEGINS = 4, /* before any tokens: the beginning of the reply's stream, which is not repeated */
 } hth_step_flag;
-
-#define HTH_FRAME_NO_HIT UINT32_MAX
-#define HTH_FRAME_NO_SLOT UINT32_MAX
-
-/* Counts and times of a reply, or of a request's replies together. Numbers as in hearth_stats. */
-typedef struct hth_frame_figures {
-    uint32_t n_prompt_tokens;
-    uint32_t n_cached_tokens;
-    uint32_t n_reply_tokens;
-    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss; HTH_FRAME_NO_HIT: the cache was not asked */
-    uint32_t tier;
-    uint32_t miss;
-    uint32_t n_draft_tokens;
-    uint32_t n_draft_accepted_tokens;
-    uint32_t left_at;
-    uint32_t slot;     /* of the request; HTH_FRAME_NO_SLOT: it had none */
-    double prepare_ms; /* reading the request, rendering and tokenizing its prompts, with the wait for a thread */
-    double queue_ms;
-    double restore_ms;
-    double prefill_ms;
-    double ttft_ms;
-    double decode_ms;
-} hth_frame_figures;
 
 /* The result of a request, all its replies together, for logs and metrics. */
 typedef struct hth_frame_summary {

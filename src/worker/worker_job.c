@@ -967,34 +967,13 @@ static void take_prefill(hth_job *job, const hth_reply_event *event)
 
 /* ---- ends ---- */
 
-static hth_frame_figures figures_of(const hearth_stats *stats)
-{
-    return (hth_frame_figures){
-        .n_prompt_tokens = stats->prompt_tokens,
-        .n_cached_tokens = stats->cached_tokens,
-        .n_reply_tokens = stats->completion_tokens,
-        .hit = stats->hit,
-        .tier = stats->tier,
-        .miss = stats->miss,
-        .n_draft_tokens = stats->draft_tokens,
-        .n_draft_accepted_tokens = stats->draft_accepted_tokens,
-        .left_at = stats->left_at,
-        .slot = HTH_FRAME_NO_SLOT,
-        .queue_ms = stats->queue_ms,
-        .restore_ms = stats->restore_ms,
-        .prefill_ms = stats->prefill_ms,
-        .ttft_ms = stats->ttft_ms,
-        .decode_ms = stats->decode_ms,
-    };
-}
-
 static hth_frame_outcome outcome_of(const hearth_result *result)
 {
     hth_frame_outcome outcome = {
         .finish = result->finish_reason,
         .stop_number = result->stop_number,
         .n_finish_tokens = result->stats->finish_tokens,
-        .figures = figures_of(result->stats),
+        .figures = hth_figures_of(result->stats),
     };
 
     static_assert(sizeof(outcome.finish_key) == sizeof(result->stats->finish_key), "a key is a key");
@@ -1005,52 +984,22 @@ static hth_frame_outcome outcome_of(const hearth_result *result)
 /* The statistics that the API's writers need. */
 static hearth_stats stats_of(const hth_frame_outcome *outcome)
 {
-    const hth_frame_figures *figures = &outcome->figures;
-    hearth_stats stats = {
-        .struct_size = sizeof(stats),
-        .prompt_tokens = figures->n_prompt_tokens,
-        .cached_tokens = figures->n_cached_tokens,
-        .completion_tokens = figures->n_reply_tokens,
-        .hit = (hearth_hit)figures->hit,
-        .tier = (hearth_tier)figures->tier,
-        .miss = (hearth_miss)figures->miss,
-        .draft_tokens = figures->n_draft_tokens,
-        .draft_accepted_tokens = figures->n_draft_accepted_tokens,
-        .left_at = figures->left_at,
-        .finish_tokens = outcome->n_finish_tokens,
-        .queue_ms = figures->queue_ms,
-        .restore_ms = figures->restore_ms,
-        .prefill_ms = figures->prefill_ms,
-        .ttft_ms = figures->ttft_ms,
-        .decode_ms = figures->decode_ms,
-    };
+    hearth_stats stats = { .struct_size = sizeof(stats), .finish_tokens = outcome->n_finish_tokens };
 
+    hth_figures_to_stats(&outcome->figures, &stats);
     memcpy(stats.finish_key, outcome->finish_key, sizeof(outcome->finish_key));
     return stats;
 }
 
 static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *result)
 {
-    hth_frame_figures figures = figures_of(result->stats), *sum = &job->summary.figures;
+    hth_frame_figures figures = hth_figures_of(result->stats);
 
-    sum->n_reply_tokens += figures.n_reply_tokens;
-    sum->n_draft_tokens += figures.n_draft_tokens;
-    sum->n_draft_accepted_tokens += figures.n_draft_accepted_tokens;
-    if (reply % job->task.request->options.n == 0) {
-        sum->n_prompt_tokens += figures.n_prompt_tokens;
-        sum->n_cached_tokens += figures.n_cached_tokens;
-    }
-    if (reply > 0)
-        return;
-    figures.n_prompt_tokens = sum->n_prompt_tokens;
-    figures.n_cached_tokens = sum->n_cached_tokens;
-    figures.n_reply_tokens = sum->n_reply_tokens;
-    figures.n_draft_tokens = sum->n_draft_tokens;
-    figures.n_draft_accepted_tokens = sum->n_draft_accepted_tokens;
     figures.slot = job->task.slot;
     figures.prepare_ms = job->prepare_ms;
-    *sum = figures;
-    job->summary.finish = result->finish_reason;
+    hth_figures_add(&job->summary.figures, &figures, reply == 0, reply % job->task.request->options.n == 0);
+    if (reply == 0)
+        job->summary.finish = result->finish_reason;
 }
 
 static void take_end(hth_job *job, const hth_reply_event *event)

@@ -120,7 +120,6 @@ for (const { room, name, text } of files)
 
 // These are left; add none.
 const known_rings = `
-front: front.c front_access.c front_adapters.c front_models.c front_page.c front_prefixes.c front_relay.c front_request.c
 models: adapter_calls.c adapter_spec.c control_vector.c draft_load.c embed.c events.c fit.c load.c load_start.c model.c needs.c runtime.c submit.c text.c
 options: downloaded_models.c file_name.c models_folder.c named_models.c serve_config.c serve_models.c serve_options.c serve_paths.c serve_workers.c
 schema: schema.c schema_array.c schema_check.c schema_goal.c schema_items.c schema_not.c schema_number.c schema_object.c schema_sequence.c schema_string.c schema_text.c
