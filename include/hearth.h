@@ -1082,24 +1082,24 @@ HEARTH_API const char *hearth_sampler_name(hearth_sampler sampler);
  */
 typedef struct hearth_sampling {
     size_t struct_size;
-    float temperature;       /* 0: the likeliest token, always (default 0.8) */
+    float temperature;       /* 0 .. 1000; 0: the likeliest token, always (default 0.8) */
     int32_t top_k;           /* keep the k likeliest; 0: all (default 40) */
-    float top_p;             /* keep the likeliest that sum to p; 1: all (default 0.95) */
-    float min_p;             /* keep those at least p times as likely as the likeliest; 0: all (default 0.05) */
-    float repeat_penalty;    /* divide logits of recent tokens; 1: off (default 1) */
-    uint32_t repeat_last_n;  /* how many tokens count as recent (default 64) */
+    float top_p;             /* keep the likeliest that sum to p, 0 .. 1; 1: all (default 0.95) */
+    float min_p;             /* keep those at least p times as likely as the likeliest, 0 .. 1; 0: all (default 0.05) */
+    float repeat_penalty;    /* divide logits of recent tokens, 0.01 .. 1000; 1: off (default 1) */
+    uint32_t repeat_last_n;  /* how many tokens count as recent, 0 .. 65536 (default 64) */
     uint64_t seed;           /* draws are a function of (seed, position) only (default HEARTH_SEED_RANDOM) */
-    float typical_p;         /* keep the locally typical that sum to p; 1: all (default 1) */
+    float typical_p;         /* keep the locally typical that sum to p, 0 .. 1; 1: all (default 1) */
     float frequency_penalty; /* subtract for each time a token is among the recent ones; -2 .. 2, 0: off (default 0) */
     float presence_penalty;  /* subtract once for a token among the recent ones; -2 .. 2, 0: off (default 0) */
-    float dry_multiplier;    /* DRY, against repeated phrases; 0: off (default 0) */
-    float dry_base;          /* default 1.75 */
-    uint32_t dry_allowed_length;         /* repetitions up to that length are free (default 2) */
-    uint32_t dry_last_n;                 /* tokens to look back (default 64) */
-    const char *const *dry_breakers;     /* texts that end a phrase; NULL: newline, colon, quote and asterisk */
-    size_t n_dry_breakers;               /* at most 64 */
-    float xtc_probability;               /* XTC, exclude top choices: how often; 0: off (default 0) */
-    float xtc_threshold;                 /* of those at least that likely all but the least likely go (default 0.1) */
+    float dry_multiplier;    /* DRY, against repeated phrases, 0 .. 1000; 0: off (default 0) */
+    float dry_base;          /* growth with the length of a phrase, 1 .. 1000; without DRY also less (default 1.75) */
+    uint32_t dry_allowed_length;     /* repetitions up to that length are free, 0 .. 65536 (default 2) */
+    uint32_t dry_last_n;             /* tokens to look back, 0 .. 65536 (default 64) */
+    const char *const *dry_breakers; /* texts that end a phrase; NULL: newline, colon, quote and asterisk */
+    size_t n_dry_breakers;           /* at most 64 */
+    float xtc_probability;           /* XTC, exclude top choices: how often, 0 .. 1; 0: off (default 0) */
+    float xtc_threshold; /* of those at least that likely all but the least likely go, 0 .. 1 (default 0.1) */
     const hearth_logit_bias *logit_bias; /* [n_logit_bias], at most 4096 */
     size_t n_logit_bias;
     const char *grammar;            /* GBNF that the reply must follow; NULL: none. At most 256 KiB */
@@ -1110,19 +1110,19 @@ typedef struct hearth_sampling {
     const char *grammar_prefix; /* text that a grammar (not a lazy one) has read before the reply begins; NULL: none */
     /* Control tokens that stand for their names: in the reply's text, to stops, to the grammar; [n_shown_tokens]. */
     const hearth_token *shown_tokens;
-    size_t n_shown_tokens;   /* at most 64 */
-    float top_n_sigma;       /* keep logits within n standard deviations of the highest; 0: off (default 0) */
-    float dynatemp_range;    /* temperature - range .. temperature + range, by the entropy; 0: fixed (default 0) */
+    size_t n_shown_tokens; /* at most 64 */
+    float top_n_sigma;     /* keep logits within n standard deviations of the highest, 0 .. 1000; 0: off (default 0) */
+    float dynatemp_range;  /* 0 .. 1000; temperature - range to temperature + range, by the entropy (default 0) */
     float dynatemp_exponent; /* of the entropy's share, 0 .. 10 (default 1) */
     /*
      * 1 and 2: Mirostat and Mirostat 2.0 take the place of every step of the chain but penalties, DRY and temperature.
-     * 0: off (default). Not together with a grammar or a schema, unless it is lazy: a grammar leaves no surprise to
-     * steer. While a lazy grammar binds, the state rests.
+     * Not together with a grammar or a schema, unless it is lazy: a grammar leaves no surprise to steer. While a lazy
+     * grammar binds, the state rests.
      */
-    int32_t mirostat;
+    int32_t mirostat;      /* 0 .. 2; 0: off (default 0) */
     float mirostat_tau;    /* the wanted surprise of a token in bits, 0 .. 100 (default 5) */
     float mirostat_eta;    /* the rate of learning, 0 .. 1 (default 0.1) */
-    float adaptive_target; /* adaptive-p: prefer tokens of about this probability, above 0 .. 1; 0: off (default 0) */
+    float adaptive_target; /* adaptive-p: prefer tokens of about this probability, 0 .. 1; 0: off (default 0) */
     float adaptive_decay;  /* how slowly it forgets the drawn tokens, 0 .. 0.99 (default 0.9) */
     const hearth_sampler *samplers; /* the chain's steps in order, [n_samplers]; NULL: those above, in that order */
     size_t n_samplers;              /* at most 32; a step that is not among them is off, a repeated one runs once */

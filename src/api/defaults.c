@@ -22,8 +22,8 @@ hth_api_defaults hth_api_defaults_none(void)
 {
     hth_api_defaults none = { .n_predict = NAN, .seed = NAN, .priority = NAN, .thinking_budget = NAN };
 
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++)
-        *number_of(&none, hth_api_sampling_numbers[i].in_values) = NAN;
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++)
+        *number_of(&none, hth_sampling_numbers[i].in_values) = NAN;
     return none;
 }
 
@@ -35,9 +35,9 @@ static void add_number(double *to, double more)
 
 void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
 {
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++)
-        add_number(number_of(to, hth_api_sampling_numbers[i].in_values),
-                   number_at(more, hth_api_sampling_numbers[i].in_values));
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++)
+        add_number(number_of(to, hth_sampling_numbers[i].in_values),
+                   number_at(more, hth_sampling_numbers[i].in_values));
     add_number(&to->n_predict, more->n_predict);
     add_number(&to->seed, more->seed);
     add_number(&to->priority, more->priority);
@@ -66,14 +66,14 @@ void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
 /* Take a number from outside when it is in its range. */
 static void take(hth_api_defaults *to, size_t offset, double value)
 {
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-        const hth_api_sampling_number *row = &hth_api_sampling_numbers[i];
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        const hth_sampling_number *row = &hth_sampling_numbers[i];
 
         if (row->in_values != offset)
             continue;
-        if (row->kind == HTH_API_SIGNED && value == -1)
+        if (row->kind == HTH_NUMBER_SIGNED && value == -1)
             value = 0; /* some write -1 for "all" */
-        if (value >= row->low && value <= row->high && (hth_api_number_is_real(row) || value == floor(value)))
+        if (value >= row->low && value <= row->high && (hth_sampling_number_is_real(row) || value == floor(value)))
             *number_of(to, offset) = value;
     }
 }
@@ -82,7 +82,7 @@ hth_api_defaults hth_api_defaults_of_model(const hth_sampling_advice *advice)
 {
     hth_api_defaults defaults = hth_api_defaults_none();
 
-#define TAKE(field) take(&defaults, offsetof(hth_api_sampling_values, field), (double)advice->field)
+#define TAKE(field) take(&defaults, offsetof(hth_sampling_values, field), (double)advice->field)
     TAKE(temperature);
     TAKE(top_k);
     TAKE(top_p);
@@ -100,12 +100,12 @@ hth_api_defaults hth_api_defaults_of_config(const char *text, size_t n_bytes)
     hth_api_defaults defaults = hth_api_defaults_none();
     json_t *object = json_loadb(text, n_bytes, 0, NULL);
 
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-        const json_t *value =
-            hth_api_sampling_numbers[i].config ? json_object_get(object, hth_api_sampling_numbers[i].config) : NULL;
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        const hth_sampling_number *number = &hth_sampling_numbers[i];
+        const json_t *value = *number->config ? json_object_get(object, number->config) : NULL;
 
         if (json_is_number(value))
-            take(&defaults, hth_api_sampling_numbers[i].in_values, json_number_value(value));
+            take(&defaults, number->in_values, json_number_value(value));
     }
     json_decref(object);
     return defaults;
@@ -115,11 +115,11 @@ hth_api_defaults hth_api_defaults_of_config(const char *text, size_t n_bytes)
 
 void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out, hearth_sampling *sampling)
 {
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-        const double value = number_at(defaults, hth_api_sampling_numbers[i].in_values);
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        const double value = number_at(defaults, hth_sampling_numbers[i].in_values);
 
         if (!isnan(value))
-            hth_api_sampling_set(&hth_api_sampling_numbers[i], value, sampling);
+            hth_sampling_set(&hth_sampling_numbers[i], value, sampling);
     }
     if (defaults->has_samplers) {
         sampling->samplers = defaults->samplers;

@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "api/sampler_names.h"
-#include "api/sampling_numbers.h"
+#include "sampling/numbers.h"
 #include "engine/backend.h"
 
 enum {
@@ -33,9 +33,9 @@ typedef enum hth_api_reasoning {
  * HTH_API_REASONING_AUTO.
  */
 typedef struct hth_api_defaults {
-    hth_api_sampling_values sampling;
+    hth_sampling_values sampling;
     bool has_samplers; /* the order of the chain is given */
-    hearth_sampler samplers[HTH_API_SAMPLERS_MAX];
+    hearth_sampler samplers[HTH_SAMPLERS_MAX];
     size_t n_samplers;
     double n_predict; /* limit of tokens; 0 or -1: only the context limits it */
     double seed;

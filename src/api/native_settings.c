@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#include "api/sampling_numbers.h"
 #include "sampling/sampling.h"
 
 static void set(json_t *settings, const char *name, json_t *value_take)
@@ -25,14 +24,14 @@ json_t *hth_api_texts_json(const char *const *texts, size_t n)
 static void set_numbers(json_t *settings, const hearth_sampling *s)
 {
     set(settings, "seed", json_integer((json_int_t)s->seed));
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-        const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
-        double value = hth_api_sampling_get(number, s); /* -1: the context's size, which is unknown here */
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        const hth_sampling_number *number = &hth_sampling_numbers[i];
+        double value = hth_sampling_get(number, s); /* -1: the context's size, which is unknown here */
 
-        if (number->kind == HTH_API_OFF && value == 0)
-            value = number->off;
+        if (number->kind == HTH_NUMBER_MINUS && value == 0)
+            value = -1;
         set(settings, number->name,
-            hth_api_number_is_real(number) ? json_real(value) : json_integer((json_int_t)value));
+            hth_sampling_number_is_real(number) ? json_real(value) : json_integer((json_int_t)value));
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/fields.h"
 #include "api/request.h"
+#include "sampling/numbers.h"
 
 /* The state of a parser. */
 typedef struct hth_api_parse {
@@ -129,15 +130,13 @@ extern const char *const hth_api_efforts[];
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
 /* seed, at least low; -1 asks for a new one. */
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
-/* The fields that the next functions read. */
-#define HTH_API_SAMPLING_FIELDS                                                                                     \
-    "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "repeat_penalty", "repeat_last_n", \
-        "frequency_penalty", "presence_penalty", "dry_multiplier", "dry_base", "dry_allowed_length",                \
-        "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold", "top_n_sigma",           \
-        "dynatemp_range", "dynatemp_exponent", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target",       \
-        "adaptive_decay", "samplers", "sampler_seq", "logit_bias", "grammar", "json_schema", "guided_json",         \
-        "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", "min_tokens", "cache_prompt",           \
-        "t_max_predict_ms", "timings_per_token", "verbose", "id_slot", "post_sampling_probs", "speculative.n_max",  \
+/* The fields that the next functions read. The name of a number that configurations do not have stands twice. */
+#define HTH_API_NUMBER_NAMES(field, name, config, ...) name, sizeof(config) > 1 ? config : name,
+#define HTH_API_SAMPLING_FIELDS                                                                                    \
+    HTH_SAMPLING_NUMBERS_EACH(HTH_API_NUMBER_NAMES)                                                                \
+    "dry_sequence_breakers", "samplers", "sampler_seq", "logit_bias", "grammar", "json_schema", "guided_json",     \
+        "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", "min_tokens", "cache_prompt",          \
+        "t_max_predict_ms", "timings_per_token", "verbose", "id_slot", "post_sampling_probs", "speculative.n_max", \
         "speculative.n_min"
 /*
  * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest

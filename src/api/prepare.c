@@ -583,13 +583,6 @@ static bool make_draft(hearth_model *model, uint32_t n_ctx, const hth_api_reques
     return true;
 }
 
-/* Replace "the whole context" by the size of the context. */
-static void cut_window(uint32_t n_ctx, uint32_t *n)
-{
-    if (*n == HTH_API_WHOLE_CONTEXT)
-        *n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
-}
-
 /* Does the rendering's grammar hold from the first token on? */
 static bool binds(const hearth_chat_prompt *chat)
 {
@@ -619,8 +612,7 @@ static bool make_requests(const hearth_model_info *info, const hth_api_request *
             sampling->mirostat = 0; /* a default, which a grammar leaves nothing to do */
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
-        cut_window(info->n_ctx, &sampling->repeat_last_n);
-        cut_window(info->n_ctx, &sampling->dry_last_n);
+        hth_sampling_cut_windows(sampling, info->n_ctx);
         cut_length(info->n_ctx, one);
     }
     return true;

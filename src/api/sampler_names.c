@@ -4,48 +4,57 @@
 #include "api/sampler_names.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
 
 static const char letters[] = "edskypmxta"; /* by hearth_sampler */
 
+/* Further names, squashed. */
 static const struct {
-    const char *name; /* squashed */
+    const char *name;
     hearth_sampler sampler;
-} names[] = {
-    { "penalties", HEARTH_SAMPLER_PENALTIES },
-    { "dry", HEARTH_SAMPLER_DRY },
-    { "topnsigma", HEARTH_SAMPLER_TOP_N_SIGMA },
-    { "topk", HEARTH_SAMPLER_TOP_K },
-    { "typp", HEARTH_SAMPLER_TYPICAL_P },
+} others[] = {
     { "typ", HEARTH_SAMPLER_TYPICAL_P },
     { "typicalp", HEARTH_SAMPLER_TYPICAL_P },
-    { "topp", HEARTH_SAMPLER_TOP_P },
     { "nucleus", HEARTH_SAMPLER_TOP_P },
-    { "minp", HEARTH_SAMPLER_MIN_P },
-    { "xtc", HEARTH_SAMPLER_XTC },
-    { "temperature", HEARTH_SAMPLER_TEMPERATURE },
     { "temp", HEARTH_SAMPLER_TEMPERATURE },
-    { "adaptivep", HEARTH_SAMPLER_ADAPTIVE_P },
 };
 
-bool hth_api_sampler_of_name(const char *name, size_t n_bytes, hearth_sampler *out)
+enum { SQUASHED_BYTES = 32 };
+
+/* In small letters, without what may stand between words. False: it is longer than all names. */
+static bool squash(const char *name, size_t n_bytes, char out[SQUASHED_BYTES])
 {
-    char squashed[32];
     size_t n = 0;
 
     for (size_t i = 0; i < n_bytes; i++) {
         if (name[i] == '_' || name[i] == '-' || name[i] == ' ')
             continue;
-        if (n + 1 == sizeof(squashed))
+        if (n + 1 == SQUASHED_BYTES)
             return false;
-        squashed[n++] = (char)tolower((unsigned char)name[i]);
+        out[n++] = (char)tolower((unsigned char)name[i]);
     }
-    squashed[n] = '\0';
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(squashed, names[i].name) == 0) {
-            *out = names[i].sampler;
+    out[n] = '\0';
+    return true;
+}
+
+bool hth_api_sampler_of_name(const char *name, size_t n_bytes, hearth_sampler *out)
+{
+    char given[SQUASHED_BYTES], known[SQUASHED_BYTES];
+    const char *own;
+
+    if (!squash(name, n_bytes, given))
+        return false;
+    for (int i = 0; (own = hearth_sampler_name((hearth_sampler)i)); i++)
+        if (squash(own, strlen(own), known) && strcmp(given, known) == 0) {
+            *out = (hearth_sampler)i;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(given, others[i].name) == 0) {
+            *out = others[i].sampler;
             return true;
         }
     return false;
@@ -60,25 +69,36 @@ bool hth_api_sampler_of_letter(char letter, hearth_sampler *out)
     return at != NULL;
 }
 
-void hth_api_sampler_unknown(const char *word, size_t n_bytes, hearth_error *err)
+void hth_api_sampler_list(char text[HTH_API_SAMPLER_LIST_BYTES])
 {
-    (void)hth_fail(err, HEARTH_MISUSE,
-                   "'%.*s' is no sampler; there are penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
-                   "temperature and adaptive_p (letters: %s)",
-                   n_bytes < 40 ? (int)n_bytes : 40, word, letters);
+    const char *name;
+    size_t n = 0;
+
+    for (int i = 0; (name = hearth_sampler_name((hearth_sampler)i)); i++)
+        n += (size_t)snprintf(text + n, HTH_API_SAMPLER_LIST_BYTES - n, "%s, ", name); /* sized for it */
+    (void)snprintf(text + n, HTH_API_SAMPLER_LIST_BYTES - n, "or their letters %s", letters);
 }
 
-bool hth_api_samplers_read(const char *text, hearth_sampler out[HTH_API_SAMPLERS_MAX], size_t *n_out, hearth_error *err)
+void hth_api_sampler_unknown(const char *word, size_t n_bytes, hearth_error *err)
 {
-    hearth_sampler found[HTH_API_SAMPLERS_MAX], one;
+    char list[HTH_API_SAMPLER_LIST_BYTES];
+
+    hth_api_sampler_list(list);
+    (void)hth_fail(err, HEARTH_MISUSE, "'%.*s' is no sampler; there are %s", n_bytes < 40 ? (int)n_bytes : 40, word,
+                   list);
+}
+
+bool hth_api_samplers_read(const char *text, hearth_sampler out[HTH_SAMPLERS_MAX], size_t *n_out, hearth_error *err)
+{
+    hearth_sampler found[HTH_SAMPLERS_MAX], one;
     size_t n = 0, n_text = strlen(text);
     bool is_letters = !strpbrk(text, ";,") && !hth_api_sampler_of_name(text, n_text, &one);
 
     while (*text) {
         size_t n_word = is_letters ? 1 : strcspn(text, ";,");
 
-        if (n == HTH_API_SAMPLERS_MAX) {
-            (void)hth_fail(err, HEARTH_MISUSE, "there are more than %d samplers", HTH_API_SAMPLERS_MAX);
+        if (n == HTH_SAMPLERS_MAX) {
+            (void)hth_fail(err, HEARTH_MISUSE, "there are more than %d samplers", HTH_SAMPLERS_MAX);
             return false;
         }
         if (!(is_letters ? hth_api_sampler_of_letter(*text, &found[n])

@@ -11,7 +11,6 @@
 
 #include "api/parse.h"
 #include "api/sampler_names.h"
-#include "api/sampling_numbers.h"
 #include "sampling/sampling.h"
 
 enum {
@@ -82,9 +81,9 @@ static void parse_samplers(hth_api_parse *parse, const char *name)
         hth_fields_wrong_type(&parse->body, name, "an array of names, or a text of letters", value);
         return;
     }
-    if (n > HTH_API_SAMPLERS_MAX) {
+    if (n > HTH_SAMPLERS_MAX) {
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu samplers; at most %d are allowed", n,
-                        HTH_API_SAMPLERS_MAX);
+                        HTH_SAMPLERS_MAX);
         return;
     }
     samplers = hth_api_allocate(parse, n + 1, sizeof(*samplers));
@@ -106,34 +105,35 @@ static void parse_samplers(hth_api_parse *parse, const char *name)
     parse->request->sampling.n_samplers = n_known;
 }
 
-static void parse_number(const hth_fields *body, const char *name, const hth_api_sampling_number *number, double high,
+static void parse_number(const hth_fields *body, const char *name, const hth_sampling_number *number, double high,
                          hearth_sampling *sampling)
 {
-    double value = hth_api_sampling_get(number, sampling);
+    const bool takes_negatives = hth_sampling_number_takes_negatives(number);
+    double value = hth_sampling_get(number, sampling);
     json_int_t integer = (json_int_t)value;
 
     if (!hth_fields_has(body, name))
         return;
-    if (hth_api_number_is_real(number)) {
-        hth_fields_number(body, name, number->kind == HTH_API_OFF ? -1e9 : number->low, high, &value);
-        value = number->kind == HTH_API_OFF && value < 0 ? 0 : value;
+    if (hth_sampling_number_is_real(number)) {
+        hth_fields_number(body, name, takes_negatives ? -1e9 : hth_sampling_low(number, sampling), high, &value);
     } else {
-        hth_fields_integer(body, name, number->kind == HTH_API_SIGNED ? -1 : (json_int_t)number->low, (json_int_t)high,
-                           &integer);
-        value = number->kind == HTH_API_SIGNED && integer < 0 ? 0 : (double)integer;
+        hth_fields_integer(body, name, takes_negatives ? -1 : (json_int_t)number->low, (json_int_t)high, &integer);
+        value = (double)integer;
     }
-    hth_api_sampling_set(number, value, sampling);
+    if (takes_negatives && value < 0)
+        value = 0;
+    hth_sampling_set(number, value, sampling);
 }
 
 void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
 {
     hearth_sampling *sampling = &parse->request->sampling;
 
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-        const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
-        double high = i == 0 ? temperature_max : number->high;
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        const hth_sampling_number *number = &hth_sampling_numbers[i];
+        double high = number->in_sampling == offsetof(hearth_sampling, temperature) ? temperature_max : number->high;
 
-        if (number->config && strcmp(number->config, number->name) != 0)
+        if (*number->config && strcmp(number->config, number->name) != 0)
             parse_number(&parse->body, number->config, number, high, sampling);
         parse_number(&parse->body, number->name, number, high, sampling);
     }

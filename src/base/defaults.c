@@ -1,5 +1,5 @@
 /*
- * defaults.c - the default values of the public structs that callers make
+ * defaults.c - the default values of the public structs that callers make, except hearth_sampling (sampling/numbers.h)
  */
 #include <math.h>
 
@@ -67,32 +67,6 @@ void hearth_model_options_init(hearth_model_options *options, size_t struct_size
     };
 
     hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
-}
-
-void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size)
-{
-    const hearth_sampling defaults = {
-        .struct_size = sizeof(defaults),
-        .temperature = 0.8f,
-        .top_k = 40,
-        .top_p = 0.95f,
-        .min_p = 0.05f,
-        .repeat_penalty = 1.0f,
-        .repeat_last_n = 64,
-        .seed = HEARTH_SEED_RANDOM,
-        .typical_p = 1.0f,
-        .dry_base = 1.75f,
-        .dry_allowed_length = 2,
-        .dry_last_n = 64,
-        .xtc_threshold = 0.1f,
-        .dynatemp_exponent = 1.0f,
-        .mirostat_tau = 5.0f,
-        .mirostat_eta = 0.1f,
-        .adaptive_decay = 0.9f,
-        .thinking_budget = -1,
-    };
-
-    hth_struct_init(sampling, struct_size, &defaults, sizeof(defaults));
 }
 
 void hearth_request_init(hearth_request *request, size_t struct_size)

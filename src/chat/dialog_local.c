@@ -19,7 +19,7 @@ typedef struct local {
     hth_dialog_source source;
     hth_open_model open;
     hearth_events *events;
-    uint32_t window_max;
+    uint32_t n_ctx;
 } local;
 
 /* One reply. */
@@ -82,10 +82,7 @@ static hearth_status submit(asking *a, const hth_talk *talk, hearth_error *err)
     if (!isnan(talk->temperature))
         values.sampling.temperature = talk->temperature;
     hth_api_defaults_fill(&values, &request, &sampling);
-    if (sampling.repeat_last_n == HTH_API_WHOLE_CONTEXT)
-        sampling.repeat_last_n = l->window_max;
-    if (sampling.dry_last_n == HTH_API_WHOLE_CONTEXT)
-        sampling.dry_last_n = l->window_max;
+    hth_sampling_cut_windows(&sampling, l->n_ctx);
     request.sampling = &sampling;
     request.chat = prompt;
     request.session_id = "chat"; /* the next turn finds its cells where they are */
@@ -241,7 +238,7 @@ hearth_status hth_dialog_local_open(hth_dialog_settings *settings, hth_dialog_so
         close_local(&l->source);
         return status;
     }
-    l->window_max = hth_open_model_recommend(&l->open);
+    l->n_ctx = hth_open_model_recommend(&l->open);
     *out = &l->source;
     return HEARTH_OK;
 }

@@ -37,8 +37,8 @@ static char *body_of(const remote *r, const hth_talk *talk)
                              "stream", true, "stream_options", "include_usage", true);
     char *text;
 
-    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-        const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        const hth_sampling_number *number = &hth_sampling_numbers[i];
         double value;
 
         memcpy(&value, (const char *)&given->sampling + number->in_values, sizeof(value));

@@ -107,7 +107,7 @@ int hth_command_run(int argc, char **argv)
         (void)fputs("hearth: warning: Ctrl-C will end the program at once, without saving\n", stderr);
 
     if (open_and_load(run)) {
-        run->options.window_max = hth_open_model_recommend(&run->open);
+        run->options.n_ctx = hth_open_model_recommend(&run->open);
         exit_code = run->options.prompts_file ? hth_run_many(run) : hth_run_one(run);
     } else if (atomic_load(&run->interrupted)) {
         exit_code = HTH_EXIT_INTERRUPTED;

@@ -68,15 +68,15 @@ const hth_option_table hth_thinking_options = { thinking_rows, sizeof(thinking_r
 static bool read_samplers(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_api_defaults *out = options;
+    char list[HTH_API_SAMPLER_LIST_BYTES], expected[HTH_API_SAMPLER_LIST_BYTES + 64];
     hearth_error problem;
 
     out->has_samplers = value != NULL;
     if (!value || hth_api_samplers_read(value, out->samplers, &out->n_samplers, &problem))
         return true;
-    return hth_value_wrong(shown, value,
-                           "samplers in order, such as top_k;temperature: penalties, dry, top_n_sigma, top_k, typ_p, "
-                           "top_p, min_p, xtc, temperature, adaptive_p, or their letters edskypmxta",
-                           err);
+    hth_api_sampler_list(list);
+    (void)snprintf(expected, sizeof(expected), "samplers in order, such as top_k;temperature: %s", list); /* fits */
+    return hth_value_wrong(shown, value, expected, err);
 }
 
 static bool write_samplers(const void *options, size_t i, char *text, size_t capacity)
@@ -97,59 +97,32 @@ static bool write_samplers(const void *options, size_t i, char *text, size_t cap
     return true;
 }
 
+/* The kinds of options, by kinds of numbers. */
+enum {
+    KIND_REAL = HTH_OPTION_NUMBER,
+    KIND_OFF = HTH_OPTION_NUMBER,
+    KIND_MINUS = HTH_OPTION_NUMBER,
+    KIND_SIGNED = HTH_OPTION_COUNT,
+    KIND_COUNT = HTH_OPTION_COUNT,
+    KIND_WINDOW = HTH_OPTION_COUNT,
+};
+#define NUMBER(field, name, config, kind, least, most, usual, flags, flag, shown, text) \
+    { flag,                                                                             \
+      0,                                                                                \
+      (hth_option_kind)KIND_##kind,                                                     \
+      shown,                                                                            \
+      text,                                                                             \
+      .offset = AT(sampling.field),                                                     \
+      .low = least,                                                                     \
+      .high = most,                                                                     \
+      .key = #field,                                                                    \
+      .is_common = ((flags)&HTH_NUMBER_COMMON) != 0 },
+
 static const hth_option sampling_rows[] = {
-    { "temp", 0, HTH_OPTION_NUMBER, "T", "temperature; 0 always takes the likeliest token",
-      .offset = AT(sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
-    { "top-k", 0, HTH_OPTION_COUNT, "K", "keep the K likeliest tokens; 0 keeps all", .offset = AT(sampling.top_k),
-      .low = 0, .high = INT32_MAX, .key = "top_k" },
-    { "top-p", 0, HTH_OPTION_NUMBER, "P", "keep the likeliest tokens that sum to P", .offset = AT(sampling.top_p),
-      .low = 0, .high = 1, .key = "top_p" },
-    { "min-p", 0, HTH_OPTION_NUMBER, "P", "keep tokens at least P times as likely as the likeliest",
-      .offset = AT(sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
-    { "typical-p", 0, HTH_OPTION_NUMBER, "P", "keep the locally typical tokens that sum to P",
-      .offset = AT(sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
-    { "repeat-penalty", 0, HTH_OPTION_NUMBER, "X", "divide the logits of recent tokens by X",
-      .offset = AT(sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
-    { "repeat-last-n", 0, HTH_OPTION_COUNT, "N", "number of recent tokens; -1: as many as the context has",
-      .offset = AT(sampling.repeat_last_n), .low = -1, .high = 65536, .key = "repeat_last_n" },
-    { "frequency-penalty", 0, HTH_OPTION_NUMBER, "X",
-      "subtract X for each time that a token is among the recent ones, -2 to 2",
-      .offset = AT(sampling.frequency_penalty), .low = -2, .high = 2, .key = "frequency_penalty" },
-    { "presence-penalty", 0, HTH_OPTION_NUMBER, "X", "subtract X once for a token among the recent ones, -2 to 2",
-      .offset = AT(sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
-    { "dry-multiplier", 0, HTH_OPTION_NUMBER, "X", "DRY, against repeated phrases: strength",
-      .offset = AT(sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
-    { "dry-base", 0, HTH_OPTION_NUMBER, "X", "DRY: growth of the penalty with the length of the phrase, from 1 on",
-      .offset = AT(sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
-    { "dry-allowed-length", 0, HTH_OPTION_COUNT, "N", "DRY: repetitions up to N tokens are free",
-      .offset = AT(sampling.dry_allowed_length), .low = 0, .high = 65536, .key = "dry_allowed_length" },
-    { "dry-last-n", 0, HTH_OPTION_COUNT, "N", "DRY: tokens to look back; -1: as many as the context has",
-      .offset = AT(sampling.dry_last_n), .low = -1, .high = 65536, .key = "dry_last_n" },
-    { "xtc-probability", 0, HTH_OPTION_NUMBER, "P", "XTC, exclude top choices: probability",
-      .offset = AT(sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
-    { "xtc-threshold", 0, HTH_OPTION_NUMBER, "P",
-      "XTC: remove all tokens at least this likely, except the least likely of them",
-      .offset = AT(sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
-    { "top-n-sigma", 0, HTH_OPTION_NUMBER, "N", "keep logits within N standard deviations of the highest; 0 keeps all",
-      .offset = AT(sampling.top_n_sigma), .low = 0, .high = 1000, .key = "top_n_sigma" },
-    { "dynatemp-range", 0, HTH_OPTION_NUMBER, "X",
-      "dynamic temperature: between --temp - X and --temp + X, by the entropy", .offset = AT(sampling.dynatemp_range),
-      .low = 0, .high = 1000, .key = "dynatemp_range" },
-    { "dynatemp-exponent", 0, HTH_OPTION_NUMBER, "X", "dynamic temperature: the exponent of the entropy's share",
-      .offset = AT(sampling.dynatemp_exponent), .low = 0, .high = 10, .key = "dynatemp_exponent" },
-    { "mirostat", 0, HTH_OPTION_COUNT, "N", "1 or 2: Mirostat or Mirostat 2.0 instead of the steps that cut; 0: off",
-      .offset = AT(sampling.mirostat), .low = 0, .high = 2, .key = "mirostat" },
-    { "mirostat-tau", 0, HTH_OPTION_NUMBER, "X", "Mirostat: the wanted surprise of a token, in bits",
-      .offset = AT(sampling.mirostat_tau), .low = 0, .high = 100, .key = "mirostat_tau" },
-    { "mirostat-eta", 0, HTH_OPTION_NUMBER, "X", "Mirostat: rate of learning", .offset = AT(sampling.mirostat_eta),
-      .low = 0, .high = 1, .key = "mirostat_eta" },
-    { "adaptive-target", 0, HTH_OPTION_NUMBER, "P", "adaptive-p: prefer tokens about as likely as P; 0: off",
-      .offset = AT(sampling.adaptive_target), .low = 0, .high = 1, .key = "adaptive_target" },
-    { "adaptive-decay", 0, HTH_OPTION_NUMBER, "X", "adaptive-p: how slowly it forgets the drawn tokens",
-      .offset = AT(sampling.adaptive_decay), .low = 0, .high = 0.99, .key = "adaptive_decay" },
-    { "samplers", 0, HTH_OPTION_OWN, "LIST",
-      "the steps of the chain in order, such as \"top_k;temperature\", or letters: \"kt\"; others are off",
-      .read = read_samplers, .write = write_samplers, .key = "samplers" },
+    HTH_SAMPLING_NUMBERS_EACH(NUMBER){
+        "samplers", 0, HTH_OPTION_OWN, "LIST",
+        "the steps of the chain in order, such as \"top_k;temperature\", or letters: \"kt\"; others are off",
+        .read = read_samplers, .write = write_samplers, .key = "samplers" },
 };
 
 const hth_option_table hth_sampling_options = { sampling_rows, sizeof(sampling_rows) / sizeof(sampling_rows[0]) };

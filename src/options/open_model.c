@@ -87,5 +87,5 @@ uint32_t hth_open_model_recommend(hth_open_model *open)
     hth_api_defaults_add(&open->setup->defaults, &beside);
     if (hearth_model_info_get(open->model, &info, NULL) != HEARTH_OK)
         return 0;
-    return info.n_ctx < HTH_API_LAST_N_MAX ? info.n_ctx : HTH_API_LAST_N_MAX;
+    return info.n_ctx;
 }

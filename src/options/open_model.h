@@ -32,7 +32,7 @@ void hth_open_model_close(hth_open_model *open);
 
 /*
  * Values that the command line does not give are those that a server would use: the recommendations in the model's
- * file, then those beside it. The result is the window of penalties that have the whole context; 0: unknown.
+ * file, then those beside it. The result is the size of the context; 0: unknown.
  */
 uint32_t hth_open_model_recommend(hth_open_model *open);
 

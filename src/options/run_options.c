@@ -439,10 +439,7 @@ hearth_request hth_run_options_request(hth_run_options *options)
     hearth_request request = options->request;
 
     hth_api_defaults_fill(&options->setup.defaults, &request, sampling);
-    if (sampling->repeat_last_n == HTH_API_WHOLE_CONTEXT)
-        sampling->repeat_last_n = options->window_max;
-    if (sampling->dry_last_n == HTH_API_WHOLE_CONTEXT)
-        sampling->dry_last_n = options->window_max;
+    hth_sampling_cut_windows(sampling, options->n_ctx);
     request.stop = options->stop;
     request.stop_tokens = options->stop_tokens;
     request.parent_key = options->has_parent_key ? options->parent_key : NULL;

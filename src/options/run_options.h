@@ -42,7 +42,7 @@ typedef struct hth_run_options {
     const char *dry_breakers[HTH_DRY_BREAKERS_MAX];
     hearth_logit_bias logit_bias[HTH_LOGIT_BIAS_MAX];
     hth_model_setup setup;    /* its defaults are the numbers that choose tokens, and how much to think */
-    uint32_t window_max;      /* the window of penalties that have the whole context; set once the model is loaded */
+    uint32_t n_ctx;           /* of the model; set once it is loaded */
     hearth_sampling sampling; /* likewise */
     hearth_request request;   /* counts of arrays, without the arrays, prompt and callbacks */
 } hth_run_options;

@@ -1,26 +1,11 @@
 /*
- * sampling.c - the limits of every sampling option, in one table and a few rules for the arrays
+ * sampling.c - the limits of the sampling options that are no numbers; numbers.h has those
  */
 #include "sampling/sampling.h"
 
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-
-static hearth_status check_float(const char *name, float value, float least, float most, hearth_error *err)
-{
-    if (value >= least && value <= most) /* false for a NaN */
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_MISUSE, "sampling: %s is %g; it must be %g to %g", name, (double)value, (double)least,
-                    (double)most);
-}
-
-static hearth_status check_count(const char *name, size_t value, size_t most, hearth_error *err)
-{
-    if (value <= most)
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_MISUSE, "sampling: %s is %zu; it must be at most %zu", name, value, most);
-}
 
 static hearth_status check_array(const char *name, const void *array, size_t n, size_t most, hearth_error *err)
 {
@@ -41,49 +26,6 @@ static hearth_status check_text(const char *name, size_t i, const char *text, si
                     : !text[0] ? "empty"
                                : "too long",
                     most);
-}
-
-static hearth_status check_numbers(const hearth_sampling *sampling, hearth_error *err)
-{
-    const struct {
-        const char *name;
-        float value, least, most;
-    } floats[] = {
-        { "temperature", sampling->temperature, 0, 1000 },
-        { "top_p", sampling->top_p, 0, 1 },
-        { "min_p", sampling->min_p, 0, 1 },
-        { "typical_p", sampling->typical_p, 0, 1 },
-        { "repeat_penalty", sampling->repeat_penalty, 0.01f, 1000 },
-        { "frequency_penalty", sampling->frequency_penalty, -2, 2 },
-        { "presence_penalty", sampling->presence_penalty, -2, 2 },
-        { "dry_multiplier", sampling->dry_multiplier, 0, 1000 },
-        /* Without DRY its base is free, so that a struct of zeros but for a few fields is good. */
-        { "dry_base", sampling->dry_base, sampling->dry_multiplier > 0 ? 1 : 0, 1000 },
-        { "xtc_probability", sampling->xtc_probability, 0, 1 },
-        { "xtc_threshold", sampling->xtc_threshold, 0, 1 },
-        { "top_n_sigma", sampling->top_n_sigma, 0, 1000 },
-        { "dynatemp_range", sampling->dynatemp_range, 0, 1000 },
-        { "dynatemp_exponent", sampling->dynatemp_exponent, 0, 10 },
-        { "mirostat_tau", sampling->mirostat_tau, 0, 100 },
-        { "mirostat_eta", sampling->mirostat_eta, 0, 1 },
-        { "adaptive_target", sampling->adaptive_target, 0, 1 },
-        { "adaptive_decay", sampling->adaptive_decay, 0, 0.99f },
-    };
-    hearth_status status = HEARTH_OK;
-
-    for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]) && status == HEARTH_OK; i++)
-        status = check_float(floats[i].name, floats[i].value, floats[i].least, floats[i].most, err);
-    if (status == HEARTH_OK && sampling->top_k < 0)
-        status = hth_fail(err, HEARTH_MISUSE, "sampling: top_k is %d; it must be 0 to %d", sampling->top_k, INT32_MAX);
-    if (status == HEARTH_OK && (sampling->mirostat < 0 || sampling->mirostat > 2))
-        status = hth_fail(err, HEARTH_MISUSE, "sampling: mirostat is %d; it must be 0 to 2", sampling->mirostat);
-    if (status == HEARTH_OK)
-        status = check_count("repeat_last_n", sampling->repeat_last_n, HTH_LAST_N_MAX, err);
-    if (status == HEARTH_OK)
-        status = check_count("dry_allowed_length", sampling->dry_allowed_length, HTH_LAST_N_MAX, err);
-    if (status == HEARTH_OK)
-        status = check_count("dry_last_n", sampling->dry_last_n, HTH_LAST_N_MAX, err);
-    return status;
 }
 
 static hearth_status check_arrays(const hearth_sampling *sampling, hearth_error *err)
@@ -186,7 +128,7 @@ static hearth_status check_thinking(const hearth_sampling *sampling, hearth_erro
 
 hearth_status hth_sampling_check(const hearth_sampling *sampling, hearth_error *err)
 {
-    hearth_status status = check_numbers(sampling, err);
+    hearth_status status = hth_sampling_check_numbers(sampling, err);
 
     if (status == HEARTH_OK)
         status = check_arrays(sampling, err);

@@ -8,9 +8,9 @@
 #define HTH_SAMPLING_SAMPLING_H
 
 #include "base/status.h"
+#include "sampling/numbers.h"
 
 enum {
-    HTH_LAST_N_MAX = 65536,    /* most tokens that penalties and DRY look back */
     HTH_LOGIT_BIAS_MAX = 4096, /* biases of tokens; over HTTP, each token of a text counts */
     HTH_DRY_BREAKERS_MAX = 64,
     HTH_DRY_BREAKER_BYTES_MAX = 64,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sampling/numbers.h"
 #include "sched/draw.h"
 #include "sched/pool.h"
 #include "sched/sequence_restore.h"
@@ -198,12 +199,9 @@ static bool make_sampler(const hth_draft_model *model, hth_draft_seat *seat)
     if (from->temperature <= 0)
         return true;
     sampling.seed = from->seed;
-    sampling.temperature = from->temperature;
-    sampling.top_k = from->top_k;
-    sampling.top_p = from->top_p;
-    sampling.min_p = from->min_p;
-    sampling.typical_p = from->typical_p;
-    sampling.top_n_sigma = from->top_n_sigma;
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++)
+        if (hth_sampling_numbers[i].flags & HTH_NUMBER_DRAFTED)
+            hth_sampling_set(&hth_sampling_numbers[i], hth_sampling_get(&hth_sampling_numbers[i], from), &sampling);
     return model->place->backend->sampler_new(model->place->engine_model, &sampling, &seat->sampler, NULL) == HEARTH_OK;
 }
 

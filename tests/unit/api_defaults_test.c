@@ -97,7 +97,7 @@ TEST(defaults_stand_in_for_what_is_not_said)
         assert_true(s->temperature == 0.5f && s->top_p == 0.25f && s->min_p == 0.125f && s->typical_p == 0.75f);
         assert_int_equal(s->top_k, 3);
         assert_true(s->repeat_penalty == 1.5f && s->frequency_penalty == -1 && s->presence_penalty == 2);
-        assert_int_equal(s->repeat_last_n, HTH_API_WHOLE_CONTEXT);
+        assert_int_equal(s->repeat_last_n, HTH_WHOLE_CONTEXT);
         assert_true(s->dry_multiplier == 0.5f && s->dry_base == 2);
         assert_int_equal(s->dry_allowed_length, 4);
         assert_int_equal(s->dry_last_n, 99);

@@ -532,6 +532,20 @@ TEST(prompts_have_the_forms_of_their_endpoint_and_no_others)
 
 /* ---- texts that are no JSON, or more than is read ---- */
 
+/* A client that switches DRY off may write anything for its base, as in llama-server. */
+TEST(the_base_of_dry_is_at_least_1_where_dry_is_on)
+{
+    static const char *const good[] = { "{\"prompt\":\"a\",\"dry_base\":0}",
+                                        "{\"prompt\":\"a\",\"dry_base\":1,\"dry_multiplier\":0.5}" };
+    hth_api_error error;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        (void)hth_test_parsed(HTH_API_NATIVE_COMPLETION, good[i]);
+    error = parse(HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"dry_base\":0.5,\"dry_multiplier\":0.5}");
+    assert_int_equal(error.kind, HTH_API_INVALID_VALUE);
+    assert_string_equal(error.param, "dry_base");
+}
+
 TEST(what_is_no_json_is_refused_in_every_api)
 {
     static const char *const bodies[] = {

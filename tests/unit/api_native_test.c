@@ -8,10 +8,10 @@
 
 #include "api/model_pages.h"
 #include "api/prepare.h"
-#include "api/sampling_numbers.h"
 #include "api/usage.h"
 #include "dialects/answers.h"
 #include "dialects/request_parse.h"
+#include "sampling/numbers.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -58,7 +58,7 @@ TEST(every_option_of_sampling_arrives)
 
 STUB_TEST(settings_come_back_as_they_were_sent)
 {
-    enum { DRY_BASE = offsetof(hth_api_sampling_values, dry_base) / sizeof(double) }; /* it must be at least 1 */
+    enum { DRY_BASE = offsetof(hth_sampling_values, dry_base) / sizeof(double) }; /* it must be at least 1 */
 
     for (int is_off = 0; is_off < 2; is_off++) {
         hth_buffer body = { .text = NULL };
@@ -66,14 +66,15 @@ STUB_TEST(settings_come_back_as_they_were_sent)
         const json_t *settings;
 
         hth_buffer_add_text(&body, "{\"prompt\":\"a\",\"n_predict\":1");
-        for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-            const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
+        for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+            const hth_sampling_number *number = &hth_sampling_numbers[i];
+            const bool switches = number->kind == HTH_NUMBER_OFF || number->kind == HTH_NUMBER_MINUS;
             char member[64];
 
             (void)snprintf(member, sizeof(member), ",\"%s\":%s", number->name,
-                           is_off && number->kind == HTH_API_OFF ? "-3"
+                           is_off && switches                    ? "-3"
                            : i == DRY_BASE                       ? "1.5"
-                           : hth_api_number_is_real(number)      ? "0.5"
+                           : hth_sampling_number_is_real(number) ? "0.5"
                                                                  : "2");
             hth_buffer_add_text(&body, member);
         }
@@ -82,12 +83,13 @@ STUB_TEST(settings_come_back_as_they_were_sent)
         if (answer.status != 200)
             fail_msg("%s: %s", hth_buffer_text(&body), hth_buffer_text(&answer.text));
         settings = hth_test_at(hth_test_json(hth_buffer_text(&answer.text)), "generation_settings");
-        for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
-            const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
-            const double wanted = is_off && number->kind == HTH_API_OFF ? number->off
-                                : i == DRY_BASE                         ? 1.5
-                                : hth_api_number_is_real(number)        ? 0.5
-                                                                        : 2;
+        for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+            const hth_sampling_number *number = &hth_sampling_numbers[i];
+            const double wanted = is_off && number->kind == HTH_NUMBER_MINUS ? -1
+                                : is_off && number->kind == HTH_NUMBER_OFF   ? 0
+                                : i == DRY_BASE                              ? 1.5
+                                : hth_sampling_number_is_real(number)        ? 0.5
+                                                                             : 2;
 
             if (json_number_value(json_object_get(settings, number->name)) != wanted)
                 fail_msg("%s is %g, not %g", number->name, json_number_value(json_object_get(settings, number->name)),

@@ -128,7 +128,7 @@ TEST(other_names_mean_the_same)
                              "\"guided_json\":{\"type\":\"object\"},\"think\":false"));
 
     assert_true(r->sampling.repeat_penalty == 1.5f && r->sampling.typical_p == 0.5f);
-    assert_int_equal(r->sampling.repeat_last_n, HTH_API_WHOLE_CONTEXT);
+    assert_int_equal(r->sampling.repeat_last_n, HTH_WHOLE_CONTEXT);
     assert_int_equal(r->options.n_predict, 7);
     assert_true(r->options.no_cache_read && r->conversation.no_thinking);
     assert_int_equal(r->sampling.n_dry_breakers, 2);

@@ -17,7 +17,7 @@
 enum { N_VOCAB = 64, LINE_BYTES = 8192 };
 
 static float logits[N_VOCAB];
-static hearth_sampler samplers[HTH_API_SAMPLERS_MAX];
+static hearth_sampler samplers[HTH_SAMPLERS_MAX];
 
 /* Everything off. */
 static hearth_sampling plain(void)
@@ -540,7 +540,7 @@ TEST(a_step_that_is_listed_again_does_not_run_again)
 
 TEST(names_and_letters_of_samplers)
 {
-    hearth_sampler out[HTH_API_SAMPLERS_MAX];
+    hearth_sampler out[HTH_SAMPLERS_MAX];
     hearth_error err;
     size_t n = 99;
 

@@ -1,12 +1,14 @@
 /*
- * sampling_test.c - every sampling option has limits, and passing one names it
+ * sampling_test.c - every sampling option has limits, which the documents tell, and passing one names it
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sampling/sampling.h"
 #include "support/cmocka_all.h"
+#include "support/support.h"
 
 static void expect(const hearth_sampling *sampling, const char *option)
 {
@@ -71,6 +73,63 @@ TEST(every_number_has_its_limits)
             expect(&sampling, j < 5 ? floats[i].name : NULL);
         }
     }
+}
+
+/* The header has it in a line: "float top_p; ... keep the likeliest that sum to p, 0 .. 1; 1: all (default 0.95)". */
+static void assert_in_header(const char *header, const hth_sampling_number *number)
+{
+    char begin[64], range[64], usual[64], line[160];
+    const char *at;
+
+    (void)snprintf(begin, sizeof(begin), " %s;", number->field);
+    (void)snprintf(range, sizeof(range), "%g .. %g", number->kind == HTH_NUMBER_WINDOW ? 0 : number->low, number->high);
+    (void)snprintf(usual, sizeof(usual), "(default %g)", number->usual);
+    at = strstr(strstr(header, "typedef struct hearth_sampling {"), begin);
+    if (!at)
+        fail_msg("include/hearth.h has no %s", number->field);
+    (void)snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+    if ((number->high < INT32_MAX && !strstr(line, range)) || !strstr(line, usual))
+        fail_msg("include/hearth.h: '%s' lacks '%s' or '%s'", line, range, usual);
+}
+
+/* The page has a row for it: "| `top_p` | `--top-p` | 0.95 | 0 to 1 |". */
+static void assert_in_manual(const char *page, const hth_sampling_number *number)
+{
+    char begin[128], range[64];
+    const char *at;
+
+    (void)snprintf(begin, sizeof(begin), "| `%s` | `--%s` | %g", number->field, number->flag, number->usual);
+    if (number->high < INT32_MAX)
+        (void)snprintf(range, sizeof(range), " | %g to %g | ", number->low, number->high);
+    else
+        (void)snprintf(range, sizeof(range), " | %g and more | ", number->low);
+    at = strstr(page, begin);
+    if (!at)
+        fail_msg("docs/generation.md has no '%s'", begin);
+    at += strlen(begin);
+    at += strncmp(at, " (off)", 6) == 0 ? 6 : 0;
+    if (strncmp(at, range, strlen(range)) != 0)
+        fail_msg("docs/generation.md: '%s' is not followed by '%s'", begin, range);
+}
+
+TEST(the_documents_tell_every_number_with_its_range_and_default)
+{
+    char *header = hth_test_text(HTH_TEST_SOURCE_DIR "/include/hearth.h");
+    char *manual = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/generation.md");
+    char *apis = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/api.md");
+
+    for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
+        char name[64];
+
+        assert_in_header(header, &hth_sampling_numbers[i]);
+        assert_in_manual(manual, &hth_sampling_numbers[i]);
+        (void)snprintf(name, sizeof(name), "`%s`", hth_sampling_numbers[i].name);
+        if (!strstr(apis, name))
+            fail_msg("docs/api.md has no %s", name);
+    }
+    free(apis);
+    free(manual);
+    free(header);
 }
 
 TEST(the_order_of_the_chain_has_steps_that_exist)
