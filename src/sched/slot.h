@@ -3,7 +3,8 @@
  *
  *   WAITING   in the queue: the request has not run yet, or it was preempted
  *   TELL      runs; each tick delivers a part of the echoed prompt or of the replayed reply
- *   PARENT    runs; waits for rows that another process may be writing
+ *   PARENT    runs; waits for rows that another process may be writing: until its own lookup finds them, nothing was
+ *             published for a tenth of session_resume_wait_ms, or that time is over
  *   PREFIX    runs; waits for a prefix that another request is computing
  *   RESTORE   has a sequence; rows are being restored
  *   EVALUATE  has a sequence; tokens of the prompt, or the last drawn token, are still to evaluate
