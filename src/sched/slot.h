@@ -11,6 +11,10 @@
  *   ENDING    the reply has ended; its cells are still to save
  *   DONE      the result is complete
  *
+ * A slot goes through them in this order. It goes back from EVALUATE to WAITING when it is preempted, and to PREFIX
+ * when a failed evaluation emptied its sequence; and from PREFIX to WAITING when there are too few cells. A cancelled,
+ * failed or timed-out request goes to ENDING from any state.
+ *
  * The sequence of a slot should hold the prompt and the reply so far, without the last drawn token. A slot that lost
  * its sequence continues as a new one begins: it looks up the tokens, restores rows and evaluates the rest.
  *
