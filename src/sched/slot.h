@@ -3,12 +3,17 @@
  *
  *   WAITING   in the queue: the request has not run yet, or it was preempted
  *   TELL      runs; each tick delivers a part of the echoed prompt or of the replayed reply
- *   PARENT    runs; waits for rows that another process may be writing
+ *   PARENT    runs; waits for rows that another process may be writing: until its own lookup finds them, nothing was
+ *             published for a tenth of session_resume_wait_ms, or that time is over
  *   PREFIX    runs; waits for a prefix that another request is computing
  *   RESTORE   has a sequence; rows are being restored
  *   EVALUATE  has a sequence; tokens of the prompt, or the last drawn token, are still to evaluate
  *   ENDING    the reply has ended; its cells are still to save
  *   DONE      the result is complete
+ *
+ * A slot goes through them in this order. It goes back from EVALUATE to WAITING when it is preempted, and to PREFIX
+ * when a failed evaluation emptied its sequence; and from PREFIX to WAITING when there are too few cells. A cancelled,
+ * failed or timed-out request goes to ENDING from any state.
  *
  * The sequence of a slot should hold the prompt and the reply so far, without the last drawn token. A slot that lost
  * its sequence continues as a new one begins: it looks up the tokens, restores rows and evaluates the rest.

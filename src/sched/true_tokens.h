@@ -6,19 +6,44 @@
  * it wrote. So at the end of a request, the text of prompt and reply becomes a record of the history with its exact
  * tokens; and of a prompt that begins with a record's text, only the rest is tokenized.
  *
- * The result must be tokens of exactly this text, a control token must stand where the tokenizer would read one, and
- * nowhere else, and nobody must be able to force odd tokens on the text of another. design.md, "True tokens", has the
- * argument. In short:
+ * The result must be tokens of exactly this text, and a control token must stand where the tokenizer would read one,
+ * and nowhere else. A user-defined token is text, but the tokenizer reads it as a whole in every prompt, so the same
+ * rule holds for it; whole tokens are both kinds. The argument, for a prompt P = B R, where B is the text of a record:
  *
- *   - Texts are compared byte by byte. The bytes of a reply are those of its tokens, control tokens included.
- *   - The space of a record is the fingerprint of the model with its salts, the flags of the tokenizer, and whether the
- *     prompt was a rendered conversation.
- *   - A reply is recorded only if the tokenizer would read its control tokens and user-defined tokens, and no others,
- *     and if it is not many more tokens than the tokenizer's (spelling.h). The caller leaves out replies that were
- *     made under constraints of a client.
- *   - A record is used only if no text of such a token crosses its end in the prompt.
- *   - The rest is tokenized as behind the last known token. Behind such a token that is exact. Behind any other token
- *     the rest's tokens must have the bytes of the rest; otherwise the whole prompt is tokenized anew.
+ *   1. B is compared byte by byte with the text that was recorded: the bytes of the earlier prompt, then the bytes of
+ *      each token of the reply, control tokens included. The earlier prompt's tokens came from the tokenizer or, by the
+ *      same argument, from a shorter record.
+ *   2. The space of a record is the fingerprint of the model with its salts, the flags of the tokenizer, and whether
+ *      the prompt was a rendered conversation. So a prompt that reads names of control tokens
+ *      (HEARTH_TOKENIZE_SPECIAL) meets only records of such prompts, and others only theirs.
+ *   3. A tokenizer finds the texts of whole tokens first, wherever they stand, longer texts before shorter ones;
+ *      without the flag, those of user-defined tokens alone. A reply is recorded only if each such text in it, also one
+ *      that begins in the prompt, is exactly one whole token of the reply or lies within one, and each whole token is
+ *      found by its text. So tokenizing B finds the whole tokens that the record has. Without the flag, a reply with a
+ *      control token is not recorded.
+ *   4. A record is used only if no text of a whole token in P begins in B and ends in R. So the whole tokens of P are
+ *      those of B and those of R. The record ends between whole characters, too.
+ *   5. R is tokenized as behind the record's last token. When that is a whole token, the tokenizer gets its text before
+ *      R, so that it treats blanks as in every prompt. Otherwise the tokens of R up to its first whole token must have
+ *      exactly the bytes of R. When they do not, even with a line end before R (some tokenizers put a blank before a
+ *      text), the whole prompt is tokenized anew.
+ *
+ * Rules 3 and 4 are checked again for each entry of a file. Clients of one salt share records, so a client must not be
+ * able to force odd tokens on the text of another:
+ *
+ *   - A completion, whose prompt may be any text, gives a conversation no tokens (rule 2).
+ *   - The caller leaves out replies whose client chose among the tokens of one text: with biases, or with a grammar or
+ *     schema of its own. The grammar of a template's calls does not count, because it allows every spelling of a call.
+ *   - A reply is not recorded when it has more than one and a half times the tokens that the tokenizer makes of its
+ *     text, and 8 (spelling.h). The last 256 tokens of the prompt are counted with it, so many small replies cannot do
+ *     what one must not.
+ *   - When a text is known, only tokens that are no more than those replace them.
+ *
+ * Where a client's text has the name of a control token, the prompt of a conversation has the byte 0xFF before the
+ * name, which no UTF-8 has: the tokenizer reads no control token there. Records have these marks, too. A text that is
+ * cut between two control tokens is tokenized in one piece, as the engine does, so only the names differ. The text of
+ * a prompt with marks, or whose tokenizer drops blanks beside control tokens, cannot be made of its tokens again; its
+ * record stays in memory.
  */
 #ifndef HTH_SCHED_TRUE_TOKENS_H
 #define HTH_SCHED_TRUE_TOKENS_H

@@ -2,7 +2,7 @@
  * schema.h - JSON schemas as grammars: every text of the grammar is JSON that the schema accepts
  *
  * Drafts 7 and 2020-12. The grammar is sound, not complete. It leaves out spellings (1.0 for 1), orders of members, and
- * texts that a reply should not have; docs/generation.md lists them. A keyword that cannot be honoured is an error. A
+ * texts that a reply should not have; docs/sampling.md lists them. A keyword that cannot be honoured is an error. A
  * bound too large for a grammar, and an unknown keyword, are skipped with a note.
  *
  * All work is bounded, in the output and on the way:

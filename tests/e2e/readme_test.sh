@@ -8,12 +8,12 @@ mkdir "$work/build"
 ln -s "$hearth" "$work/build/hearth"
 cd "$work"
 
-# block N HEADING: the lines of the N-th block of code below a heading
+# block N HEADING [FILE]: the lines of the N-th block of code below a heading of the README, or of another page
 block() {
   awk -v heading="## $2" -v n="$1" '
     /^## / { inside = $0 == heading }
     inside && /^```/ { fences++; next }
-    inside && fences == 2 * n - 1' "$source/README.md"
+    inside && fences == 2 * n - 1' "$source/${3:-README.md}"
 }
 
 block 1 "Use it" >commands
@@ -24,24 +24,25 @@ done <commands
 grep -q '"cached_tokens": 699' out || fail "the text of 699 tokens is not known: $(cat out)"
 grep -q 'all 699 tokens are known' out || fail "cache why knows less: $(cat out)"
 
-# The demo prints what the README shows, but for numbers, names, and the story, which is cut.
+# The demo prints what the README and docs/cache.md show, but for numbers, names, and the story, which is cut.
 alike() { sed -E '3d; s/^directory .*/directory/; s/^  [0-9a-f]{12}  /  KEY  /; s/[0-9]+(\.[0-9]+)?/N/g; s/ +/ /g' "$1"; }
 "$source/scripts/demo.sh" "$build" >out 2>err || fail "the demo ends with $?: $(cat out err)"
 alike out >printed
 block 2 Start >commands
+{ echo; block 1 "Watching it" docs/cache.md; } >>commands
 alike commands >shown
 diff shown printed >differences || fail "the README shows another demo: $(cat differences)"
 story=$(sed -n '3s/ \[\.\.\.\]$//p' commands)
 case $(sed -n 3p out) in "${story:?}"*) ;; *) fail "the README's story is '$story': $(sed -n 3p out)" ;; esac
 
-block 3 Start >commands
+block 1 Chat >commands
 grep -q "^build/hearth bench .* --quick" commands || fail "the README draws no picture: $(cat commands)"
 printf 'Tell me a story about a fox.\n' | build/hearth chat models/hearth-tiny.gguf >reply 2>err || fail "chat: $(cat err)"
 [ -s reply ] || fail "chat says nothing"
 
 # The worker dies, and the stream goes on.
-block 3 Serve >commands
-grep -q 'kill -9 ' commands || fail "the README kills no worker: $(cat commands)"
+block 1 "Try it" docs/reliability.md >commands
+grep -q 'kill -9 ' commands || fail "docs/reliability.md kills no worker: $(cat commands)"
 port=$(node -e 'import(process.argv[1]).then(async (m) => console.log(await m.freePort()))' "$source/bench/free_port.mjs")
 sed "s/8099/$port/g; s/SERVER=\$!/&; echo \$! >server.pid/" commands >script
 stop_all() { kill -KILL "$(cat "$work/server.pid")" 2>/dev/null || true; }

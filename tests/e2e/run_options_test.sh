@@ -142,7 +142,7 @@ for flag in typical-p frequency-penalty presence-penalty dry-multiplier dry-base
   trigger-token trigger-pattern n priority session-id prefill-only echo min-tokens stop-token logprobs queue-timeout-ms \
   run-timeout-ms deadline-ms n-parallel queue-max strategy prefill-chunk max-tick-ms prompts prompts-json parallel; do
   grep -q -E "^ {6}--$flag( |\$)" "$work/help-all" || fail "--$flag is not in the help"
-  grep -q -e "--$flag" "$source/docs/generation.md" || fail "--$flag is not in docs/generation.md"
+  grep -q -e "--$flag" "$source/docs/generation.md" "$source/docs/sampling.md" || fail "--$flag is in no document"
 done
 
 # The JSON of a run has the reason for each computed part.

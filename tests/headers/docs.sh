@@ -28,7 +28,7 @@ links() {
     sed 's/^](\(.*\))$/\1/; s/^[a-z]*="\(.*\)"$/\1/' | grep -vE '^[a-z]+:' || true
 }
 
-for page in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
+for page in README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md; do
   links "$page" >"$work/links"
   while read -r link; do
     target=${link%%#*}

@@ -10,7 +10,7 @@
 //
 // A grammar that has an invalid text is wrong; one that lacks a valid text is not. It fails where any is wrong, and
 // where fewer are supported than were once. With --list, what is refused or lacking is printed; with --table, the table
-// of docs/generation.md.
+// of docs/sampling.md.
 //
 // Environment: HTH_SCHEMA_SUITE, a directory of the suite, with tests/draft7 and the like (default: where Debian's
 // package json-schema-test-suite puts it, or else the package of npm, which has draft 4 only).

@@ -105,17 +105,17 @@ static void assert_in_manual(const char *page, const hth_sampling_number *number
         (void)snprintf(range, sizeof(range), " | %g and more | ", number->low);
     at = strstr(page, begin);
     if (!at)
-        fail_msg("docs/generation.md has no '%s'", begin);
+        fail_msg("docs/sampling.md has no '%s'", begin);
     at += strlen(begin);
     at += strncmp(at, " (off)", 6) == 0 ? 6 : 0;
     if (strncmp(at, range, strlen(range)) != 0)
-        fail_msg("docs/generation.md: '%s' is not followed by '%s'", begin, range);
+        fail_msg("docs/sampling.md: '%s' is not followed by '%s'", begin, range);
 }
 
 TEST(the_documents_tell_every_number_with_its_range_and_default)
 {
     char *header = hth_test_text(HTH_TEST_SOURCE_DIR "/include/hearth.h");
-    char *manual = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/generation.md");
+    char *manual = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/sampling.md");
     char *apis = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/api.md");
 
     for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
