@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "models/model.h"
 
 json_t *hth_api_logprob(float logprob)
@@ -23,7 +24,7 @@ json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_wh
 
     if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
         value = json_stringn(text, n);
-    *is_whole = value && !memmem(text, n, "\xef\xbf\xbd", 3);
+    *is_whole = value && !memmem(text, n, HTH_UTF8_REPLACEMENT, 3);
     hearth_free(text);
     return value ? value : json_string("");
 }

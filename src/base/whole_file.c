@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES_MAX = 200, HEX_DIGITS = 16 };

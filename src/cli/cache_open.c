@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "console/interrupt.h"
 #include "options/commands.h"
 #include "rows/directory.h"

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/utf8.h"
 #include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
 #include "cli/prefixes.h"
@@ -452,7 +453,7 @@ static const char *short_name(const char *name, bool is_pinned, char text[MODEL_
         return "-";
     if (strlen(name) <= n_max)
         return name;
-    while (n > 0 && ((unsigned char)name[n] & 0xC0) == 0x80) /* cut at a character */
+    while (n > 0 && hth_utf8_goes_on(name[n])) /* cut at a character */
         n--;
     (void)snprintf(text, MODEL_COLUMNS + 1, "%.*s..", (int)n, name);
     return text;

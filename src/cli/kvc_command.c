@@ -15,8 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/controls.h"
 #include "base/grow.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/cache_options.h"
 #include "console/output.h"
 #include "console/units.h"
@@ -455,7 +457,7 @@ static void print_hash(const inspection *file, const char *label, const uint8_t 
 static bool has_late_controls(hth_kvc_bytes text)
 {
     for (uint32_t i = 0; i < text.n; i++)
-        if (text.data[i] == 0x7F || (text.data[i] == 0xC2 && i + 1 < text.n && text.data[i + 1] < 0xA0))
+        if (text.data[i] > 0x20 && hth_control_bytes((const char *)text.data + i, text.n - i) > 0)
             return true;
     return false;
 }
@@ -471,7 +473,7 @@ static void print_text(const char *label, hth_kvc_bytes bytes)
 
     if (shown.n > TEXT_BYTES_SHOWN) {
         shown.n = TEXT_BYTES_SHOWN;
-        while (shown.n > TEXT_BYTES_SHOWN - 3 && (shown.data[shown.n] & 0xC0) == 0x80)
+        while (shown.n > TEXT_BYTES_SHOWN - 3 && hth_utf8_goes_on((char)shown.data[shown.n]))
             shown.n--;
     }
     if (is_text(shown))

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 
 json_t *hth_milliseconds_json(double ms)
 {

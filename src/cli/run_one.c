@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "cli/cache_options.h"
 #include "cli/prompt_render.h"

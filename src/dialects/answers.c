@@ -10,9 +10,9 @@
 #include "api/logprobs.h"
 #include "api/prepare.h"
 #include "base/os.h"
+#include "base/utf8.h"
 #include "dialects/ollama_answers.h"
 #include "models/model.h"
-#include "sched/text_stream.h"
 
 /* ---- texts and tokens ---- */
 

@@ -9,7 +9,7 @@
 #include "api/sse.h"
 #include "api/usage.h"
 #include "api/writer.h"
-#include "base/hash.h"
+#include "base/hex.h"
 #include "dialects/kinds.h"
 
 /* After sampling: a probability, under another name. */

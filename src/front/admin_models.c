@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "wire/needs_text.h"
 #include "wire/worker_facts.h"
 

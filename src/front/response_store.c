@@ -22,6 +22,7 @@
 #include <utlist.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"

@@ -15,7 +15,7 @@
 
 #include "base/gguf_name.h"
 #include "base/grow.h"
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"
@@ -81,7 +81,7 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
     char path[PATH_MAX], text[HTH_HUB_COMMIT_BYTES + 8] = "";
     FILE *file;
 
-    if (hth_hub_is_hex(revision, COMMIT_DIGITS)) {
+    if (hth_is_hex(revision, COMMIT_DIGITS)) {
         (void)snprintf(out, HTH_HUB_COMMIT_BYTES, "%s", revision); /* is_hex */
         return true;
     }
@@ -93,7 +93,7 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
     (void)fread(text, 1, sizeof(text) - 1, file); /* checked below */
     (void)fclose(file);                           /* only read from */
     text[strcspn(text, "\r\n ")] = '\0';
-    if (!hth_hub_is_hex(text, COMMIT_DIGITS))
+    if (!hth_is_hex(text, COMMIT_DIGITS))
         return false;
     (void)snprintf(out, HTH_HUB_COMMIT_BYTES, "%.*s", COMMIT_DIGITS, text); /* is_hex */
     return true;
@@ -106,7 +106,7 @@ hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revis
     char path[PATH_MAX];
     hearth_status status;
 
-    if (hth_hub_is_hex(revision, COMMIT_DIGITS))
+    if (hth_is_hex(revision, COMMIT_DIGITS))
         return HEARTH_OK;
     if (!JOIN(path, "%s/refs/%s", shelf->folder, revision))
         return hth_fail(err, HEARTH_MISUSE, "the revision '%s' is too long", revision);
@@ -145,7 +145,7 @@ hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapsho
     struct stat st;
 
     while (directory && !failed && (entry = readdir(directory)) != NULL) {
-        if (!hth_hub_is_hex(entry->d_name, COMMIT_DIGITS) || !JOIN(path, "%s/%s", folder, entry->d_name) ||
+        if (!hth_is_hex(entry->d_name, COMMIT_DIGITS) || !JOIN(path, "%s/%s", folder, entry->d_name) ||
             stat(path, &st) != 0)
             continue;
         grown = n < SNAPSHOTS_MAX ? hth_grown_by(snapshots, n, 1, &capacity, sizeof(*snapshots)) : NULL;

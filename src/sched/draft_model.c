@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "sched/draw.h"
 #include "sched/pool.h"
 #include "sched/sequence_restore.h"

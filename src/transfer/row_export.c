@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/whole_file.h"
 #include "rows/kvc_signature.h"

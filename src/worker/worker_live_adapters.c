@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "models/model.h"
 #include "wire/adapter_files.h"

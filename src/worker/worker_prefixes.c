@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "models/used_prefixes.h"
 
 enum { NODES_MAX = 64 };
