@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/json_values.h"
 #include "base/utf8.h"
 #include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
@@ -313,13 +314,10 @@ static json_t *prefixes_json(const contents *c)
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        char key[2 * HTH_KEY_BYTES + 1];
-
-        hth_hex_encode(top[i].root.bytes, HTH_KEY_BYTES, key);
-        (void)json_array_append_new(array,
-                                    json_pack("{s:s, s:I, s:I, s:I, s:I}", "key", key, "hits", (json_int_t)top[i].hits,
-                                              "rows", (json_int_t)top[i].rows, "bytes", (json_int_t)top[i].bytes,
-                                              "tokens", (json_int_t)top[i].n_tokens_max)); /* likewise */
+        (void)json_array_append_new(
+            array, json_pack("{s:o, s:I, s:I, s:I, s:I}", "key", hth_json_hex(top[i].root.bytes, HTH_KEY_BYTES), "hits",
+                             (json_int_t)top[i].hits, "rows", (json_int_t)top[i].rows, "bytes",
+                             (json_int_t)top[i].bytes, "tokens", (json_int_t)top[i].n_tokens_max)); /* likewise */
     }
     return array;
 }
@@ -339,12 +337,8 @@ static json_t *broken_json(const contents *c)
 {
     json_t *array = json_array();
 
-    for (size_t i = 0; array && i < c->broken.n; i++) {
-        char key[2 * HTH_KEY_BYTES + 1];
-
-        hth_hex_encode(c->broken.keys[i].bytes, HTH_KEY_BYTES, key);
-        (void)json_array_append_new(array, json_string(key)); /* a lack of memory shows at the end */
-    }
+    for (size_t i = 0; array && i < c->broken.n; i++) /* a lack of memory shows at the end */
+        (void)json_array_append_new(array, hth_json_hex(c->broken.keys[i].bytes, HTH_KEY_BYTES));
     return array;
 }
 
@@ -427,11 +421,10 @@ static bool print_rows_json(const contents *c)
 
     for (size_t i = c->n_rows; i-- > c->n_hidden;) {
         const hth_row_meta *row = &c->rows[i];
-        char key[2 * HTH_KEY_BYTES + 1];
 
-        hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
         if (json_array_append_new(
-                array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "key", key, "kind",
+                array, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "key",
+                                 hth_json_hex(row->id.key.bytes, HTH_KEY_BYTES), "kind",
                                  hth_row_kind_name(row->id.kind), "first_position", (json_int_t)row->first_position,
                                  "tokens", (json_int_t)row->n_tokens, "bytes", (json_int_t)row->bytes, "last_used_time",
                                  (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count, "pinned",
