@@ -387,7 +387,7 @@ static bool write_file(const char *path, const struct stat *old, const char *tex
     else
         hth_whole_file_abort(file);
     if (status != HEARTH_OK)
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        hth_say_error(&err);
     return status == HEARTH_OK;
 }
 
@@ -637,7 +637,7 @@ static int with_file(const key_options *o, edit_fn edit)
     if (ok && edit) {
         ok = edit(pool, &file, o, &text, &n, &err) == HEARTH_OK;
         if (!ok)
-            (void)fprintf(stderr, "hearth: %s\n", err.message);
+            hth_say_error(&err);
         else
             ok = write_file(o->file, &old, text, n);
         if (ok && isatty(STDERR_FILENO))
@@ -680,10 +680,8 @@ static int command_expire(int argc, char **argv)
     if (exit_code >= 0)
         return exit_code;
     o.name = argv[first];
-    if (!read_expiry(&o, "WHEN", argv[first + 1], &err)) {
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
-        return HTH_EXIT_USAGE;
-    }
+    if (!read_expiry(&o, "WHEN", argv[first + 1], &err))
+        return hth_say(err.message, HTH_EXIT_USAGE);
     return with_file(&o, edit_expiry);
 }
 

@@ -229,7 +229,7 @@ static int run(serve *s)
         (void)unlink(s->flags.port_file); /* it may not exist */
     if (status == HEARTH_OK)
         return HTH_EXIT_OK;
-    (void)fprintf(stderr, "hearth: %s\n", err.message);
+    hth_say_error(&err);
     return status == HEARTH_CANCELLED ? HTH_EXIT_INTERRUPTED : HTH_EXIT_FAILED;
 }
 
@@ -337,10 +337,8 @@ static bool download_models(const serve *s)
         char path[PATH_MAX];
         hearth_error err;
 
-        if (hth_model_source_find(hth_serve_given_path(s->flags.models[i]), true, false, path, &err) != HEARTH_OK) {
-            (void)fprintf(stderr, "hearth: %s\n", err.message);
-            return false;
-        }
+        if (hth_model_source_find(hth_serve_given_path(s->flags.models[i]), true, false, path, &err) != HEARTH_OK)
+            return hth_say(err.message, false);
     }
     return true;
 }
