@@ -209,6 +209,14 @@ void hth_whole_file_abort(hth_whole_file *file)
     free(file);
 }
 
+hearth_status hth_whole_file_end(hth_whole_file *file, hearth_status so_far, hearth_error *err)
+{
+    if (so_far == HEARTH_OK)
+        return hth_whole_file_commit(file, err);
+    hth_whole_file_abort(file);
+    return so_far;
+}
+
 /* ---- files that were left behind ---- */
 
 /* ".<name>.<16 hex digits>.part" */

@@ -223,10 +223,7 @@ static hearth_status write_talk(const hth_talk *talk, const char *name, const ch
         status = hth_whole_file_write(file, text, strlen(text), err);
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, "\n", 1, err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_commit(file, err);
-    else
-        hth_whole_file_abort(file);
+    status = hth_whole_file_end(file, status, err);
     free(text);
     return status;
 }

@@ -382,10 +382,7 @@ static bool write_file(const char *path, const struct stat *old, const char *tex
         keep_owner(hth_whole_file_descriptor(file), path, old);
     if (status == HEARTH_OK && n > 0)
         status = hth_whole_file_write(file, text, n, &err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_commit(file, &err);
-    else
-        hth_whole_file_abort(file);
+    status = hth_whole_file_end(file, status, &err);
     if (status != HEARTH_OK)
         hth_say_error(&err);
     return status == HEARTH_OK;

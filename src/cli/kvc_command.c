@@ -250,13 +250,7 @@ static json_t *json_u64(uint64_t value)
 
 static bool is_text(hth_kvc_bytes bytes)
 {
-    json_t *text;
-
-    if (memchr(bytes.data, '\0', bytes.n))
-        return false;
-    text = json_stringn((const char *)bytes.data, bytes.n); /* NULL if it is not UTF-8 */
-    json_decref(text);
-    return text != NULL;
+    return !memchr(bytes.data, '\0', bytes.n) && hth_utf8_is_valid((const char *)bytes.data, bytes.n);
 }
 
 /* null if the record is absent. If it is not text, its bytes follow in hex beside a null. */

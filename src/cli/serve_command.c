@@ -161,10 +161,7 @@ static bool write_ports(const char *path, const uint16_t *ports, size_t n, heart
 
         status = hth_whole_file_write(file, line, (size_t)length, err);
     }
-    if (status == HEARTH_OK)
-        return hth_whole_file_commit(file, err) == HEARTH_OK;
-    hth_whole_file_abort(file);
-    return false;
+    return hth_whole_file_end(file, status, err) == HEARTH_OK;
 }
 
 static void print_address(const char *what, const hth_server_address *address, uint16_t port, bool has_tls)

@@ -74,6 +74,20 @@ hearth_status hth_hub_make_folders(const char *path, hearth_error *err)
     return HEARTH_OK;
 }
 
+hearth_status hth_hub_write_file(const char *path, const char *text, size_t n_bytes, hearth_error *err)
+{
+    hth_whole_file *file = NULL;
+    hearth_status status = hth_hub_make_folders(path, err);
+
+    if (status == HEARTH_OK)
+        status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
+    if (status == HEARTH_OK)
+        status = hth_whole_file_write(file, text, n_bytes, err);
+    if (status == HEARTH_OK)
+        (void)fchmod(hth_whole_file_descriptor(file), 0644); /* other users of the folder may fail to read it else */
+    return hth_whole_file_end(file, status, err);
+}
+
 /* ---- commits ---- */
 
 bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char out[HTH_HUB_COMMIT_BYTES])
@@ -102,26 +116,13 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
 hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revision, const char *commit,
                                    hearth_error *err)
 {
-    hth_whole_file *file = NULL;
     char path[PATH_MAX];
-    hearth_status status;
 
     if (hth_is_hex(revision, COMMIT_DIGITS))
         return HEARTH_OK;
     if (!JOIN(path, "%s/refs/%s", shelf->folder, revision))
         return hth_fail(err, HEARTH_MISUSE, "the revision '%s' is too long", revision);
-    status = hth_hub_make_folders(path, err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_whole_file_write(file, commit, strlen(commit), err);
-    if (status != HEARTH_OK) {
-        hth_whole_file_abort(file);
-        return status;
-    }
-    (void)fchmod(hth_whole_file_descriptor(file), 0644); /* other users of the cache may fail to read it else */
-    return hth_whole_file_commit(file, err);
+    return hth_hub_write_file(path, commit, strlen(commit), err);
 }
 
 /* ---- snapshots ---- */
