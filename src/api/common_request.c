@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/parse.h"
-#include "base/hash.h"
+#include "base/hex.h"
 #include "sched/request.h"
 
 void hth_api_parse_adapters(hth_api_parse *parse)

@@ -9,7 +9,7 @@
 
 #include "api/ndjson.h"
 #include "api/sse.h"
-#include "sched/text_stream.h"
+#include "base/utf8.h"
 
 typedef struct error_shape {
     int status;
@@ -44,28 +44,6 @@ static const error_shape shapes[HTH_API_ERROR_KINDS] = {
     [HTH_API_INTERNAL] = { 500, 500, server, "internal_error", "api_error", server, 500 },
 };
 
-/*
- * Messages quote clients and are cut at any byte. Bytes that are no whole character become '?', so that a message is
- * valid text.
- */
-static void keep_characters(char *text)
-{
-    size_t n_left = strlen(text);
-
-    while (n_left > 0) {
-        size_t n = 1;
-
-        while (n < 4 && n < n_left && ((unsigned char)text[n] & 0xc0) == 0x80)
-            n++;
-        if (!hth_utf8_is_valid(text, n)) {
-            *text = '?';
-            n = 1;
-        }
-        text += n;
-        n_left -= n;
-    }
-}
-
 void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
 {
     va_list arguments;
@@ -74,11 +52,11 @@ void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *par
         return;
     *error = (hth_api_error){ .kind = kind };
     (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* cut where it is too long */
-    keep_characters(error->param);
+    hth_utf8_mend(error->param);
     va_start(arguments, format);
     (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
     va_end(arguments);
-    keep_characters(error->message);
+    hth_utf8_mend(error->message);
 }
 
 void hth_api_fail_status(hth_api_error *error, const hearth_error *from)

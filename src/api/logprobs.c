@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/json_values.h"
+#include "base/utf8.h"
 #include "models/model.h"
 
 json_t *hth_api_logprob(float logprob)
@@ -23,18 +25,9 @@ json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_wh
 
     if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
         value = json_stringn(text, n);
-    *is_whole = value && !memmem(text, n, "\xef\xbf\xbd", 3);
+    *is_whole = value && !memmem(text, n, HTH_UTF8_REPLACEMENT, 3);
     hearth_free(text);
     return value ? value : json_string("");
-}
-
-json_t *hth_api_bytes_json(const char *bytes, size_t n)
-{
-    json_t *array = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(array, json_integer((unsigned char)bytes[i]));
-    return array;
 }
 
 json_t *hth_api_token_bytes(hearth_model *model, hearth_token token)
@@ -44,7 +37,7 @@ json_t *hth_api_token_bytes(hearth_model *model, hearth_token token)
 
     if (hearth_token_bytes(model, token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
         n = 0; /* the token is shown without bytes */
-    return hth_api_bytes_json(piece, n);
+    return hth_json_bytes(piece, n);
 }
 
 json_t *hth_api_text_logprob(hth_api_reply *reply, const hearth_logprob *from, json_t *no_bytes_take)
@@ -53,7 +46,7 @@ json_t *hth_api_text_logprob(hth_api_reply *reply, const hearth_logprob *from, j
     json_t *text = hth_api_token_text(reply, from->token, &is_whole), *bytes = no_bytes_take;
 
     if (is_whole) {
-        bytes = hth_api_bytes_json(json_string_value(text), json_string_length(text));
+        bytes = hth_json_bytes(json_string_value(text), json_string_length(text));
         json_decref(no_bytes_take);
     }
     return json_pack("{s:o, s:o, s:o}", "token", text, "logprob", hth_api_logprob(from->logprob), "bytes", bytes);

@@ -12,8 +12,6 @@
 json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole);
 /* The bytes of a token's text as an array of numbers; they need not be whole characters. */
 json_t *hth_api_token_bytes(hearth_model *model, hearth_token token);
-/* An array of n bytes. */
-json_t *hth_api_bytes_json(const char *bytes, size_t n);
 /* A log probability. JSON knows no infinity: -9999 stands for it, as in OpenAI's API. null: it is unknown. */
 json_t *hth_api_logprob(float logprob);
 /*

@@ -1,14 +1,9 @@
 /*
  * normalize.c - see normalize.h
- *
- * A rule is a function that looks at one place. It returns true when it changed the text there.
  */
 #include "api/normalize.h"
 
-#include <assert.h>
 #include <string.h>
-
-/* ---- Claude Code ---- */
 
 static const char billing[] = "x-anthropic-billing-header:";
 
@@ -71,23 +66,11 @@ static bool remove_billing_header(hth_api_parse *parse, hearth_chat_turn *system
     return true;
 }
 
-/* ---- all rules ---- */
-
-static const struct {
-    const char *name;
-    bool (*apply)(hth_api_parse *parse, hearth_chat_turn *system);
-} rules[] = {
-    { "claude-code-billing-header", remove_billing_header },
-};
-
-static_assert(sizeof(rules) / sizeof(rules[0]) <= HTH_API_RULES_MAX, "a request has room for the names of all rules");
-
 void hth_api_normalize(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hearth_conversation *conversation = &request->conversation;
     hearth_chat_turn first;
-    size_t n_before = request->n_normalized;
     hearth_chat_turn *turns;
 
     if (parse->error->kind != HTH_API_NO_ERROR || conversation->n_turns == 0)
@@ -95,11 +78,9 @@ void hth_api_normalize(hth_api_parse *parse)
     first = conversation->turns[0];
     if (strcmp(first.role, "system") != 0 || (!first.content && first.n_parts == 0))
         return;
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-        if (rules[i].apply(parse, &first))
-            request->normalized[request->n_normalized++] = rules[i].name;
-    if (request->n_normalized == n_before)
+    if (!remove_billing_header(parse, &first))
         return;
+    request->normalized = "claude-code-billing-header";
     if (first.content && !*first.content && conversation->n_turns > 1) { /* the message held nothing else */
         conversation->turns++;
         conversation->n_turns--;

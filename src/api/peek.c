@@ -101,49 +101,20 @@ static bool skip_value(cursor *text)
     return text->at > begin;
 }
 
-static bool read_hex(cursor *text, uint32_t *out)
-{
-    uint32_t value = 0;
-
-    if (text->end - text->at < 4)
-        return false;
-    for (int i = 0; i < 4; i++) {
-        int digit = hth_hex_digit(*text->at++);
-
-        if (digit < 0)
-            return false;
-        value = value << 4 | (uint32_t)digit;
-    }
-    *out = value;
-    return true;
-}
-
-/* Read the digits of "\u", and the second escape of a surrogate pair. A zero character is refused. */
-static bool read_unicode(cursor *text, uint32_t *out)
-{
-    uint32_t low;
-
-    if (!read_hex(text, out) || *out == 0 || (*out >= 0xdc00 && *out <= 0xdfff))
-        return false;
-    if (*out < 0xd800 || *out > 0xdbff)
-        return true;
-    if (!take(text, '\\') || !take(text, 'u') || !read_hex(text, &low) || low < 0xdc00 || low > 0xdfff)
-        return false;
-    *out = 0x10000 + ((*out - 0xd800) << 10) + (low - 0xdc00);
-    return true;
-}
-
 /* Read the rest of an escape, from behind its backslash. */
 static bool read_escape(cursor *text, uint32_t *out)
 {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char *name;
+    int32_t character;
 
     if (text->at == text->end)
         return false;
     if (*text->at == 'u') {
         text->at++;
-        return read_unicode(text, out);
+        character = hth_utf16_escape(&text->at, text->end);
+        *out = (uint32_t)character;
+        return character > 0; /* a zero character is refused */
     }
     name = *text->at ? strchr(names, *text->at) : NULL;
     if (!name)

@@ -72,8 +72,6 @@ typedef struct hth_api_edits {
     uint32_t cleared_thinking_tokens;
 } hth_api_edits;
 
-enum { HTH_API_RULES_MAX = 8 };
-
 /* A bias for every token of a text. */
 typedef struct hth_api_text_bias {
     const char *text;
@@ -156,9 +154,7 @@ struct hth_api_request {
 
     hth_api_notes notes; /* of fields without effect */
     hth_api_edits edits;
-    const char
-        *normalized[HTH_API_RULES_MAX]; /* [n_normalized], names of the rules of normalize.h that changed something */
-    size_t n_normalized;
+    const char *normalized; /* the name of what normalize.h removed; NULL: nothing */
 
     json_t *items; /* owned: all items that a request to /v1/responses answers; strings are borrowed from them */
     json_t *body;  /* owned */

@@ -9,6 +9,7 @@
 
 #include "api/fields.h"
 #include "base/json_bounds.h"
+#include "base/utf8.h"
 
 /* Is the body a JSON value other than an object or an array? */
 static bool is_lone_value(const char *body, size_t n_bytes)
@@ -42,13 +43,13 @@ static bool is_too_big(const char *number, size_t n)
 /* The code of an escape "\u0000" at the beginning of the text, or 0. */
 static unsigned escaped_code(const char *text, size_t n)
 {
-    char digits[5];
+    const char *at;
+    uint32_t code;
 
     if (n < 6 || text[0] != '\\' || text[1] != 'u')
         return 0;
-    memcpy(digits, text + 2, 4);
-    digits[4] = '\0';
-    return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (unsigned)strtoul(digits, NULL, 16) : 0;
+    at = text + 2;
+    return hth_hex_read(&at, text + n, 4, &code) == 4 ? code : 0;
 }
 
 static bool is_high_half(unsigned code)
@@ -130,7 +131,7 @@ static char *repair(const char *body, size_t n_bytes, hth_api_notes *notes, size
  */
 static json_t *without_nul(const json_t *text)
 {
-    static const char replacement[] = "\xEF\xBF\xBD";
+    static const char replacement[] = HTH_UTF8_REPLACEMENT;
     const char *from = json_string_value(text);
     size_t n = json_string_length(text), n_out = 0;
     char *out = malloc(n * (sizeof(replacement) - 1) + 1);

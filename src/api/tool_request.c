@@ -9,6 +9,7 @@
 #include "api/render.h"
 #include "base/controls.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "base/words.h"
 #include "models/given.h"
 
@@ -22,7 +23,7 @@ static void make_safe(const char *given, char out[SAFE_BYTES + sizeof("_01234567
     for (const char *c = given; *c && n < SAFE_BYTES; c++) {
         const char one[2] = { *c, '\0' };
 
-        if (((unsigned char)*c & 0xc0) != 0x80) /* the first byte of a character */
+        if (!hth_utf8_goes_on(*c))
             out[n++] = hth_is_name(one, 1) ? *c : '_';
     }
     (void)snprintf(out + n, sizeof("_01234567"), "_%08x", hth_crc32c(0, given, strlen(given))); /* fits */

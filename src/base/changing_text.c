@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 enum { REACH_BYTES = 256, DATE_WORDS_BYTES = 40 };
 
 /* The text around the asked place. */
@@ -29,7 +31,7 @@ static bool is_letter(char c)
 
 static bool is_hex(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return hth_hex_digit(c) >= 0;
 }
 
 static bool is_word(char c)

@@ -17,8 +17,6 @@
 #include <isa-l.h>
 #include <openssl/evp.h>
 
-#include "base/utf8.h"
-
 struct hth_sha256 {
     EVP_MD *algorithm; /* fetched once: an implicit fetch on every reset costs more than hashing a block */
     EVP_MD_CTX *running;
@@ -127,36 +125,4 @@ uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes)
         n_bytes -= (size_t)n;
     }
     return ~state;
-}
-
-void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < n_bytes; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    text[2 * n_bytes] = '\0';
-}
-
-bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes)
-{
-    return strnlen(text, 2 * n_bytes + 1) == 2 * n_bytes && hth_hex_decode_first(text, bytes, n_bytes) == 2 * n_bytes;
-}
-
-size_t hth_hex_decode_first(const char *text, uint8_t *bytes, size_t n_bytes)
-{
-    const size_t n = strnlen(text, 2 * n_bytes + 1);
-
-    if (n > 2 * n_bytes)
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        if (hth_hex_digit(text[i]) < 0)
-            return 0;
-    if (n > 0)
-        memset(bytes, 0, n_bytes);
-    for (size_t i = 0; i < n; i++)
-        bytes[i / 2] |= (uint8_t)((unsigned)hth_hex_digit(text[i]) << (i % 2 ? 0 : 4));
-    return n;
 }

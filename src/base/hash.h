@@ -1,5 +1,5 @@
 /*
- * hash.h - SHA-256 (OpenSSL), CRC32C (ISA-L) and hex
+ * hash.h - SHA-256 (OpenSSL) and CRC32C (ISA-L)
  *
  * A SHA-256 stream can be forked at any point: hth_sha256_peek returns the digest of the bytes fed so far, and the
  * stream goes on. So one pass over a prompt's tokens gives the keys of all its prefixes.
@@ -7,6 +7,7 @@
 #ifndef HTH_BASE_HASH_H
 #define HTH_BASE_HASH_H
 
+#include "base/hex.h"
 #include "base/status.h"
 
 #define HTH_SHA256_BYTES 32
@@ -34,12 +35,5 @@ void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_I
 
 /* CRC32C (Castagnoli) of bytes. crc is 0, or an earlier result to continue with the bytes that follow. */
 uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes);
-
-/* Lower-case hex of n_bytes bytes into text[2 * n_bytes + 1]. */
-void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text);
-/* Read exactly 2 * n_bytes hex digits (either case) and the end of the text. Otherwise false, with bytes unchanged. */
-bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes);
-/* Read 1 to 2 * n_bytes hex digits likewise; zeros follow them. Returns their number; else 0, with bytes unchanged. */
-size_t hth_hex_decode_first(const char *text, uint8_t *bytes, size_t n_bytes);
 
 #endif

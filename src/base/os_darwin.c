@@ -193,21 +193,6 @@ void hth_os_first_to_go(void)
 {
 }
 
-int hth_os_open_unnamed(const char *directory)
-{
-    (void)directory;
-    errno = ENOTSUP;
-    return -1;
-}
-
-int hth_os_link_unnamed(int fd, const char *path)
-{
-    (void)fd;
-    (void)path;
-    errno = ENOTSUP;
-    return -1;
-}
-
 int hth_os_sync_data(int fd)
 {
     /* fsync leaves the bytes in the device's cache here. Where F_FULLFSYNC is unknown, it must do. */

@@ -11,7 +11,6 @@
 #include <sys/time.h>
 #include <sys/user.h>
 
-#include <errno.h>
 #include <limits.h>
 #include <inttypes.h>
 #include <malloc_np.h>
@@ -208,21 +207,6 @@ void hth_os_close_range(unsigned first, unsigned last)
 
 void hth_os_first_to_go(void)
 {
-}
-
-int hth_os_open_unnamed(const char *directory)
-{
-    (void)directory;
-    errno = ENOTSUP;
-    return -1;
-}
-
-int hth_os_link_unnamed(int fd, const char *path)
-{
-    (void)fd;
-    (void)path;
-    errno = ENOTSUP;
-    return -1;
 }
 
 int hth_os_sync_data(int fd)

@@ -1,9 +1,24 @@
 /*
- * os_no_memory_file.c - files in memory, for systems that cannot reopen a file without a name
+ * os_no_memory_file.c - files in memory and files without names, for systems that have none
  */
 #include "base/os.h"
 
 #include <errno.h>
+
+int hth_os_open_unnamed(const char *directory)
+{
+    (void)directory;
+    errno = ENOTSUP;
+    return -1;
+}
+
+int hth_os_link_unnamed(int fd, const char *path)
+{
+    (void)fd;
+    (void)path;
+    errno = ENOTSUP;
+    return -1;
+}
 
 int hth_os_memory_file_new(const char *name)
 {

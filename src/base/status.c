@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/controls.h"
+#include "base/utf8.h"
 
 const char *hearth_status_name(hearth_status status)
 {
@@ -55,7 +56,7 @@ void hth_end_at_character(char *text, size_t capacity)
         return;
     if (n == capacity)
         n--;
-    while (n > 0 && ((unsigned char)text[n - 1] & 0xC0) == 0x80)
+    while (n > 0 && hth_utf8_goes_on(text[n - 1]))
         n--;
     if (n > 0 && (unsigned char)text[n - 1] >= 0xC0)
         n--;

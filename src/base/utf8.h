@@ -1,13 +1,67 @@
 /*
- * utf8.h - one character to and from UTF-8, and the value of a hexadecimal digit
+ * utf8.h - UTF-8: characters to and from bytes, checked, cut and mended
  *
- * sched/text_stream.h checks once, at the entrance, that a text is UTF-8.
+ * A text is checked once, at its entrance. The functions in this header are for hot paths.
  */
 #ifndef HTH_BASE_UTF8_H
 #define HTH_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/hex.h"
+
+#define HTH_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
+
+/* Does a byte go on with a character that began before it? */
+static inline bool hth_utf8_goes_on(char byte)
+{
+    return ((uint8_t)byte & 0xc0) == 0x80;
+}
+
+/* The bytes of the character that begins so; 1 also where none does. */
+static inline size_t hth_utf8_length(char byte)
+{
+    const uint8_t first = (uint8_t)byte;
+
+    return first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 1;
+}
+
+/*
+ * The bytes of the character at the beginning of n > 0 bytes: 1 to 4; 0: it is not finished; -1: there is none, as
+ * surrogates, overlong forms and numbers above U+10FFFF are none.
+ */
+static inline int hth_utf8_character(const char *text, size_t n)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    unsigned char lead = bytes[0];
+    unsigned char low = 0x80, high = 0xBF;
+    int length;
+
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xC2 || lead > 0xF4)
+        return -1;
+    length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (lead == 0xE0)
+        low = 0xA0;
+    else if (lead == 0xED)
+        high = 0x9F;
+    else if (lead == 0xF0)
+        low = 0x90;
+    else if (lead == 0xF4)
+        high = 0x8F;
+    for (int i = 1; i < length; i++) {
+        if ((size_t)i >= n)
+            return 0;
+        if (bytes[i] < low || bytes[i] > high)
+            return -1;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return length;
+}
 
 /* Write a character, at most U+10FFFF. Returns the number of its bytes. */
 static inline size_t hth_utf8_put(uint32_t character, char out[4])
@@ -32,13 +86,19 @@ static inline uint32_t hth_utf8_next(const char **at, const char *end)
     return value;
 }
 
-/* 0 to 15, of either case; -1: it is no hexadecimal digit. */
-static inline int hth_hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
+/* Are n_bytes bytes valid UTF-8? */
+bool hth_utf8_is_valid(const char *bytes, size_t n_bytes);
+
+/* Replace each byte that belongs to no character by a question mark. */
+void hth_utf8_mend(char *text);
+
+/* A new string of these bytes, terminated and *n_out bytes long, with U+FFFD for invalid bytes. NULL without memory. */
+char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out);
+
+/*
+ * The character of a JSON escape, and of the second escape of a surrogate pair. *at is behind "\u" and moves behind
+ * them. -1: it is wrong, or half of a pair.
+ */
+int32_t hth_utf16_escape(const char **at, const char *end);
 
 #endif

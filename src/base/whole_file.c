@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES_MAX = 200, HEX_DIGITS = 16 };
@@ -207,6 +207,14 @@ void hth_whole_file_abort(hth_whole_file *file)
     if (file->has_name)
         (void)hth_fs_remove(file->fs, file->temporary); /* there is no further remedy */
     free(file);
+}
+
+hearth_status hth_whole_file_end(hth_whole_file *file, hearth_status so_far, hearth_error *err)
+{
+    if (so_far == HEARTH_OK)
+        return hth_whole_file_commit(file, err);
+    hth_whole_file_abort(file);
+    return so_far;
 }
 
 /* ---- files that were left behind ---- */

@@ -46,6 +46,9 @@ hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err);
 /* Leave nothing behind. Accepts NULL. */
 void hth_whole_file_abort(hth_whole_file *file);
 
+/* Commit what was begun and written with HEARTH_OK, else abort it. Returns the first failure. */
+hearth_status hth_whole_file_end(hth_whole_file *file, hearth_status so_far, hearth_error *err);
+
 /* Remove the temporary files that dead processes of this user left in the folder of path. */
 void hth_whole_file_sweep(const char *path);
 

@@ -86,10 +86,7 @@ static hearth_status write_file(const char *path, char *text, hearth_error *err)
     status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, text, strlen(text), err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_commit(file, err);
-    else
-        hth_whole_file_abort(file);
+    status = hth_whole_file_end(file, status, err);
     free(text);
     return status;
 }

@@ -10,6 +10,9 @@
  */
 #include "bench/bench_model.h"
 
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +24,11 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "bench/bench_decode.h"
-#include "bench/bench_folder.h"
 #include "bench/bench_report.h"
 #include "console/units.h"
 #include "rows/directory.h"
 
-enum { SAVE_MS = 600000, COPIES = 5 };
+enum { SAVE_MS = 600000, COPIES = 5, OPEN_FOLDERS = 16 };
 
 /* The ways to a known prompt, from the fastest. */
 static const struct tier {
@@ -411,6 +413,38 @@ static void add_model(const bench *b)
 
 /* ---- all of it ---- */
 
+/* Make "PARENT/hearth-bench-XXXXXX", mode 0700, and the parent itself where only it is missing. */
+static hearth_status make_folder(const char *parent, char path_out[PATH_MAX], hearth_error *err)
+{
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof(path), "%s/hearth-bench-XXXXXX", parent) >= (int)sizeof(path))
+        return hth_fail(err, HEARTH_MISUSE, "the path of '%.200s...' is too long", parent);
+    for (char *at = path + 1; *at; at++) /* the folders above: they are there already, or mkdtemp tells why not */
+        if (*at == '/') {
+            *at = '\0';
+            (void)mkdir(path, S_IRWXU);
+            *at = '/';
+        }
+    if (!mkdtemp(path))
+        return hth_fail_errno(err, errno, "cannot make a folder for the rows in '%s'; choose another one with --cache",
+                              parent);
+    (void)snprintf(path_out, PATH_MAX, "%s", path); /* as long as path */
+    return HEARTH_OK;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+    (void)st, (void)type, (void)place;
+    return remove(path);
+}
+
+/* "" is none. False: something stays. */
+static bool remove_folder(const char *path)
+{
+    return *path == '\0' || nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;
+}
+
 static hearth_status make_folders(bench *b, hearth_error *err)
 {
     hth_bench_options *o = b->run.options;
@@ -421,11 +455,11 @@ static hearth_status make_folders(bench *b, hearth_error *err)
         (void)snprintf(parent, sizeof(parent), "%s", o->folder);
     else if (!hth_cache_default_directory(parent, sizeof(parent)))
         return hth_fail(err, HEARTH_NOT_FOUND, "neither HEARTH_CACHE nor HOME is set; choose a folder with --cache");
-    status = hth_bench_folder_make(parent, b->disk, err);
+    status = make_folder(parent, b->disk, err);
     if (status != HEARTH_OK)
         return status;
     o->setup.runtime.cache_directory = b->disk;
-    if (o->shm && access(o->shm, W_OK) == 0 && hth_bench_folder_make(o->shm, b->shm, NULL) == HEARTH_OK)
+    if (o->shm && access(o->shm, W_OK) == 0 && make_folder(o->shm, b->shm, NULL) == HEARTH_OK)
         o->setup.runtime.ram_file_directory = b->shm;
     return HEARTH_OK;
 }
@@ -498,7 +532,7 @@ hearth_status hth_bench_model_run(hth_bench_options *options, atomic_bool *inter
     hearth_status status = b.times ? measure_all(&b, err) : hth_fail(err, HEARTH_NO_MEMORY, "no memory for samples");
 
     hth_bench_run_close(&b.run);
-    if (!hth_bench_folder_remove(b.disk) || !hth_bench_folder_remove(b.shm))
+    if (!remove_folder(b.disk) || !remove_folder(b.shm))
         (void)fprintf(stderr, "hearth: warning: '%s' could not be removed\n", *b.disk ? b.disk : b.shm);
     free(b.run.tokens);
     free(b.times);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/os.h"
 #include "cache/cache_inside.h"
 #include "rows/kvc_signature.h"

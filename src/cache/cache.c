@@ -4,7 +4,6 @@
  * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows and
  * saves them.
  */
-#include "base/grow.h"
 #include "cache/cache_inside.h"
 
 #include <assert.h>
@@ -441,32 +440,16 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
     out->rows_evicted = rows_evicted(cache) - atomic_load(&cache->evicted_noted);
 }
 
-/* Rows of an index, collected first, so that no callback runs inside a transaction. */
-typedef struct row_list {
-    hth_row_meta *rows;
-    size_t n;
-    size_t capacity;
-    bool out_of_memory;
-} row_list;
-
+/* Rows of an index are collected first, so that no callback runs inside a transaction. */
 static bool collect_row(const hth_row_meta *meta, void *user_data)
 {
-    row_list *list = user_data;
-
-    hth_row_meta *rows = hth_grown(list->rows, list->n, &list->capacity, sizeof(*rows));
-
-    list->out_of_memory = !rows;
-    if (!rows)
-        return false;
-    list->rows = rows;
-    list->rows[list->n++] = *meta;
-    return true;
+    return hth_row_list_add(user_data, meta);
 }
 
 static hearth_status list_root(hth_file_tier *root, hearth_tier tier, hth_cache_row_fn on_row, void *user_data,
                                bool *ended, hearth_error *err)
 {
-    row_list list = { .n = 0 };
+    hth_row_list list = { .n = 0 };
     hearth_status status = hth_index_visit(hth_file_tier_index(root), true, collect_row, &list, err);
 
     if (status == HEARTH_OK && list.out_of_memory)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/hex.h"
 
 enum { PATH_BYTES = 4096, NAME_BYTES = 2 * HTH_KEY_BYTES };
 

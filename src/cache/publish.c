@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/os.h"
 #include "rows/directory.h"
 #include "rows/quarantine.h"

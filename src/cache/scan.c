@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/os.h"
 #include "rows/row_file.h"
 
@@ -202,7 +203,7 @@ static bool rebuild_folder(const char *name, void *user_data)
         return false;
     if (snprintf(path, sizeof(path), "%s/%s", r->scan->rows_directory, name) >= (int)sizeof(path))
         return true;
-    if (strlen(name) != 2 || strspn(name, "0123456789abcdef") != 2) {
+    if (!hth_is_hex(name, 2)) {
         note_foreign(r, path);
         return true;
     }

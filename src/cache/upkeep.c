@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/hex.h"
 #include "rows/row_file.h"
 
 enum { PATH_BYTES = 4096, TOKENS_AT_ONCE = 1024, LOST_AT_ONCE = 256 };
@@ -103,7 +104,7 @@ static bool add_folder(const char *name, void *user_data)
 {
     verification *v = user_data;
 
-    if (strlen(name) != 2 || strspn(name, "0123456789abcdef") != 2 ||
+    if (!hth_is_hex(name, 2) ||
         snprintf(v->folder, sizeof(v->folder), "%s/%s", hth_file_tier_rows_directory(v->tier), name) >= PATH_BYTES)
         return true;
     (void)hth_fs_list(hth_file_tier_fs(v->tier), v->folder, add_file, v); /* without the folder there are no rows */

@@ -193,7 +193,7 @@ static int chat_with(hth_dialog_source *source, const chat_options *options)
     if (!hth_talk_init(&dialog.talk) || !dialog.line) {
         (void)fputs("hearth: no memory for a conversation\n", stderr);
     } else if (!begin(&dialog, options, &err)) {
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        hth_say_error(&err);
     } else {
         if (hth_dialog_line_is_terminal(dialog.line) && !options->settings.is_quiet)
             greet(&dialog);
@@ -233,12 +233,6 @@ const hth_manual hth_chat_manual = {
     .arguments = HTH_COMPLETE_MODEL,
 };
 
-static int wrong(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return HTH_EXIT_USAGE;
-}
-
 static hearth_status open_source(chat_options *options, const char *model, hth_dialog_source **out, hearth_error *err)
 {
     static char path[PATH_MAX];
@@ -277,16 +271,17 @@ int hth_command_chat(int argc, char **argv)
         return HTH_EXIT_OK;
     }
     if (argc - first > 1)
-        return wrong("chat takes one MODEL; messages are typed, or come from standard input");
+        return hth_say("chat takes one MODEL; messages are typed, or come from standard input", HTH_EXIT_USAGE);
     if (first == argc && !options.url)
-        return wrong("chat needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub, or --url; 'hearth chat --help' "
-                     "shows an example");
+        return hth_say("chat needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub, or --url; 'hearth chat --help' "
+                       "shows an example",
+                       HTH_EXIT_USAGE);
     if (options.load && options.goes_on)
-        return wrong("--load and --continue exclude each other; give one");
+        return hth_say("--load and --continue exclude each other; give one", HTH_EXIT_USAGE);
     status = open_source(&options, first < argc ? argv[first] : NULL, &source, &err);
     if (status != HEARTH_OK) {
         if (status != HEARTH_CANCELLED)
-            (void)fprintf(stderr, "hearth: %s\n", err.message);
+            hth_say_error(&err);
         return status == HEARTH_CANCELLED ? hth_dialog_signals_exit_code() : HTH_EXIT_FAILED;
     }
     exit_code = chat_with(source, &options);

@@ -15,6 +15,7 @@
 #include "base/controls.h"
 #include "base/grow.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "base/whole_file.h"
 
 enum { NAME_BYTES_MAX = 100, FILE_BYTES_MAX = 64 << 20, LISTED_MAX = 1000, QUESTION_COLUMNS = 48, NAMES_MAX = 10000 };
@@ -222,10 +223,7 @@ static hearth_status write_talk(const hth_talk *talk, const char *name, const ch
         status = hth_whole_file_write(file, text, strlen(text), err);
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, "\n", 1, err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_commit(file, err);
-    else
-        hth_whole_file_abort(file);
+    status = hth_whole_file_end(file, status, err);
     free(text);
     return status;
 }
@@ -395,11 +393,11 @@ static void print_kept(const kept *one, FILE *out)
         json_array_foreach(talk.messages, i, message) if (!question && is_question(message)) question =
             text_of(message, "content");
     for (; question && *question && columns < QUESTION_COLUMNS; question++) {
-        columns += ((unsigned char)*question & 0xC0) != 0x80; /* a character begins */
+        columns += !hth_utf8_goes_on(*question);
         if (n < sizeof(line) - 4)
             line[n++] = (char)(*question == '\n' || *question == '\t' ? ' ' : *question);
     }
-    for (; question && ((unsigned char)*question & 0xC0) == 0x80 && n < sizeof(line); question++)
+    for (; question && hth_utf8_goes_on(*question) && n < sizeof(line); question++)
         line[n++] = *question;
     (void)hth_controls_leave_out(line, n, out); /* only a display */
     (void)fputs(question && *question ? "...\n" : "\n", out);

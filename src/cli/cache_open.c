@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "console/interrupt.h"
+#include "console/output.h"
 #include "options/commands.h"
 #include "rows/directory.h"
 
@@ -49,7 +51,7 @@ static void print_warning(hearth_log_level level, const char *source, const char
     (void)level;
     (void)source;
     (void)user_data;
-    (void)fprintf(stderr, "hearth: %s\n", message);
+    (void)hth_say(message, 0);
 }
 
 /* For several roots. With one root, the message of the command says it all. */
@@ -206,6 +208,5 @@ int hth_cache_command_fail(hearth_status status, const hearth_error *err)
         (void)fputs("hearth: interrupted; the work so far is kept\n", stderr);
         return HTH_EXIT_INTERRUPTED;
     }
-    (void)fprintf(stderr, "hearth: %s\n", err->message);
-    return HTH_EXIT_FAILED;
+    return hth_say(err->message, HTH_EXIT_FAILED);
 }

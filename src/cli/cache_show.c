@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/json_values.h"
+#include "base/utf8.h"
 #include "cli/cache_open.h"
 #include "cli/cache_verbs.h"
 #include "cli/prefixes.h"
@@ -19,18 +21,15 @@
 #include "options/commands.h"
 #include "rows/quarantine.h"
 
-enum { ROWS_FIRST = 256, PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
+enum { PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
 
 typedef hth_cache_command_options options;
 
 /* ---- what is there ---- */
 
 typedef struct contents {
-    hth_row_meta *rows; /* least recently used first */
-    size_t n_rows;
-    size_t capacity;
+    hth_row_list list; /* least recently used first */
     const options *filter;
-    bool out_of_memory;
 
     hth_row_models models; /* of the rows that are shown, or of all for totals */
     size_t n_hidden;       /* the first rows, which --limit hides */
@@ -59,40 +58,27 @@ static bool collect(const hth_row_meta *meta, void *user_data)
 {
     contents *c = user_data;
 
-    if (!passes(meta, c->filter))
-        return true;
-    if (c->n_rows == c->capacity) {
-        size_t capacity = c->capacity ? 2 * c->capacity : ROWS_FIRST;
-        hth_row_meta *rows = realloc(c->rows, capacity * sizeof(*rows));
-
-        c->out_of_memory = !rows;
-        if (!rows)
-            return false;
-        c->rows = rows;
-        c->capacity = capacity;
-    }
-    c->rows[c->n_rows++] = *meta;
-    return true;
+    return !passes(meta, c->filter) || hth_row_list_add(&c->list, meta);
 }
 
 /* Add the rows and totals of the index of a root. A failure adds nothing. */
 static hearth_status ask_index(hth_index *index, contents *out, uint64_t *quota_out, hearth_error *err)
 {
-    size_t n_before = out->n_rows;
+    size_t n_before = out->list.n;
     hth_index_totals totals;
     hearth_status status = hth_index_totals_get(index, &totals, err);
 
-    out->out_of_memory = false;
+    out->list.out_of_memory = false;
     if (status == HEARTH_OK)
         status = hth_index_quota(index, quota_out, err);
     if (status == HEARTH_OK)
         status = hth_index_visit(index, true, collect, out, err);
-    if (status == HEARTH_OK && out->out_of_memory)
+    if (status == HEARTH_OK && out->list.out_of_memory)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to list the rows; use --limit or --kind");
     if (status == HEARTH_OK)
         out->complete = out->complete && totals.complete;
     else
-        out->n_rows = n_before;
+        out->list.n = n_before;
     return status;
 }
 
@@ -144,12 +130,12 @@ static hearth_status look(const options *o, contents *out, hearth_error *err)
         status = hth_file_tier_set_pin_totals(files, &out->broken, &out->pinned, err);
     if (!knows_quotas)
         out->quota = 0;
-    if (n_roots > 1 && out->n_rows > 0)
-        qsort(out->rows, out->n_rows, sizeof(*out->rows), compare_use);
-    if (o->verb == HTH_CACHE_LS && out->n_rows > o->limit)
-        out->n_hidden = out->n_rows - o->limit;
+    if (n_roots > 1 && out->list.n > 0)
+        qsort(out->list.rows, out->list.n, sizeof(*out->list.rows), compare_use);
+    if (o->verb == HTH_CACHE_LS && out->list.n > o->limit)
+        out->n_hidden = out->list.n - o->limit;
     if (status == HEARTH_OK &&
-        !hth_row_models_read(files, out->rows + out->n_hidden, out->n_rows - out->n_hidden, &out->models))
+        !hth_row_models_read(files, out->list.rows + out->n_hidden, out->list.n - out->n_hidden, &out->models))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the models of the rows; use --limit or --kind");
     hth_file_tier_set_close(files);
     return status;
@@ -160,7 +146,7 @@ static void contents_deinit(contents *c)
     hth_pins_deinit(&c->pins);
     hth_pins_deinit(&c->broken);
     hth_row_models_deinit(&c->models);
-    free(c->rows);
+    free(c->list.rows);
 }
 
 /* The model of a row that is shown; "" if it is unknown. */
@@ -203,12 +189,12 @@ static sums sum_up(const contents *c)
 {
     sums s = { .n_hits = 0 };
 
-    for (size_t i = 0; i < c->n_rows; i++) {
-        s.rows[c->rows[i].id.kind]++;
-        s.bytes[c->rows[i].id.kind] += c->rows[i].bytes;
-        s.n_bytes += c->rows[i].bytes;
-        s.n_hits += c->rows[i].hit_count;
-        s.n_used += c->rows[i].hit_count > 0;
+    for (size_t i = 0; i < c->list.n; i++) {
+        s.rows[c->list.rows[i].id.kind]++;
+        s.bytes[c->list.rows[i].id.kind] += c->list.rows[i].bytes;
+        s.n_bytes += c->list.rows[i].bytes;
+        s.n_hits += c->list.rows[i].hit_count;
+        s.n_used += c->list.rows[i].hit_count > 0;
     }
     return s;
 }
@@ -236,9 +222,9 @@ static model_sums *sum_up_models(const contents *c)
         return NULL;
     for (size_t i = 0; i < c->models.n_names; i++)
         models[i].name = c->models.names[i];
-    for (size_t i = 0; i < c->n_rows; i++) {
+    for (size_t i = 0; i < c->list.n; i++) {
         models[c->models.of_rows[i]].rows++;
-        models[c->models.of_rows[i]].bytes += c->rows[i].bytes;
+        models[c->models.of_rows[i]].bytes += c->list.rows[i].bytes;
     }
     qsort(models, c->models.n_names, sizeof(*models), most_bytes_first);
     return models;
@@ -287,7 +273,7 @@ static bool print_prefixes(const contents *c)
     hth_prefix top[PREFIXES_SHOWN];
     size_t n;
 
-    if (!hth_prefixes_rank(c->rows, c->n_rows, top, PREFIXES_SHOWN, &n))
+    if (!hth_prefixes_rank(c->list.rows, c->list.n, top, PREFIXES_SHOWN, &n))
         return false;
     for (size_t i = 0; i < n && top[i].hits > 0; i++) {
         char key[2 * HTH_KEY_BYTES + 1], hits[32], n_rows[32], a[32];
@@ -307,18 +293,15 @@ static json_t *prefixes_json(const contents *c)
     json_t *array = json_array();
     size_t n = 0;
 
-    if (!hth_prefixes_rank(c->rows, c->n_rows, top, PREFIXES_SHOWN, &n)) {
+    if (!hth_prefixes_rank(c->list.rows, c->list.n, top, PREFIXES_SHOWN, &n)) {
         json_decref(array);
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        char key[2 * HTH_KEY_BYTES + 1];
-
-        hth_hex_encode(top[i].root.bytes, HTH_KEY_BYTES, key);
-        (void)json_array_append_new(array,
-                                    json_pack("{s:s, s:I, s:I, s:I, s:I}", "key", key, "hits", (json_int_t)top[i].hits,
-                                              "rows", (json_int_t)top[i].rows, "bytes", (json_int_t)top[i].bytes,
-                                              "tokens", (json_int_t)top[i].n_tokens_max)); /* likewise */
+        (void)json_array_append_new(
+            array, json_pack("{s:o, s:I, s:I, s:I, s:I}", "key", hth_json_hex(top[i].root.bytes, HTH_KEY_BYTES), "hits",
+                             (json_int_t)top[i].hits, "rows", (json_int_t)top[i].rows, "bytes",
+                             (json_int_t)top[i].bytes, "tokens", (json_int_t)top[i].n_tokens_max)); /* likewise */
     }
     return array;
 }
@@ -338,12 +321,8 @@ static json_t *broken_json(const contents *c)
 {
     json_t *array = json_array();
 
-    for (size_t i = 0; array && i < c->broken.n; i++) {
-        char key[2 * HTH_KEY_BYTES + 1];
-
-        hth_hex_encode(c->broken.keys[i].bytes, HTH_KEY_BYTES, key);
-        (void)json_array_append_new(array, json_string(key)); /* a lack of memory shows at the end */
-    }
+    for (size_t i = 0; array && i < c->broken.n; i++) /* a lack of memory shows at the end */
+        (void)json_array_append_new(array, hth_json_hex(c->broken.keys[i].bytes, HTH_KEY_BYTES));
     return array;
 }
 
@@ -358,7 +337,7 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
                                             (json_int_t)s->bytes[kind])); /* a lack of memory shows at the end */
     object =
         json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o, s:o}", "directory", o->directory, "rows",
-                  (json_int_t)c->n_rows, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
+                  (json_int_t)c->list.n, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
                   "rows_used", (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
                   (int)c->complete, "top_prefixes", prefixes_json(c), "models", models_json(c));
     if (!object) {
@@ -373,9 +352,9 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
                                         broken_json(c)));
     (void)json_object_set_new(object, "quota_bytes", c->quota ? json_integer((json_int_t)c->quota) : json_null());
     (void)json_object_set_new(object, "oldest_use",
-                              c->n_rows ? json_integer((json_int_t)c->rows[0].last_used_time) : json_null());
+                              c->list.n ? json_integer((json_int_t)c->list.rows[0].last_used_time) : json_null());
     (void)json_object_set_new(object, "newest_use",
-                              c->n_rows ? json_integer((json_int_t)c->rows[c->n_rows - 1].last_used_time)
+                              c->list.n ? json_integer((json_int_t)c->list.rows[c->list.n - 1].last_used_time)
                                         : json_null());
     return print_json(object);
 }
@@ -390,10 +369,10 @@ static bool print_stat(const options *o, const contents *c)
     printf("directory    %s\n", o->directory);
     for (size_t i = 0; i < o->n_more_directories; i++)
         printf("and          %s\n", o->more_directories[i]);
-    if (c->n_rows == 0 && c->complete)
+    if (c->list.n == 0 && c->complete)
         printf("rows         0: the cache is empty; 'hearth run' fills it\n");
     else
-        printf("rows         %zu, %s%s\n", c->n_rows, hth_size_text(s.n_bytes, a),
+        printf("rows         %zu, %s%s\n", c->list.n, hth_size_text(s.n_bytes, a),
                c->complete ? "" : " (more are being counted)");
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
         if (s.rows[kind] > 0)
@@ -401,12 +380,12 @@ static bool print_stat(const options *o, const contents *c)
                    hth_size_text(s.bytes[kind], a));
     if (c->quota)
         printf("quota        %s\n", hth_size_text(c->quota, a));
-    if (c->n_rows > 0)
-        printf("last used    %s to %s\n", time_text(c->rows[0].last_used_time, a),
-               time_text(c->rows[c->n_rows - 1].last_used_time, b));
-    if (c->n_rows > 0)
+    if (c->list.n > 0)
+        printf("last used    %s to %s\n", time_text(c->list.rows[0].last_used_time, a),
+               time_text(c->list.rows[c->list.n - 1].last_used_time, b));
+    if (c->list.n > 0)
         printf("hits         %" PRIu64 ", %" PRIu64 " of %s used again\n", s.n_hits, s.n_used,
-               hth_count_text(c->n_rows, "row", a));
+               hth_count_text(c->list.n, "row", a));
     if (c->pinned.prefixes > 0)
         printf("pinned       %" PRIu64 " prefixes: %s, %s\n", c->pinned.prefixes,
                hth_count_text(c->pinned.rows, "row", a), hth_size_text(c->pinned.bytes, b));
@@ -424,13 +403,12 @@ static bool print_rows_json(const contents *c)
 {
     json_t *array = json_array();
 
-    for (size_t i = c->n_rows; i-- > c->n_hidden;) {
-        const hth_row_meta *row = &c->rows[i];
-        char key[2 * HTH_KEY_BYTES + 1];
+    for (size_t i = c->list.n; i-- > c->n_hidden;) {
+        const hth_row_meta *row = &c->list.rows[i];
 
-        hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
         if (json_array_append_new(
-                array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "key", key, "kind",
+                array, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "key",
+                                 hth_json_hex(row->id.key.bytes, HTH_KEY_BYTES), "kind",
                                  hth_row_kind_name(row->id.kind), "first_position", (json_int_t)row->first_position,
                                  "tokens", (json_int_t)row->n_tokens, "bytes", (json_int_t)row->bytes, "last_used_time",
                                  (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count, "pinned",
@@ -452,7 +430,7 @@ static const char *short_name(const char *name, bool is_pinned, char text[MODEL_
         return "-";
     if (strlen(name) <= n_max)
         return name;
-    while (n > 0 && ((unsigned char)name[n] & 0xC0) == 0x80) /* cut at a character */
+    while (n > 0 && hth_utf8_goes_on(name[n])) /* cut at a character */
         n--;
     (void)snprintf(text, MODEL_COLUMNS + 1, "%.*s..", (int)n, name);
     return text;
@@ -465,14 +443,14 @@ static bool print_rows(const options *o, const contents *c)
 
     if (o->as_json)
         return print_rows_json(c);
-    if (c->n_rows == 0) {
+    if (c->list.n == 0) {
         (void)fprintf(stderr, "hearth: no such row is cached in '%s'; 'hearth run' fills it\n", o->directory);
         return true;
     }
     printf("%-*s %-8s %8s %6s %10s %6s %5s %s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED", "HITS",
            "MODEL");
-    for (size_t i = c->n_rows; i-- > c->n_hidden;) {
-        const hth_row_meta *row = &c->rows[i];
+    for (size_t i = c->list.n; i-- > c->n_hidden;) {
+        const hth_row_meta *row = &c->list.rows[i];
         const bool is_pinned = hth_pins_has(&c->pins, &row->id.key);
         char key[2 * HTH_KEY_BYTES + 1], size[32], unused[32], model[MODEL_COLUMNS + 1];
 
@@ -491,7 +469,7 @@ static bool print_rows(const options *o, const contents *c)
 int hth_cache_show(const hth_cache_command_options *o)
 {
     hearth_error err = { .message = "" };
-    contents c = { .n_rows = 0 };
+    contents c = { .list = { .n = 0 } };
     hearth_status status = look(o, &c, &err);
     int result;
 

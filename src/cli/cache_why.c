@@ -35,11 +35,6 @@ typedef struct answer {
     size_t n_plain; /* names of control tokens in the messages, which are text */
 } answer;
 
-static void say_error(const hearth_error *err)
-{
-    (void)fprintf(stderr, "hearth: %s\n", err->message); /* nowhere else to say it */
-}
-
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
 {
     (void)level;
@@ -257,7 +252,7 @@ int hth_cache_why(int argc, char **argv)
         return HTH_EXIT_USAGE;
     }
     if (check_used(&options.setup, &err) != HEARTH_OK) {
-        say_error(&err);
+        hth_say_error(&err);
         return HTH_EXIT_FAILED;
     }
     status = hth_model_source_find(options.setup.path, false, true, path, &err);
@@ -273,7 +268,7 @@ int hth_cache_why(int argc, char **argv)
     else
         result = HTH_EXIT_USAGE;
     if (status != HEARTH_OK && *err.message)
-        say_error(&err);
+        hth_say_error(&err);
     hearth_free(a.before);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);

@@ -20,6 +20,7 @@
 #include "base/whole_file.h"
 #include "cli/run.h"
 #include "console/interrupt.h"
+#include "console/output.h"
 #include "console/progress.h"
 #include "console/units.h"
 #include "convert/check.h"
@@ -107,12 +108,6 @@ const hth_manual hth_convert_manual = {
     .arguments = HTH_COMPLETE_DIRECTORY,
 };
 
-static bool wrong(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return false;
-}
-
 /* The name of the folder, not of its path. */
 static void set_default_name(convert *c)
 {
@@ -138,9 +133,10 @@ static bool parse(convert *c, int argc, char **argv, int *exit_out)
         return false;
     }
     if (argc - first != 1)
-        return wrong("convert needs one DIR, the folder of a checkpoint; 'hearth convert --help' shows an example");
+        return hth_say("convert needs one DIR, the folder of a checkpoint; 'hearth convert --help' shows an example",
+                       false);
     if (!c->out && !c->dry_run)
-        return wrong("convert needs a name for the result; give it with -o FILE.gguf");
+        return hth_say("convert needs a name for the result; give it with -o FILE.gguf", false);
     c->folder = argv[first];
     set_default_name(c);
     return true;
@@ -355,7 +351,7 @@ int hth_command_convert(int argc, char **argv)
 
     (void)umask(mask);
     if (!c)
-        return wrong("no memory") ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+        return hth_say("no memory", HTH_EXIT_FAILED);
     if (!parse(c, argc, argv, &exit_code)) {
         free(c);
         return exit_code;

@@ -120,24 +120,19 @@ const hth_manual hth_embed_manual = {
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
-static bool wrong(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return false;
-}
-
 static bool check(embed *e, int n_arguments, char **arguments)
 {
     if (n_arguments == 0)
-        return wrong(
-            "embed needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth embed --help' shows an example");
+        return hth_say(
+            "embed needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth embed --help' shows an example",
+            false);
     e->setup.path = arguments[0];
     e->texts = n_arguments > 1 ? arguments + 1 : NULL;
     e->n_texts = (size_t)n_arguments - 1;
     if (e->texts && e->file)
-        return wrong("texts on the command line and -f exclude each other; give them once");
+        return hth_say("texts on the command line and -f exclude each other; give them once", false);
     if (!e->texts && !e->file && isatty(STDIN_FILENO))
-        return wrong("no text; give texts behind the model, with -f FILE, or on standard input");
+        return hth_say("no text; give texts behind the model, with -f FILE, or on standard input", false);
     if (!e->texts && !e->file)
         e->file = "-";
     return true;
@@ -302,12 +297,6 @@ static bool embed_arguments(embed *e)
     return ok;
 }
 
-static bool say(const hearth_error *err)
-{
-    hth_say_error(err);
-    return false;
-}
-
 /* Copy the next lines of the file; *n_out 0: there are none left. */
 static bool read_lines(hth_line_reader *reader, char **lines, size_t *n_out, hearth_error *err)
 {
@@ -355,7 +344,7 @@ static bool embed_file(embed *e)
             free(lines[i]);
     }
     hth_line_reader_close(reader);
-    return ok || (err.message[0] && say(&err));
+    return ok || (err.message[0] && hth_say(err.message, false));
 }
 
 int hth_command_embed(int argc, char **argv)
@@ -374,7 +363,7 @@ int hth_command_embed(int argc, char **argv)
     }
     exit_code = HTH_EXIT_FAILED;
     if (hth_model_source_find(e->setup.path, true, e->quiet, e->model_path, &err) != HEARTH_OK) {
-        (void)say(&err);
+        hth_say_error(&err);
         free(e);
         return exit_code;
     }

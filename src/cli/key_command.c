@@ -382,12 +382,9 @@ static bool write_file(const char *path, const struct stat *old, const char *tex
         keep_owner(hth_whole_file_descriptor(file), path, old);
     if (status == HEARTH_OK && n > 0)
         status = hth_whole_file_write(file, text, n, &err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_commit(file, &err);
-    else
-        hth_whole_file_abort(file);
+    status = hth_whole_file_end(file, status, &err);
     if (status != HEARTH_OK)
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        hth_say_error(&err);
     return status == HEARTH_OK;
 }
 
@@ -637,7 +634,7 @@ static int with_file(const key_options *o, edit_fn edit)
     if (ok && edit) {
         ok = edit(pool, &file, o, &text, &n, &err) == HEARTH_OK;
         if (!ok)
-            (void)fprintf(stderr, "hearth: %s\n", err.message);
+            hth_say_error(&err);
         else
             ok = write_file(o->file, &old, text, n);
         if (ok && isatty(STDERR_FILENO))
@@ -680,10 +677,8 @@ static int command_expire(int argc, char **argv)
     if (exit_code >= 0)
         return exit_code;
     o.name = argv[first];
-    if (!read_expiry(&o, "WHEN", argv[first + 1], &err)) {
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
-        return HTH_EXIT_USAGE;
-    }
+    if (!read_expiry(&o, "WHEN", argv[first + 1], &err))
+        return hth_say(err.message, HTH_EXIT_USAGE);
     return with_file(&o, edit_expiry);
 }
 

@@ -15,8 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/json_values.h"
+#include "base/controls.h"
 #include "base/grow.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/cache_options.h"
 #include "console/output.h"
 #include "console/units.h"
@@ -245,28 +248,9 @@ static json_t *json_u64(uint64_t value)
     return json_string(digits);
 }
 
-static json_t *json_hex(const uint8_t *bytes, size_t n_bytes)
-{
-    char *text = malloc(2 * n_bytes + 1);
-    json_t *value = NULL;
-
-    if (text) {
-        hth_hex_encode(bytes, n_bytes, text);
-        value = json_string(text);
-    }
-    free(text);
-    return value;
-}
-
 static bool is_text(hth_kvc_bytes bytes)
 {
-    json_t *text;
-
-    if (memchr(bytes.data, '\0', bytes.n))
-        return false;
-    text = json_stringn((const char *)bytes.data, bytes.n); /* NULL if it is not UTF-8 */
-    json_decref(text);
-    return text != NULL;
+    return !memchr(bytes.data, '\0', bytes.n) && hth_utf8_is_valid((const char *)bytes.data, bytes.n);
 }
 
 /* null if the record is absent. If it is not text, its bytes follow in hex beside a null. */
@@ -279,7 +263,7 @@ static bool set_text(json_t *object, const char *name, hth_kvc_bytes bytes)
     if (is_text(bytes))
         return set(object, name, json_stringn((const char *)bytes.data, bytes.n));
     (void)snprintf(hex_name, sizeof(hex_name), "%s_hex", name); /* fits: names are ours */
-    return set(object, name, json_null()) && set(object, hex_name, json_hex(bytes.data, bytes.n));
+    return set(object, name, json_null()) && set(object, hex_name, hth_json_hex(bytes.data, bytes.n));
 }
 
 static json_t *json_tokens(const hth_kvc_info *info)
@@ -301,7 +285,7 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
     bool ok = true;
 
     if (info->has_parent)
-        ok = set(object, "parent", json_hex(info->parent.bytes, HTH_KEY_BYTES)) && ok;
+        ok = set(object, "parent", hth_json_hex(info->parent.bytes, HTH_KEY_BYTES)) && ok;
     if (info->has_first_position)
         ok = set(object, "first_position", json_integer(info->first_position)) && ok;
     if (info->has_kind)
@@ -309,13 +293,13 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
     if (info->logits.data)
         ok = set(object, "logits_count", json_integer(info->logits.n / 4)) && ok;
     if (info->has_own_key)
-        ok = set(object, "own_key", json_hex(info->own_key.bytes, HTH_KEY_BYTES)) && ok;
+        ok = set(object, "own_key", hth_json_hex(info->own_key.bytes, HTH_KEY_BYTES)) && ok;
     if (info->engine_build.data)
         ok = set_text(object, "engine_build", info->engine_build) && ok;
     if (info->model.data)
         ok = set_text(object, "model", info->model) && ok;
     if (info->hmac.data)
-        ok = set(object, "hmac", json_hex(info->hmac.data, info->hmac.n)) && ok;
+        ok = set(object, "hmac", hth_json_hex(info->hmac.data, info->hmac.n)) && ok;
     if (info->has_head_crc)
         ok = set(object, "head_crc32c", json_integer(info->head_crc32c)) && ok;
     return ok;
@@ -342,13 +326,13 @@ static json_t *json_info(const hth_kvc_info *info)
         set(object, "payload_crc32c", json_integer(info->image_crc32c)) &&
         set(object, "prompt_text",
             is_text(info->prompt) ? json_stringn((const char *)info->prompt.data, info->prompt.n) : json_null()) &&
-        set(object, "prompt_text_hex", json_hex(info->prompt.data, info->prompt.n)) &&
-        set(object, "fingerprint", json_hex(keyspace->fingerprint, sizeof(keyspace->fingerprint))) &&
+        set(object, "prompt_text_hex", hth_json_hex(info->prompt.data, info->prompt.n)) &&
+        set(object, "fingerprint", hth_json_hex(keyspace->fingerprint, sizeof(keyspace->fingerprint))) &&
         set(object, "fingerprint_mode", json_string(fingerprint_mode_name(keyspace->fingerprint_mode))) &&
         set(object, "fingerprint_mode_byte", json_integer(keyspace->fingerprint_mode)) &&
         set(object, "quant_type", json_string(hth_quant_name(keyspace->quant_byte))) &&
         set(object, "quant_type_byte", json_integer(keyspace->quant_byte)) &&
-        set(object, "ctx_params_hash", json_hex(keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash))) &&
+        set(object, "ctx_params_hash", hth_json_hex(keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash))) &&
         set(object, "token_count", json_integer((json_int_t)hth_kvc_n_tokens(info))) &&
         set(object, "tokens", json_tokens(info)) && set_text(object, "hostname", info->hostname) &&
         set_text(object, "writer_version", info->writer_version) &&
@@ -397,27 +381,20 @@ static json_t *json_image(const inspection *file)
     uint8_t digest[HTH_SHA256_BYTES];
 
     hth_sha256_of(image, n_image, digest);
-    return json_pack("{s:I,s:o,s:I}", "length", (json_int_t)n_image, "sha256", json_hex(digest, sizeof(digest)),
+    return json_pack("{s:I,s:o,s:I}", "length", (json_int_t)n_image, "sha256", hth_json_hex(digest, sizeof(digest)),
                      "crc32c", (json_int_t)hth_crc32c(0, image, n_image));
-}
-
-/* A path may be any bytes, but JSON may not. */
-static json_t *json_path(const char *path)
-{
-    json_t *text = json_string(path);
-
-    return text ? text : json_null();
 }
 
 static bool print_json(const inspection *file)
 {
     json_t *object = json_object();
-    bool ok = set(object, "file", json_path(file->path)) && set(object, "file_size", json_u64(file->n_bytes)) &&
+    bool ok = set(object, "file", hth_json_text(file->path, strlen(file->path))) &&
+              set(object, "file_size", json_u64(file->n_bytes)) &&
               set(object, "parse_meta", json_verdict(file->head_sound, &file->head_fault)) &&
               set(object, "parse", json_verdict(file->sound, &file->fault));
 
     if (ok && file->head_sound)
-        ok = set(object, "key", json_hex(file->key.bytes, HTH_KEY_BYTES)) &&
+        ok = set(object, "key", hth_json_hex(file->key.bytes, HTH_KEY_BYTES)) &&
              set(object, "key_basis", json_string(starts_at_0(&file->info) ? "tokens" : "own_key")) &&
              set(object, "signature", json_string(signature_names[file->signature])) &&
              set(object, "info", json_info(&file->info)) && set(object, "payload", json_image(file));
@@ -455,7 +432,7 @@ static void print_hash(const inspection *file, const char *label, const uint8_t 
 static bool has_late_controls(hth_kvc_bytes text)
 {
     for (uint32_t i = 0; i < text.n; i++)
-        if (text.data[i] == 0x7F || (text.data[i] == 0xC2 && i + 1 < text.n && text.data[i + 1] < 0xA0))
+        if (text.data[i] > 0x20 && hth_control_bytes((const char *)text.data + i, text.n - i) > 0)
             return true;
     return false;
 }
@@ -471,7 +448,7 @@ static void print_text(const char *label, hth_kvc_bytes bytes)
 
     if (shown.n > TEXT_BYTES_SHOWN) {
         shown.n = TEXT_BYTES_SHOWN;
-        while (shown.n > TEXT_BYTES_SHOWN - 3 && (shown.data[shown.n] & 0xC0) == 0x80)
+        while (shown.n > TEXT_BYTES_SHOWN - 3 && hth_utf8_goes_on((char)shown.data[shown.n]))
             shown.n--;
     }
     if (is_text(shown))
@@ -706,10 +683,8 @@ static bool inspect(const char *path, const expectation *expected, bool (*print)
     inspection file;
     bool sound;
 
-    if (inspection_init(&file, path, expected, &err) != HEARTH_OK) {
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
-        return false;
-    }
+    if (inspection_init(&file, path, expected, &err) != HEARTH_OK)
+        return hth_say(err.message, false);
     sound = file.sound;
     if (!print(&file) && !ferror(stdout)) {
         (void)fprintf(stderr, "hearth: no memory to describe '%s'; try it without --json\n", path);
@@ -754,10 +729,8 @@ static int command_inspect(int argc, char **argv)
     expected.key_begin = options.key;
     expected.full_keys = options.full_keys;
     if (options.signing_key_file &&
-        hth_signing_key_load(NULL, options.signing_key_file, &signing_key, &err) != HEARTH_OK) {
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
-        return HTH_EXIT_FAILED;
-    }
+        hth_signing_key_load(NULL, options.signing_key_file, &signing_key, &err) != HEARTH_OK)
+        return hth_say(err.message, HTH_EXIT_FAILED);
     expected.signing_key = signing_key;
     exit_code = inspect_files(argc - first, argv + first, &expected, options.json ? print_json : print_for_people);
     hth_signing_key_free(signing_key);

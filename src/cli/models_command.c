@@ -99,12 +99,6 @@ const hth_manual hth_models_manual = {
     .verbs = verbs,
 };
 
-static int say(const char *message, int exit_code)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return exit_code;
-}
-
 /* ---- ls ---- */
 
 typedef struct row {
@@ -150,7 +144,7 @@ static int list(models_options *options)
 
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
         hth_hub_models_read(settings.cache, &models, &n, &err) != HEARTH_OK)
-        return say(err.message, HTH_EXIT_FAILED);
+        return hth_say(err.message, HTH_EXIT_FAILED);
     for (size_t i = 0; i < n; i++) {
         const hth_hub_model *m = &models[i];
         const row r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
@@ -194,9 +188,9 @@ static int remove_models(const models_options *options, int n, char **names)
     hearth_error err;
 
     if (n == 0)
-        return say("models rm needs a NAME; 'hearth models ls' lists them", HTH_EXIT_USAGE);
+        return hth_say("models rm needs a NAME; 'hearth models ls' lists them", HTH_EXIT_USAGE);
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK)
-        return say(err.message, HTH_EXIT_FAILED);
+        return hth_say(err.message, HTH_EXIT_FAILED);
     for (int i = 0; i < n; i++) {
         uint64_t n_freed;
         char size[32];
@@ -211,7 +205,7 @@ static int remove_models(const models_options *options, int n, char **names)
                            "does",
                            names[i], names[i]);
         if (status != HEARTH_OK)
-            exit_code = say(err.message, HTH_EXIT_FAILED);
+            exit_code = hth_say(err.message, HTH_EXIT_FAILED);
         else
             printf("removed %s, %s\n", names[i], hth_size_text(n_freed, size));
     }
@@ -242,5 +236,5 @@ int hth_command_models(int argc, char **argv)
     }
     if (manual == &rm_manual)
         return remove_models(&options, argc - first, argv + first);
-    return first == argc ? list(&options) : say("models ls takes no further argument", HTH_EXIT_USAGE);
+    return first == argc ? list(&options) : hth_say("models ls takes no further argument", HTH_EXIT_USAGE);
 }

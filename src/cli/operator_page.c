@@ -61,10 +61,8 @@ static const char *key_of(const hth_operator *server)
 
 static int end(hearth_status result, const hearth_error *err, const char *base, long status, const hth_buffer *out)
 {
-    if (result != HEARTH_OK) {
-        (void)fprintf(stderr, "hearth: %s\n", err->message);
-        return HTH_EXIT_FAILED;
-    }
+    if (result != HEARTH_OK)
+        return hth_say(err->message, HTH_EXIT_FAILED);
     return status < 200 || status > 299 ? refuse(base, status, out) : HTH_EXIT_OK;
 }
 

@@ -63,12 +63,6 @@ const hth_manual hth_ps_manual = {
     .options = &table,
 };
 
-static int fail(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return HTH_EXIT_FAILED;
-}
-
 /* A number of the object, or of the object in it that inner names; 0: it has none. */
 static uint64_t number(const json_t *object, const char *name, const char *inner)
 {
@@ -176,7 +170,8 @@ static int print_page(const json_t *page, bool memory)
     json_t *model;
 
     if (!json_is_array(models))
-        return fail("the answer is not that of a Hearth server; --url names the address for operators");
+        return hth_say("the answer is not that of a Hearth server; --url names the address for operators",
+                       HTH_EXIT_FAILED);
     if (memory)
         printf("%-*s %10s %10s %10s %10s %10s\n", MEMORY_NAME_COLUMNS, "MODEL", "WEIGHTS", "CELLS", "BUFFERS",
                "EXPECTED", "MEASURED");

@@ -72,12 +72,6 @@ const hth_manual hth_pull_manual = {
     .options = &table,
 };
 
-static int fail(const hearth_error *err, int exit_code)
-{
-    (void)fprintf(stderr, "hearth: %s\n", err->message);
-    return exit_code;
-}
-
 static bool print_offer(const hth_hub_offer *o, bool as_json)
 {
     char size[32];
@@ -100,7 +94,7 @@ static int list(const pull_options *options, const char *text)
     hearth_error err = { .message = "" };
 
     if (hth_hub_reference_read(text, &reference, &err) != HEARTH_OK)
-        return fail(&err, HTH_EXIT_USAGE);
+        return hth_say(err.message, HTH_EXIT_USAGE);
     if (reference.choice[0]) {
         (void)fprintf(stderr, "hearth: --list shows all models of '%s'; leave out ':%s'\n", reference.repo,
                       reference.choice);
@@ -108,7 +102,7 @@ static int list(const pull_options *options, const char *text)
     }
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
         hth_hub_offers_read(&settings, reference.repo, options->revision, &offers, &n, &err) != HEARTH_OK)
-        return fail(&err, HTH_EXIT_FAILED);
+        return hth_say(err.message, HTH_EXIT_FAILED);
     if (n == 0 && !options->json)
         (void)fprintf(stderr, "hearth: '%s' has no model in a GGUF file\n", reference.repo);
     else if (!options->json)
@@ -176,7 +170,7 @@ static int pull(const pull_options *options, const char *text)
                              : pull_from_hub(options, text, &watch, path, &exit_code, &err);
     hth_pull_view_end(&view);
     if (status != HEARTH_OK)
-        return fail(&err, exit_code);
+        return hth_say(err.message, exit_code);
     (void)puts(path); /* the end tells a failure */
     if (!options->quiet)
         (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);

@@ -7,19 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "api/json_values.h"
 
 json_t *hth_milliseconds_json(double ms)
 {
     return json_real((double)(long long)(ms * 1000 + 0.5) / 1000);
-}
-
-static json_t *key_json(const uint8_t key[32])
-{
-    char hex[65];
-
-    hth_hex_encode(key, 32, hex);
-    return json_string(hex);
 }
 
 static json_t *logprob_json(const hearth_logprob *logprob, hearth_model *model)
@@ -80,9 +72,11 @@ json_t *hth_result_json(const hearth_result *result, hearth_model *model)
     json_object_set_new(object, "completion_tokens", json_integer(stats->completion_tokens));
     json_object_set_new(object, "decode_tps", hth_milliseconds_json(stats->decode_tps));
     json_object_set_new(object, "finish_reason", json_string(hearth_finish_reason_name(result->finish_reason)));
-    json_object_set_new(object, "finish_key", stats->finish_tokens ? key_json(stats->finish_key) : json_null());
+    json_object_set_new(object, "finish_key",
+                        stats->finish_tokens ? hth_json_hex(stats->finish_key, sizeof(stats->finish_key))
+                                             : json_null());
     json_object_set_new(object, "finish_tokens", json_integer(stats->finish_tokens));
-    json_object_set_new(object, "prompt_key", key_json(stats->prompt_key));
+    json_object_set_new(object, "prompt_key", hth_json_hex(stats->prompt_key, sizeof(stats->prompt_key)));
     json_object_set_new(object, "restored_bytes", json_integer((json_int_t)stats->restored_bytes));
     json_object_set_new(object, "rows_restored", json_integer(stats->rows_restored));
     json_object_set_new(object, "prefill_evaluations", json_integer(stats->n_prefill_evaluations));

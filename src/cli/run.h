@@ -37,6 +37,14 @@ int hth_run_many(hth_run *run);
  * Call function after a Ctrl-C, or at once if there was one. It runs on the thread that waits for signals, at most
  * once. NULL ends this.
  */
-void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data);
+static inline void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data)
+{
+    pthread_mutex_lock(&run->interrupt_lock);
+    run->on_interrupt = function;
+    run->interrupt_user_data = user_data;
+    if (function && atomic_load(&run->interrupted))
+        function(user_data);
+    pthread_mutex_unlock(&run->interrupt_lock);
+}
 
 #endif

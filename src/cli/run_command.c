@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "cli/run.h"
 #include "console/interrupt.h"
+#include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
 #include "options/model_source.h"

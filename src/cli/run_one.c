@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "cli/cache_options.h"
 #include "cli/prompt_render.h"
@@ -164,7 +164,7 @@ static bool conclude(const one *o, uint32_t index, const hearth_result *result)
         return false;
     }
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED)
-        (void)fprintf(stderr, "hearth: %s\n", result->error.message);
+        hth_say_error(&result->error);
     if (!has_outcome(result))
         return false;
     if (options->has_parent_key && result->stats->hit != HEARTH_HIT_RESUME && !options->quiet && index == 0)

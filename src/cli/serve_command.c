@@ -161,10 +161,7 @@ static bool write_ports(const char *path, const uint16_t *ports, size_t n, heart
 
         status = hth_whole_file_write(file, line, (size_t)length, err);
     }
-    if (status == HEARTH_OK)
-        return hth_whole_file_commit(file, err) == HEARTH_OK;
-    hth_whole_file_abort(file);
-    return false;
+    return hth_whole_file_end(file, status, err) == HEARTH_OK;
 }
 
 static void print_address(const char *what, const hth_server_address *address, uint16_t port, bool has_tls)
@@ -230,7 +227,7 @@ static int run(serve *s)
         (void)unlink(s->flags.port_file); /* it may not exist */
     if (status == HEARTH_OK)
         return HTH_EXIT_OK;
-    (void)fprintf(stderr, "hearth: %s\n", err.message);
+    hth_say_error(&err);
     return status == HEARTH_CANCELLED ? HTH_EXIT_INTERRUPTED : HTH_EXIT_FAILED;
 }
 
@@ -338,10 +335,8 @@ static bool download_models(const serve *s)
         char path[PATH_MAX];
         hearth_error err;
 
-        if (hth_model_source_find(hth_serve_given_path(s->flags.models[i]), true, false, path, &err) != HEARTH_OK) {
-            (void)fprintf(stderr, "hearth: %s\n", err.message);
-            return false;
-        }
+        if (hth_model_source_find(hth_serve_given_path(s->flags.models[i]), true, false, path, &err) != HEARTH_OK)
+            return hth_say(err.message, false);
     }
     return true;
 }

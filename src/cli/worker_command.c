@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
 #include "options/serve_options.h"
@@ -281,6 +282,5 @@ int hth_command_worker(int argc, char **argv)
     }
     if (status == HEARTH_OK)
         return HTH_EXIT_OK;
-    (void)fprintf(stderr, "hearth: %s\n", err.message);
-    return HTH_EXIT_FAILED;
+    return hth_say(err.message, HTH_EXIT_FAILED);
 }

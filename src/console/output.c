@@ -78,7 +78,13 @@ int hth_output_end(int exit_code)
     return HTH_EXIT_FAILED;
 }
 
+int hth_say(const char *message, int returned)
+{
+    (void)fprintf(stderr, "hearth: %s\n", message); /* nowhere else to say it */
+    return returned;
+}
+
 void hth_say_error(const hearth_error *err)
 {
-    (void)fprintf(stderr, "hearth: %s\n", err->message); /* nowhere else to say it */
+    (void)hth_say(err->message, 0);
 }

@@ -37,7 +37,8 @@ void hth_output_line(FILE *out, const char *format, ...) __attribute__((format(p
  */
 int hth_output_end(int exit_code);
 
-/* Print an error on standard error. */
+/* Print an error on standard error. Returns what it is given, for the caller to return. */
+int hth_say(const char *message, int returned);
 void hth_say_error(const hearth_error *err);
 
 #endif

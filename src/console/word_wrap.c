@@ -37,12 +37,6 @@ static int width_of(const char *bytes, size_t n)
     return width < 0 ? 1 : width;
 }
 
-/* The bytes of a character that begins so. */
-static size_t bytes_of(unsigned char first)
-{
-    return first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 1;
-}
-
 /* ---- code ---- */
 
 static void end_line_of_code(hth_word_wrap *wrap)
@@ -184,12 +178,12 @@ void hth_word_wrap_add(hth_word_wrap *wrap, const char *text, size_t n_bytes, in
     if (columns > 0 && wrap->column > columns) /* it became narrower: where the terminal's own breaks put the cursor */
         wrap->column = (wrap->column - 1) % columns + 1;
     for (size_t i = 0; i < n_bytes; i++) {
-        const bool goes_on = ((unsigned char)text[i] & 0xc0) == 0x80;
+        const bool goes_on = hth_utf8_goes_on(text[i]);
 
         if (!goes_on) /* a character that was cut */
             take_part(wrap, columns, out);
         wrap->part[wrap->n_part++] = text[i];
-        if (wrap->n_part >= bytes_of((unsigned char)wrap->part[0]))
+        if (wrap->n_part >= hth_utf8_length(wrap->part[0]))
             take_part(wrap, columns, out);
     }
     (void)uselocale(before);

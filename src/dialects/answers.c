@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json_values.h"
 #include "api/logprobs.h"
 #include "api/prepare.h"
 #include "base/os.h"
+#include "base/utf8.h"
 #include "dialects/ollama_answers.h"
 #include "models/model.h"
-#include "sched/text_stream.h"
 
 /* ---- texts and tokens ---- */
 
@@ -31,7 +32,7 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
     if (hearth_token_bytes(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
         hth_buffer_add_json_take(out, json_stringn(piece, n));
     else
-        hth_buffer_add_json_take(out, hth_api_bytes_json(piece, n));
+        hth_buffer_add_json_take(out, hth_json_bytes(piece, n));
     hth_buffer_add_text(out, "}");
 }
 

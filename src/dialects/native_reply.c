@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/json_values.h"
 #include "api/logprobs.h"
 #include "api/native_settings.h"
 #include "api/sse.h"
 #include "api/usage.h"
 #include "api/writer.h"
-#include "base/hash.h"
 #include "dialects/kinds.h"
 
 /* After sampling: a probability, under another name. */
@@ -139,12 +139,8 @@ json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool 
         false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "");
 
     hth_api_put_timings(body, stats);
-    if (stats->finish_tokens > 0) {
-        char key[2 * sizeof(stats->finish_key) + 1];
-
-        hth_hex_encode(stats->finish_key, sizeof(stats->finish_key), key);
-        json_object_set_new(body, "finish_key", json_string(key));
-    }
+    if (stats->finish_tokens > 0)
+        json_object_set_new(body, "finish_key", hth_json_hex(stats->finish_key, sizeof(stats->finish_key)));
     return body;
 }
 

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "api/parse.h"
+#include "base/utf8.h"
 #include "dialects/kinds.h"
 
 enum { FILENAME_BYTES_MAX = 255 };
 
 /* The character that replaces NUL and invalid characters in texts. */
-static const char replacement[] = "\xEF\xBF\xBD";
+static const char replacement[] = HTH_UTF8_REPLACEMENT;
 
 static bool is_filename(const char *name)
 {

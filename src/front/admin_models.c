@@ -8,30 +8,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "api/json_values.h"
 #include "wire/needs_text.h"
 #include "wire/worker_facts.h"
 
 enum { GROUP_BYTES = 32 }; /* of one name in hth_worker_fact.group */
 
 /* The text of a field of fixed size. */
-static json_t *text_json(const char *text, size_t capacity)
-{
-    json_t *value = json_stringn(text, strnlen(text, capacity));
-
-    return value ? value : json_null();
-}
+#define TEXT_OF(field) hth_json_text(field, strnlen(field, sizeof(field)))
 
 /* NULL for zeros, which mean unknown. */
 static json_t *hex_json(const uint8_t bytes[32])
 {
     static const uint8_t zeros[32];
-    char text[65];
 
-    if (memcmp(bytes, zeros, sizeof(zeros)) == 0)
-        return NULL;
-    hth_hex_encode(bytes, 32, text);
-    return json_string(text);
+    return memcmp(bytes, zeros, sizeof(zeros)) == 0 ? NULL : hth_json_hex(bytes, sizeof(zeros));
 }
 
 json_t *hth_admin_count_json(uint64_t value)
@@ -45,7 +36,7 @@ static bool set(json_t *object, const char *name, json_t *value)
     return json_object_set_new(object, name, value) == 0;
 }
 
-#define TEXT(field) text_json(info->field, sizeof(info->field))
+#define TEXT(field) TEXT_OF(info->field)
 
 static json_t *model_json(const hearth_model_info *info)
 {
@@ -115,12 +106,12 @@ static json_t *needs_json(const hth_model_needs *needs)
 
     for (size_t i = 0; i < memory->n_devices; i++) {
         const hth_engine_device_share *device = &memory->devices[i];
-        json_t *one = json_pack(
-            "{s:o*, s:o, s:o, s:o, s:o, s:o}", "name", text_json(device->name, sizeof(device->name)), "weight_bytes",
-            hth_admin_count_json(device->share.weight_bytes), "cell_bytes",
-            hth_admin_count_json(device->share.cell_bytes), "compute_bytes",
-            hth_admin_count_json(device->share.compute_bytes), "free_bytes", hth_admin_count_json(device->free_bytes),
-            "total_bytes", hth_admin_count_json(device->total_bytes));
+        json_t *one = json_pack("{s:o*, s:o, s:o, s:o, s:o, s:o}", "name", TEXT_OF(device->name), "weight_bytes",
+                                hth_admin_count_json(device->share.weight_bytes), "cell_bytes",
+                                hth_admin_count_json(device->share.cell_bytes), "compute_bytes",
+                                hth_admin_count_json(device->share.compute_bytes), "free_bytes",
+                                hth_admin_count_json(device->free_bytes), "total_bytes",
+                                hth_admin_count_json(device->total_bytes));
 
         if (json_array_append_new(devices, one) != 0) {
             json_decref(object);
@@ -144,7 +135,7 @@ static bool set_state(json_t *object, const hth_worker_view *view)
     if ((view->state == HTH_WORKER_WAITING || view->state == HTH_WORKER_BROKEN) &&
         !set(object, "restart_in_ms", json_integer(view->restart_in_ms)))
         return false;
-    if (view->last_death[0] && !set(object, "last_death", text_json(view->last_death, sizeof(view->last_death))))
+    if (view->last_death[0] && !set(object, "last_death", TEXT_OF(view->last_death)))
         return false;
     if ((view->is_pinned || view->is_host_pinned) &&
         !set(object, "pin", json_string(view->is_pinned ? "device" : "host")))
@@ -176,7 +167,7 @@ static json_t *worker_json(const hth_worker_view *view)
 /* Memory of all models on the host or a device. A limit that there is not is left out. */
 static json_t *pool_json(const hth_supervisor_pool *pool)
 {
-    json_t *name = pool->name[0] ? text_json(pool->name, sizeof(pool->name)) : NULL;
+    json_t *name = pool->name[0] ? TEXT_OF(pool->name) : NULL;
     json_t *limit = pool->limit_bytes < UINT64_MAX ? hth_admin_count_json(pool->limit_bytes) : NULL;
 
     return json_pack("{s:o*, s:o*, s:o, s:o, s:b}", "name", name, "limit_bytes", limit, "used_bytes",

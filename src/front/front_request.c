@@ -140,12 +140,8 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
 {
     hth_api_dialect dialect = hth_path_dialect(r->path);
     hth_buffer body = { .text = NULL };
-    char seconds[16];
 
-    if (error->retry_after_s > 0) {
-        (void)snprintf(seconds, sizeof(seconds), "%u", error->retry_after_s); /* fits */
-        hth_http_header_add(r->exchange, "Retry-After", seconds);
-    }
+    hth_http_retry_after_add(r->exchange, error->retry_after_s);
     if (reason)
         hth_metrics_note_refused(r->front->metrics, reason);
     r->record.reason = reason;

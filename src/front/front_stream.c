@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 
 enum { ID_RANDOM_BYTES = 16, DIGITS_MAX = 18 };

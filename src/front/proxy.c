@@ -1398,16 +1398,6 @@ static hth_http_exchange *take_exchange(hth_relay *relay, int status)
     return exchange;
 }
 
-static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
-{
-    char text[16];
-
-    if (seconds == 0)
-        return;
-    (void)snprintf(text, sizeof(text), "%u", seconds); /* fits */
-    hth_http_header_add(exchange, "Retry-After", text);
-}
-
 static void add_notes(hth_relay *relay)
 {
     if (relay->notes[0] && relay->exchange)
@@ -1571,7 +1561,7 @@ static void relay_reply(hth_relay *relay, int status, const char *content_type, 
     exchange = take_exchange(relay, status);
     if (!exchange)
         return; /* detached */
-    add_retry_after(exchange, retry_after_s);
+    hth_http_retry_after_add(exchange, retry_after_s);
     hth_http_reply(exchange, status, content_type, body, n);
 }
 

@@ -22,6 +22,7 @@
 #include <utlist.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"
@@ -138,10 +139,7 @@ static hearth_status write_file(const hth_response_store *store, hth_response_jo
         status = hth_whole_file_write(file, head, sizeof(head), &job->error);
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, job->written, job->n, &job->error);
-    if (status == HEARTH_OK)
-        return hth_whole_file_commit(file, &job->error);
-    hth_whole_file_abort(file);
-    return status;
+    return hth_whole_file_end(file, status, &job->error);
 }
 
 /* The head of an open file: its length, or 0 if it is none. */

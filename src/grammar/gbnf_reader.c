@@ -115,7 +115,7 @@ static const char *here(const reader *r, char text[24])
     if (c == '\n' || c == '\r')
         return "the end of the line";
     text[at++] = '\'';
-    for (size_t i = 0; i == 0 || (i < 4 && r->at + i < r->end && ((uint8_t)r->at[i] & 0xC0) == 0x80); i++)
+    for (size_t i = 0; i == 0 || (i < 4 && r->at + i < r->end && hth_utf8_goes_on(r->at[i])); i++)
         text[at++] = r->at[i];
     text[at++] = '\'';
     text[at] = '\0';
@@ -140,19 +140,13 @@ static void skip_space(reader *r, bool newline_too)
     }
 }
 
-static uint32_t read_hex(reader *r, int n_digits)
+static uint32_t read_hex(reader *r, size_t n_digits)
 {
-    uint32_t value = 0;
+    uint32_t value;
 
-    for (int i = 0; i < n_digits; i++) {
-        int digit = r->at < r->end ? hth_hex_digit(*r->at) : -1;
-
-        if (digit < 0) {
-            FAIL(r, "line %u: an escape needs %d hexadecimal digits", r->tables.line, n_digits);
-            return 0;
-        }
-        value = value << 4 | (uint32_t)digit;
-        r->at++;
+    if (hth_hex_read(&r->at, r->end, n_digits, &value) < n_digits) {
+        FAIL(r, "line %u: an escape needs %zu hexadecimal digits", r->tables.line, n_digits);
+        return 0;
     }
     if (value > LAST_CODE_POINT)
         FAIL(r, "line %u: there is no character U+%X", r->tables.line, value);
@@ -552,26 +546,6 @@ static void read_rule(reader *r)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Is it UTF-8 without a zero byte? */
-static bool is_text(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        uint8_t c = (uint8_t)text[i++];
-        int n_more = c < 0x80              ? 0
-                   : c >= 0xC2 && c < 0xE0 ? 1
-                   : c >= 0xE0 && c < 0xF0 ? 2
-                   : c >= 0xF0 && c < 0xF5 ? 3
-                                           : -1;
-
-        if (c == 0 || n_more < 0 || n - i < (size_t)n_more)
-            return false;
-        for (; n_more > 0; n_more--)
-            if (((uint8_t)text[i++] & 0xC0) != 0x80)
-                return false;
-    }
-    return true;
-}
-
 static void check_names(reader *r)
 {
     bool has_root = false;
@@ -603,7 +577,8 @@ hearth_status hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outs
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a grammar");
     *r = (reader){ .begin = text, .at = text, .end = text + n_bytes, .outside = outside ? outside : &nothing };
     memset(r->buckets, 0xFF, sizeof(r->buckets));
-    if (hth_gbnf_builder_init(&r->tables, err) == HEARTH_OK && !is_text(text, n_bytes))
+    if (hth_gbnf_builder_init(&r->tables, err) == HEARTH_OK &&
+        (memchr(text, 0, n_bytes) || !hth_utf8_is_valid(text, n_bytes)))
         FAIL(r, "the grammar is not UTF-8 text");
     r->tables.line = 1;
     skip_space(r, true);

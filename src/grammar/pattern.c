@@ -281,7 +281,7 @@ static void compile_atom(compiler *c)
     }
     default:
         set_add(emit(c, OP_BYTE, 0, 0)->set, byte, byte);
-        while (byte >= 0xC0 && ((uint8_t)*c->at & 0xC0) == 0x80) { /* the rest of a character */
+        while (byte >= 0xC0 && hth_utf8_goes_on(*c->at)) { /* the rest of a character */
             uint8_t more = (uint8_t)*c->at++;
 
             set_add(emit(c, OP_BYTE, 0, 0)->set, more, more);

@@ -1461,6 +1461,16 @@ void hth_http_header_add(hth_http_exchange *exchange, const char *name, const ch
         (void)evbuffer_add_printf(exchange->headers, "%s: %s\r\n", name, value);
 }
 
+void hth_http_retry_after_add(hth_http_exchange *exchange, uint32_t seconds)
+{
+    char text[16];
+
+    if (seconds == 0)
+        return;
+    (void)snprintf(text, sizeof(text), "%u", seconds); /* fits */
+    hth_http_header_add(exchange, "Retry-After", text);
+}
+
 void hth_http_reply(hth_http_exchange *exchange, int status, const char *content_type, const void *body, size_t n)
 {
     http_connection *connection = exchange->connection;

@@ -157,6 +157,8 @@ void hth_http_watch_set(hth_http_exchange *exchange, const hth_http_watch *watch
 
 /* Call it before the reply begins. name and value are copied. A header whose value has a line break is left out. */
 void hth_http_header_add(hth_http_exchange *exchange, const char *name, const char *value);
+/* The header Retry-After, likewise; none for 0. */
+void hth_http_retry_after_add(hth_http_exchange *exchange, uint32_t seconds);
 /* The whole reply. body may be NULL with n 0. Ends the exchange. */
 void hth_http_reply(hth_http_exchange *exchange, int status, const char *content_type, const void *body, size_t n);
 

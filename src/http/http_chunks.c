@@ -3,7 +3,7 @@
  */
 #include "http/http_chunks.h"
 
-#include "base/utf8.h"
+#include "base/hex.h"
 #include "http/http_head.h"
 
 enum { DIGITS_MAX = 12, LINE_BYTES_MAX = 1024, TRAILER_BYTES_MAX = 8192 };

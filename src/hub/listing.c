@@ -10,6 +10,7 @@
 
 #include "base/gguf_name.h"
 #include "base/grow.h"
+#include "base/hex.h"
 #include "base/json_bounds.h"
 #include "base/status.h"
 
@@ -36,11 +37,6 @@ bool hth_hub_listing_add(hth_hub_listing *listing, const hth_hub_file *file)
     return true;
 }
 
-bool hth_hub_is_hex(const char *text, size_t n)
-{
-    return text && strlen(text) == n && strspn(text, "0123456789abcdef") == n;
-}
-
 static hearth_status read_file(const json_t *object, hth_hub_listing *out, hearth_error *err)
 {
     const char *path = json_string_value(json_object_get(object, "rfilename"));
@@ -58,7 +54,7 @@ static hearth_status read_file(const json_t *object, hth_hub_listing *out, heart
     if (!hth_hub_path_is_safe(path))
         return hth_fail(err, HEARTH_CORRUPT,
                         "the hub lists a file whose path would leave its folder, or is none; nothing was downloaded");
-    if (!hth_hub_is_hex(digest, n_digits))
+    if (!hth_is_hex(digest, n_digits))
         return hth_fail(err, HEARTH_CORRUPT, "the hub gives no digest of '%s'; it could not be checked", path);
     if (lfs_size && size && json_integer_value(lfs_size) != json_integer_value(size))
         return hth_fail(err, HEARTH_CORRUPT, "the hub tells two sizes of '%s'", path);
@@ -81,7 +77,7 @@ hearth_status hth_hub_listing_read(const char *text, size_t n_bytes, hth_hub_lis
     hearth_status status = HEARTH_OK;
 
     *out = (hth_hub_listing){ .files = NULL };
-    if (!json_is_array(siblings) || !hth_hub_is_hex(commit, SHA1_DIGITS)) {
+    if (!json_is_array(siblings) || !hth_is_hex(commit, SHA1_DIGITS)) {
         json_decref(root);
         return hth_fail(err, HEARTH_CORRUPT, "the answer is not that of a hub of models; check HF_ENDPOINT");
     }

@@ -36,7 +36,4 @@ bool hth_hub_listing_add(hth_hub_listing *listing, const hth_hub_file *file);
  */
 hearth_status hth_hub_listing_read(const char *text, size_t n_bytes, hth_hub_listing *out, hearth_error *err);
 
-/* Is it n lower-case hex digits? */
-bool hth_hub_is_hex(const char *text, size_t n);
-
 #endif

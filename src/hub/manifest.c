@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/json_bounds.h"
 #include "base/status.h"
 
@@ -21,8 +22,7 @@ const char *hth_ollama_digest_hex(const char *digest)
 {
     const size_t n = strlen(digest_kind);
 
-    return digest && strncmp(digest, digest_kind, n) == 0 && hth_hub_is_hex(digest + n, SHA256_DIGITS) ? digest + n
-                                                                                                       : NULL;
+    return digest && strncmp(digest, digest_kind, n) == 0 && hth_is_hex(digest + n, SHA256_DIGITS) ? digest + n : NULL;
 }
 
 static const char *text_of(const json_t *object, const char *key)

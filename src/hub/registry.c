@@ -15,11 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/gguf_name.h"
 #include "base/status.h"
-#include "base/whole_file.h"
 #include "hub/client.h"
 #include "hub/manifest.h"
 #include "hub/ollama.h"
@@ -193,24 +191,6 @@ static hearth_status check_layers(pull *p, hearth_error *err)
     return status;
 }
 
-static hearth_status write_manifest(const pull *p, const hth_buffer *text, hearth_error *err)
-{
-    hth_whole_file *file = NULL;
-    hearth_status status = hth_hub_make_folders(p->manifest_path, err);
-
-    if (status == HEARTH_OK)
-        status = hth_whole_file_begin(hth_fs_system(), p->manifest_path, HTH_WHOLE_FILE_REPLACE, &file, err);
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_whole_file_write(file, text->text, text->n, err);
-    if (status != HEARTH_OK) {
-        hth_whole_file_abort(file);
-        return status;
-    }
-    (void)fchmod(hth_whole_file_descriptor(file), 0644); /* Ollama is often another user */
-    return hth_whole_file_commit(file, err);
-}
-
 /* What the folder has of the model; nothing where it has no whole one. */
 static void read_old(pull *p)
 {
@@ -267,7 +247,7 @@ static hearth_status pull_all(pull *p, const hth_hub_watch *watch, hearth_error 
     if (status == HEARTH_OK && !same)
         status = check_layers(p, err);
     if (status == HEARTH_OK && !same)
-        status = write_manifest(p, &text, err);
+        status = hth_hub_write_file(p->manifest_path, text.text, text.n, err);
     if (status == HEARTH_PERMISSION)
         hth_fail_prefix(err, "cannot write to Ollama's folder; set OLLAMA_MODELS to another one");
     if (status == HEARTH_OK)

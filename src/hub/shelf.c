@@ -15,7 +15,7 @@
 
 #include "base/gguf_name.h"
 #include "base/grow.h"
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"
@@ -74,6 +74,20 @@ hearth_status hth_hub_make_folders(const char *path, hearth_error *err)
     return HEARTH_OK;
 }
 
+hearth_status hth_hub_write_file(const char *path, const char *text, size_t n_bytes, hearth_error *err)
+{
+    hth_whole_file *file = NULL;
+    hearth_status status = hth_hub_make_folders(path, err);
+
+    if (status == HEARTH_OK)
+        status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
+    if (status == HEARTH_OK)
+        status = hth_whole_file_write(file, text, n_bytes, err);
+    if (status == HEARTH_OK)
+        (void)fchmod(hth_whole_file_descriptor(file), 0644); /* other users of the folder may fail to read it else */
+    return hth_whole_file_end(file, status, err);
+}
+
 /* ---- commits ---- */
 
 bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char out[HTH_HUB_COMMIT_BYTES])
@@ -81,7 +95,7 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
     char path[PATH_MAX], text[HTH_HUB_COMMIT_BYTES + 8] = "";
     FILE *file;
 
-    if (hth_hub_is_hex(revision, COMMIT_DIGITS)) {
+    if (hth_is_hex(revision, COMMIT_DIGITS)) {
         (void)snprintf(out, HTH_HUB_COMMIT_BYTES, "%s", revision); /* is_hex */
         return true;
     }
@@ -93,7 +107,7 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
     (void)fread(text, 1, sizeof(text) - 1, file); /* checked below */
     (void)fclose(file);                           /* only read from */
     text[strcspn(text, "\r\n ")] = '\0';
-    if (!hth_hub_is_hex(text, COMMIT_DIGITS))
+    if (!hth_is_hex(text, COMMIT_DIGITS))
         return false;
     (void)snprintf(out, HTH_HUB_COMMIT_BYTES, "%.*s", COMMIT_DIGITS, text); /* is_hex */
     return true;
@@ -102,26 +116,13 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
 hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revision, const char *commit,
                                    hearth_error *err)
 {
-    hth_whole_file *file = NULL;
     char path[PATH_MAX];
-    hearth_status status;
 
-    if (hth_hub_is_hex(revision, COMMIT_DIGITS))
+    if (hth_is_hex(revision, COMMIT_DIGITS))
         return HEARTH_OK;
     if (!JOIN(path, "%s/refs/%s", shelf->folder, revision))
         return hth_fail(err, HEARTH_MISUSE, "the revision '%s' is too long", revision);
-    status = hth_hub_make_folders(path, err);
-    if (status == HEARTH_OK)
-        status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_whole_file_write(file, commit, strlen(commit), err);
-    if (status != HEARTH_OK) {
-        hth_whole_file_abort(file);
-        return status;
-    }
-    (void)fchmod(hth_whole_file_descriptor(file), 0644); /* other users of the cache may fail to read it else */
-    return hth_whole_file_commit(file, err);
+    return hth_hub_write_file(path, commit, strlen(commit), err);
 }
 
 /* ---- snapshots ---- */
@@ -145,7 +146,7 @@ hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapsho
     struct stat st;
 
     while (directory && !failed && (entry = readdir(directory)) != NULL) {
-        if (!hth_hub_is_hex(entry->d_name, COMMIT_DIGITS) || !JOIN(path, "%s/%s", folder, entry->d_name) ||
+        if (!hth_is_hex(entry->d_name, COMMIT_DIGITS) || !JOIN(path, "%s/%s", folder, entry->d_name) ||
             stat(path, &st) != 0)
             continue;
         grown = n < SNAPSHOTS_MAX ? hth_grown_by(snapshots, n, 1, &capacity, sizeof(*snapshots)) : NULL;

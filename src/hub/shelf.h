@@ -35,6 +35,8 @@ bool hth_hub_blob_is_there(const char *blob, uint64_t bytes);
 
 /* Make the folders above a file. */
 hearth_status hth_hub_make_folders(const char *path, hearth_error *err);
+/* Write a small file, whole or not at all, and the folders above it. */
+hearth_status hth_hub_write_file(const char *path, const char *text, size_t n_bytes, hearth_error *err);
 
 /* The commit of a revision, which may be one itself. False: the cache knows none. */
 bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char out[HTH_HUB_COMMIT_BYTES]);

@@ -15,6 +15,7 @@
 #include "base/fs.h"
 #include "base/gguf_name.h"
 #include "base/grow.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "hub/choice.h"
 
@@ -80,7 +81,7 @@ static bool walk_snapshot(const char *commit, void *user_data)
     char quant[HTH_HUB_QUANT_BYTES], name[HTH_HUB_NAME_BYTES];
     hth_hub_listing listing;
 
-    if (!hth_hub_is_hex(commit, HTH_HUB_COMMIT_BYTES - 1))
+    if (!hth_is_hex(commit, HTH_HUB_COMMIT_BYTES - 1))
         return true;
     w->status = hth_hub_snapshot_read(&w->shelf, commit, &listing, w->err);
     for (size_t i = 0; i < listing.n && w->status == HEARTH_OK; i++) {

@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/grow.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "index/index_env.h"
 #include "index/index_past.h"

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/os.h"
 
 enum { ATTEMPTS_MAX = 16, NAME_DIGITS = 16 };
@@ -168,7 +169,7 @@ static bool sweep_file(const char *name, void *user_data)
     uint64_t token;
     int fd;
 
-    if (strlen(name) != NAME_DIGITS || strspn(name, "0123456789abcdef") != NAME_DIGITS)
+    if (!hth_is_hex(name, NAME_DIGITS))
         return true;
     token = strtoull(name, &end, 16);
     if (token == s->owner->token)

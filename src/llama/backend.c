@@ -18,8 +18,8 @@
  */
 #include "llama/backend_inside.h"
 
-#include "llama/backend_chat.h"
 #include "llama/backend_sampler.h"
+#include "llama/llama_chat.h"
 #include "sampling/sampler.h"
 
 static hearth_status sampler_new(const hth_engine_model *model, const hearth_sampling *sampling,
@@ -59,9 +59,9 @@ const hth_backend *hearth_backend(void)
         .metadata_key = hth_backend_llama_metadata_key,
         .metadata = hth_backend_llama_metadata,
         .chat_prompt = hth_backend_llama_chat_prompt,
-        .chat_reader_new = hth_backend_llama_chat_reader_new,
-        .chat_reader_free = hth_backend_llama_chat_reader_free,
-        .chat_read = hth_backend_llama_chat_read,
+        .chat_reader_new = hth_llama_chat_reader_new,
+        .chat_reader_free = hth_llama_chat_reader_free,
+        .chat_read = hth_llama_chat_read,
         .adapter_load = hth_backend_llama_adapter_load,
         .adapter_free = hth_backend_llama_adapter_free,
         .adapters_apply = hth_backend_llama_adapters_apply,

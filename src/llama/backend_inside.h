@@ -15,7 +15,7 @@
  *   backend_embedder.c   vectors of inputs, in a context of their own
  *   backend_needs.c      the memory that a model would take
  *   backend_writer.c     model files
- *   backend_chat.c, backend_sampler.c  with headers of their own
+ *   backend_sampler.c    with a header of its own
  */
 #ifndef HTH_LLAMA_BACKEND_INSIDE_H
 #define HTH_LLAMA_BACKEND_INSIDE_H

@@ -281,7 +281,7 @@ struct hth_llama_chat {
     std::list<remembered> recent;                               /* latest use first */
 };
 
-struct hth_llama_chat_reader {
+struct hth_engine_chat_reader {
     common_chat_parser_params params;
     common_chat_msg begun; /* the beginning of a continued reply, which the prompt has already */
 };
@@ -650,11 +650,13 @@ hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const hth_llam
 
 /* ---- replies ---- */
 
-hearth_status hth_llama_chat_reader_new(const char *parser, hth_llama_chat_reader **out, hearth_error *err)
+hearth_status hth_llama_chat_reader_new(const char *parser, hth_engine_chat_reader **out, hearth_error *err)
 {
+    if (!parser || !out)
+        return hth_fail(err, HEARTH_MISUSE, "a reader of replies needs the parser of a prompt");
     return guarded(err, "make a parser for replies", [&] {
         json from = json::parse(parser);
-        auto reader = std::make_unique<hth_llama_chat_reader>();
+        auto reader = std::make_unique<hth_engine_chat_reader>();
         std::string arena = from.at("parser").get<std::string>();
 
         reader->params.format = (common_chat_format)from.at("format").get<int>();
@@ -676,14 +678,16 @@ hearth_status hth_llama_chat_reader_new(const char *parser, hth_llama_chat_reade
     });
 }
 
-void hth_llama_chat_reader_free(hth_llama_chat_reader *reader)
+void hth_llama_chat_reader_free(hth_engine_chat_reader *reader)
 {
     delete reader;
 }
 
-hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
+hearth_status hth_llama_chat_read(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                   hth_chat_reply *out, hearth_error *err)
 {
+    if (!reader || (!text && n_bytes > 0) || !out)
+        return hth_fail(err, HEARTH_MISUSE, "reading a reply needs a reader and its text");
     if (bracket_nesting(text, n_bytes) > reply_nesting_max) /* the parser recurses along brackets */
         return hth_fail(err, HEARTH_CORRUPT, "the reply nests brackets deeper than %zu", reply_nesting_max);
     return hth_guarded(err, "read the reply", [&] {
@@ -691,7 +695,7 @@ hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const cha
         hth_chat_reply reply = {};
 
         try {
-            message = common_chat_parse(std::string(text, n_bytes), !is_whole, reader->params);
+            message = common_chat_parse(text ? std::string(text, n_bytes) : std::string(), !is_whole, reader->params);
         } catch (const std::bad_alloc &) {
             throw;
         } catch (const std::exception &e) {

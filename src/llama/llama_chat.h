@@ -50,11 +50,11 @@ hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const hth_llam
                                       hearth_error *err);
 
 /* As the functions of hth_backend. Nesting of brackets beyond 256 in a reply is HEARTH_CORRUPT. */
-typedef struct hth_llama_chat_reader hth_llama_chat_reader;
+typedef struct hth_engine_chat_reader hth_engine_chat_reader;
 
-hearth_status hth_llama_chat_reader_new(const char *parser, hth_llama_chat_reader **out, hearth_error *err);
-void hth_llama_chat_reader_free(hth_llama_chat_reader *reader);
-hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
+hearth_status hth_llama_chat_reader_new(const char *parser, hth_engine_chat_reader **out, hearth_error *err);
+void hth_llama_chat_reader_free(hth_engine_chat_reader *reader);
+hearth_status hth_llama_chat_read(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                   hth_chat_reply *out, hearth_error *err);
 
 #ifdef __cplusplus

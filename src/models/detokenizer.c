@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "models/model_inside.h"
 #include "sched/text_stream.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/grow.h"
 #include "base/structs.h"
+#include "base/utf8.h"
 #include "engine/tokenize.h"
 #include "models/model_inside.h"
 
@@ -225,11 +226,11 @@ static hearth_status add_again(reader *r, size_t begin, const char *document, si
 /* The bytes of a document where it may be cut: the last end of a character in (after, n], else the first one behind. */
 static size_t character_end(const char *document, size_t after, size_t n)
 {
-    while (n > after && ((unsigned char)document[n] & 0xc0) == 0x80)
+    while (n > after && hth_utf8_goes_on(document[n]))
         n--;
     if (n == after)
         n++;
-    while (((unsigned char)document[n] & 0xc0) == 0x80)
+    while (hth_utf8_goes_on(document[n]))
         n++;
     return n;
 }

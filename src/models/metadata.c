@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "models/model_inside.h"
-#include "sched/text_stream.h"
 
 /* Repair a terminated text. Frees bytes_take. n_out may be NULL. */
 static hearth_status give(char *bytes_take, char **out, size_t *n_out, hearth_error *err)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "engine/chat_reply.h"
 
 /* ---- JSON ---- */
@@ -14,38 +15,11 @@ typedef struct json_cursor {
     bool in_text;
 } json_cursor;
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Four hexadecimal digits; -1: there are none. */
-static int32_t read_hex(json_cursor *c)
-{
-    int32_t value = 0;
-
-    if (c->end - c->at < 4)
-        return -1;
-    for (int i = 0; i < 4; i++) {
-        int digit = hex_value(c->at[i]);
-
-        if (digit < 0)
-            return -1;
-        value = 16 * value + digit;
-    }
-    c->at += 4;
-    return value;
-}
-
 /* A character behind a backslash; -1: it is none of JSON. */
 static int32_t read_escape(json_cursor *c)
 {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char *letter;
-    int32_t high, low;
 
     if (c->at == c->end)
         return -1;
@@ -55,26 +29,7 @@ static int32_t read_escape(json_cursor *c)
         return letter ? (unsigned char)meanings[letter - letters] : -1;
     }
     c->at++;
-    high = read_hex(c);
-    if (high < 0xD800 || high > 0xDFFF)
-        return high;
-    if (high > 0xDBFF || c->end - c->at < 6 || c->at[0] != '\\' || c->at[1] != 'u')
-        return -1;
-    c->at += 2;
-    low = read_hex(c);
-    return low >= 0xDC00 && low <= 0xDFFF ? 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00) : -1;
-}
-
-/* A character of UTF-8 that begins at this byte. */
-static int32_t read_character(json_cursor *c)
-{
-    unsigned char first = (unsigned char)*c->at++;
-    int n_more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : first >= 0xC0 ? 1 : 0;
-    int32_t value = n_more == 0 ? first : first & (0x3F >> n_more);
-
-    for (; n_more > 0 && c->at < c->end; n_more--)
-        value = value << 6 | ((unsigned char)*c->at++ & 0x3F);
-    return value;
+    return hth_utf16_escape(&c->at, c->end);
 }
 
 enum { JSON_END = -2, JSON_WRONG = -1, JSON_QUOTE = 0x200000, JSON_BLANK };
@@ -100,7 +55,7 @@ static int32_t next_character(json_cursor *c)
         c->at++;
         return read_escape(c);
     }
-    return read_character(c);
+    return (int32_t)hth_utf8_next(&c->at, c->end);
 }
 
 /* Does a number or word go on behind this character of it? "1 2" is not "12". */

@@ -241,36 +241,42 @@ hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *re
     return status;
 }
 
-hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
-                                   hearth_error *err)
+/* What is done with the prefix of a prompt. *n_tokens_out: its length. */
+typedef hearth_status (*prefix_fn)(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
+                                   uint32_t n_tokens, uint32_t *n_tokens_out, hearth_error *err);
+
+static hearth_status with_prompt(hearth_model *model, const hearth_request *request, const char *function,
+                                 prefix_fn act, uint32_t *n_tokens_out, hearth_error *err)
 {
     hth_model_prompt prompt;
-    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_remove", &prompt, err);
+    hearth_status status = hth_model_prompt_take(model, request, function, &prompt, err);
     uint32_t n_tokens = 0;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_erase(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, 0, &n_tokens, err);
+    status = act(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;
     return status;
 }
 
+static hearth_status erase_all(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
+                               uint32_t n_tokens, uint32_t *n_tokens_out, hearth_error *err)
+{
+    return hth_prefix_erase(model, owner, tokens, n_tokens, 0, n_tokens_out, err);
+}
+
+hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
+                                   hearth_error *err)
+{
+    return with_prompt(model, request, "hearth_prompt_remove", erase_all, n_tokens_out, err);
+}
+
 hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
                                  hearth_error *err)
 {
-    hth_model_prompt prompt;
-    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_warm", &prompt, err);
-    uint32_t n_tokens = 0;
-
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_prefix_warm(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
-    hth_model_prompt_give_back(model, &prompt);
-    if (status == HEARTH_OK && n_tokens_out)
-        *n_tokens_out = n_tokens;
-    return status;
+    return with_prompt(model, request, "hearth_prompt_warm", hth_prefix_warm, n_tokens_out, err);
 }
 
 hearth_status hearth_prompt_pin(hearth_model *model, const hearth_request *request, uint8_t key_out[32],
@@ -295,15 +301,5 @@ hearth_status hearth_prompt_pin(hearth_model *model, const hearth_request *reque
 hearth_status hearth_prompt_unpin(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
                                   hearth_error *err)
 {
-    hth_model_prompt prompt;
-    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_unpin", &prompt, err);
-    uint32_t n_tokens = 0;
-
-    if (status != HEARTH_OK)
-        return status;
-    status = hth_prefix_unpin(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
-    hth_model_prompt_give_back(model, &prompt);
-    if (status == HEARTH_OK && n_tokens_out)
-        *n_tokens_out = n_tokens;
-    return status;
+    return with_prompt(model, request, "hearth_prompt_unpin", hth_prefix_unpin, n_tokens_out, err);
 }

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "engine/tokenize.h"
 #include "models/model_inside.h"
 #include "models/reply_reading.h"
-#include "sched/text_stream.h" /* of UTF-8 alone */
 
 enum {
     PROMPT_BYTES_MAX = 256 << 20,

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/gguf_name.h"
+#include "base/hex.h"
 #include "base/os.h"
 
 enum { HEX = 2 * HTH_SHA256_BYTES, LINE_MAX_BYTES = HEX + NAME_MAX + 8 };

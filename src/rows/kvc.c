@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 
 static_assert(SIZE_MAX >= UINT64_MAX, "positions in a file are counted in size_t");
 

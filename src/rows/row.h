@@ -58,6 +58,17 @@ extern const char *const hth_row_kind_names[HTH_ROW_KINDS + 1];
 /* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
 const char *hth_row_kind_name(hth_row_kind kind);
 
+/* Rows that are collected one by one; all zeros at the beginning. rows is for free(). */
+typedef struct hth_row_list {
+    hth_row_meta *rows; /* [n] */
+    size_t n;
+    size_t capacity;
+    bool out_of_memory; /* a row was not added */
+} hth_row_list;
+
+/* False: there is no memory. */
+bool hth_row_list_add(hth_row_list *list, const hth_row_meta *meta);
+
 /* Insert meta into out[n of capacity], ordered by use, the most recently used first. Returns the new n. */
 size_t hth_row_insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 
 struct hth_signing_key {
     hth_hmac_key *hmac;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "sampling/numbers.h"
 #include "sched/draw.h"
 #include "sched/pool.h"

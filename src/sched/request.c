@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "sampling/sampling.h"
-#include "sched/text_stream.h"
 
 enum {
     SHOWN_TOKENS_MAX = 64,

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/utf8.h"
 #include "engine/tokenize.h"
-#include "sched/text_stream.h" /* of UTF-8 alone */
 
 /* How the text of a span of tokens is made of their pieces: a set. */
 enum {
@@ -212,7 +212,7 @@ bool hth_spelling_is_usual(const hth_spelling *spelling, const hth_spelled *s, c
     size_t at = s->n_before - window_bytes(spelling, prompt, n_prompt, s->n_before, &n_window);
     hearth_token *fresh;
 
-    while (at < s->n_bytes && ((unsigned char)s->bytes[at] & 0xC0) == 0x80)
+    while (at < s->n_bytes && hth_utf8_goes_on(s->bytes[at]))
         at++; /* a character that a token of the prompt cuts */
     if (hth_tokenize(spelling->backend, spelling->model, s->bytes + at, s->n_bytes - at,
                      flags & (unsigned)~HEARTH_TOKENIZE_BOS, NULL, &fresh, &n_fresh, NULL) != HEARTH_OK)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/utf8.h"
 
 struct hth_text_stream {
     char **stop;        /* [n_stop] */
@@ -65,52 +66,6 @@ void hth_text_stream_free(hth_text_stream *stream)
     free(stream);
 }
 
-/* Length of the character at bytes: 1..4; 0 when n bytes are an unfinished character; -1 when they are invalid. */
-static int character_length(const unsigned char *bytes, size_t n)
-{
-    unsigned char lead = bytes[0];
-    unsigned char low = 0x80, high = 0xBF;
-    int length;
-
-    if (lead < 0x80)
-        return 1;
-    if (lead < 0xC2 || lead > 0xF4)
-        return -1;
-    length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (lead == 0xE0)
-        low = 0xA0;
-    else if (lead == 0xED)
-        high = 0x9F;
-    else if (lead == 0xF0)
-        low = 0x90;
-    else if (lead == 0xF4)
-        high = 0x8F;
-    for (int i = 1; i < length; i++) {
-        if ((size_t)i >= n)
-            return 0;
-        if (bytes[i] < low || bytes[i] > high)
-            return -1;
-        low = 0x80;
-        high = 0xBF;
-    }
-    return length;
-}
-
-bool hth_utf8_is_valid(const char *bytes, size_t n_bytes)
-{
-    const unsigned char *at = (const unsigned char *)bytes;
-
-    while (n_bytes > 0) {
-        int length = character_length(at, n_bytes);
-
-        if (length <= 0)
-            return false;
-        at += length;
-        n_bytes -= (size_t)length;
-    }
-    return true;
-}
-
 static bool reserve(char **buffer, size_t *capacity, size_t needed)
 {
     char *grown = hth_grown_by(*buffer, 0, needed, capacity, 1);
@@ -120,8 +75,6 @@ static bool reserve(char **buffer, size_t *capacity, size_t needed)
     return grown != NULL;
 }
 
-static const char replacement[] = "\xEF\xBF\xBD";
-
 /*
  * Append bytes to held: whole characters, replacements for invalid bytes, then an unfinished character. The caller has
  * made sure that held has room for a replacement of every byte.
@@ -129,26 +82,26 @@ static const char replacement[] = "\xEF\xBF\xBD";
 static void settle_characters(hth_text_stream *stream, const char *bytes, size_t n_bytes)
 {
     /* At most 3 bytes wait. They are read from a copy, because replacements may overwrite them in held. */
-    unsigned char waiting[4];
+    char waiting[4];
     size_t n_waiting = stream->n_held - stream->n_text;
     size_t at = 0;
 
     memcpy(waiting, stream->held + stream->n_text, n_waiting);
     while (at < n_waiting + n_bytes) {
-        unsigned char window[4];
+        char window[4];
         size_t n = 0;
         int length;
 
         for (; n < sizeof(window) && at + n < n_waiting + n_bytes; n++)
-            window[n] = at + n < n_waiting ? waiting[at + n] : (unsigned char)bytes[at + n - n_waiting];
-        length = character_length(window, n);
+            window[n] = at + n < n_waiting ? waiting[at + n] : bytes[at + n - n_waiting];
+        length = hth_utf8_character(window, n);
         if (length == 0) {
             memcpy(stream->held + stream->n_text, window, n);
             stream->n_held = stream->n_text + n;
             return;
         }
         if (length < 0) {
-            memcpy(stream->held + stream->n_text, replacement, 3);
+            memcpy(stream->held + stream->n_text, HTH_UTF8_REPLACEMENT, 3);
             stream->n_text += 3;
             at++;
         } else {
@@ -236,36 +189,10 @@ bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size
         !reserve(&stream->out, &stream->out_capacity, stream->n_text + 4))
         return false;
     if (n_waiting > 0) {
-        memcpy(stream->held + stream->n_text, replacement, 3);
+        memcpy(stream->held + stream->n_text, HTH_UTF8_REPLACEMENT, 3);
         stream->n_text += 3;
         stream->n_held = stream->n_text;
     }
     release(stream, stream->n_text, text_out, n_out);
     return true;
-}
-
-char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out)
-{
-    hth_text_stream *stream = hth_text_stream_new(NULL, 0);
-    const char *text = "";
-    char *whole = NULL;
-    size_t n = 0, n_end = 0;
-    bool stopped;
-
-    if (stream && hth_text_stream_feed(stream, bytes, n_bytes, &text, &n, &stopped))
-        whole = malloc(n + sizeof(replacement)); /* an unfinished character may follow */
-    if (whole) {
-        memcpy(whole, text, n);
-        if (!hth_text_stream_finish(stream, &text, &n_end)) {
-            free(whole);
-            whole = NULL;
-        }
-    }
-    if (whole) {
-        memcpy(whole + n, text, n_end);
-        whole[n + n_end] = '\0';
-        *n_out = n + n_end;
-    }
-    hth_text_stream_free(stream);
-    return whole;
 }

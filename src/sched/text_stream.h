@@ -8,6 +8,7 @@
 #define HTH_SCHED_TEXT_STREAM_H
 
 #include "base/status.h"
+#include "base/utf8.h"
 
 typedef struct hth_text_stream hth_text_stream; /* one thread at a time */
 
@@ -26,11 +27,5 @@ bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_b
 size_t hth_text_stream_stop(const hth_text_stream *stream);
 /* Release the held text at the end of the reply; an unfinished character becomes U+FFFD. False without memory. */
 bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size_t *n_out);
-
-/* A new string of these bytes, terminated and *n_out bytes long, with U+FFFD for invalid bytes. NULL without memory. */
-char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out);
-
-/* True when n_bytes bytes are valid UTF-8 (no surrogates, no overlong forms, at most U+10FFFF). */
-bool hth_utf8_is_valid(const char *bytes, size_t n_bytes);
 
 #endif

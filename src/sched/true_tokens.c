@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "engine/tokenize.h"
 #include "sched/spelling.h"
-#include "sched/text_stream.h" /* of UTF-8 alone */
 
 enum { CLOSE_MS = 5000 };
 
@@ -100,7 +100,7 @@ static bool fits(size_t n_bytes, void *user_data)
 
     if (n_bytes == p->n_bytes)
         return true;
-    return ((unsigned char)p->text[n_bytes] & 0xC0) != 0x80 &&
+    return !hth_utf8_goes_on(p->text[n_bytes]) &&
            !hth_control_texts_cross(p->spelling->controls, p->flags & HEARTH_TOKENIZE_SPECIAL, p->text, p->n_bytes,
                                     n_bytes);
 }

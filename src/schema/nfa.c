@@ -155,24 +155,11 @@ static bool take(reader *r, const char *text)
     return true;
 }
 
-static uint32_t read_hex(reader *r, int n_least, int n_most)
+static uint32_t read_hex(reader *r, size_t n_least, size_t n_most)
 {
-    uint32_t value = 0;
-    int n = 0;
+    uint32_t value;
 
-    for (; n < n_most; n++) {
-        int c = peek(r);
-        int digit = c >= '0' && c <= '9' ? c - '0'
-                  : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                  : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                         : -1;
-
-        if (digit < 0)
-            break;
-        value = value << 4 | (uint32_t)digit;
-        r->at++;
-    }
-    if (n < n_least)
+    if (hth_hex_read(&r->at, r->end, n_most, &value) < n_least)
         FAIL(r, "an escape lacks its hexadecimal digits");
     if (value > LAST_CODE_POINT)
         FAIL(r, "an escape is of no character");

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "schema/schema_inside.h"
 
 enum { DEPTH_MAX = 160, PROBES_MAX = 512, EMPTY_DEPTH_MAX = 5 };
@@ -71,7 +72,7 @@ static size_t n_characters(const char *text, size_t n_bytes)
     size_t n = 0;
 
     for (size_t i = 0; i < n_bytes; i++)
-        n += ((uint8_t)text[i] & 0xC0) != 0x80;
+        n += !hth_utf8_goes_on(text[i]);
     return n;
 }
 

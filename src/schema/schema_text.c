@@ -74,7 +74,7 @@ void hth_schema_push_string(hth_schema_work *w, const char *text, size_t n_bytes
     for (size_t i = 0; i < n_bytes && !hth_schema_failed(w);) {
         uint8_t c = (uint8_t)text[i];
         const char *escapes = "\b\f\n\r\t\"\\", *found = c ? strchr(escapes, c) : NULL;
-        size_t n = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+        size_t n = hth_utf8_length(text[i]);
 
         if (found)
             (void)snprintf(buffer, sizeof(buffer), "\\%c", "bfnrt\"\\"[found - escapes]);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/whole_file.h"
 #include "rows/kvc_signature.h"
@@ -498,10 +499,7 @@ hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *l
     hth_whole_file *file = NULL;
     hearth_status status = run(&e, &file, err);
 
-    if (status == HEARTH_OK)
-        status = hth_whole_file_commit(file, err);
-    else
-        hth_whole_file_abort(file);
+    status = hth_whole_file_end(file, status, err);
     hth_folder_unlock(fs_of(&e), e.lock);
     if (status == HEARTH_OK)
         *out = (hth_exported){

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/fields.h"
+#include "base/hex.h"
 
 /* ---- reading ---- */
 
@@ -20,7 +21,7 @@ static void read_scale(const hth_fields *fields, float *out)
 /* False: the text is no hash. */
 static bool set_sha256(hth_live_adapter *one, const char *text)
 {
-    if (strlen(text) != sizeof(one->sha256) - 1 || strspn(text, "0123456789abcdef") != sizeof(one->sha256) - 1)
+    if (!hth_is_hex(text, sizeof(one->sha256) - 1))
         return false;
     (void)snprintf(one->sha256, sizeof(one->sha256), "%s", text); /* fits */
     return true;

@@ -7,26 +7,12 @@
 
 #include "base/controls.h"
 #include "base/status.h"
-#include "sched/text_stream.h"
+#include "base/utf8.h"
 
 void hth_make_printable(char *text)
 {
-    char *begin = text;
-    size_t n_left = strlen(text);
-
-    while (n_left > 0) {
-        size_t n = 1;
-
-        while (n < 4 && n < n_left && ((unsigned char)text[n] & 0xc0) == 0x80)
-            n++;
-        if (!hth_utf8_is_valid(text, n)) {
-            *text = '?';
-            n = 1;
-        }
-        text += n;
-        n_left -= n;
-    }
-    hth_controls_blank(begin);
+    hth_utf8_mend(text);
+    hth_controls_blank(text);
 }
 
 void hth_lines_end(hth_lines *lines, hth_line_fn on_line, void *user_data)

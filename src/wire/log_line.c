@@ -13,7 +13,6 @@
 
 #include "base/controls.h"
 #include "base/utf8.h"
-#include "sched/text_stream.h"
 
 enum { ROOM = HTH_SERVER_LOG_LINE_MAX - 1 }; /* the newline always fits */
 
@@ -53,14 +52,12 @@ void hth_line_end(hth_line *line)
 
 /* ---- characters ---- */
 
-/* Bytes of the character at the beginning of text; 0: there is none. text is not at its end. */
+/* Bytes of the character at the beginning of a terminated text; 0: there is none. */
 static size_t character_bytes(const char *text)
 {
-    size_t n = 1;
+    const int n = hth_utf8_character(text, 4); /* the end is no byte of a character */
 
-    while (n < 4 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n++;
-    return hth_utf8_is_valid(text, n) ? n : 0;
+    return n > 0 ? (size_t)n : 0;
 }
 
 static size_t escape_hexadecimal(const char *text, size_t n, char *out, size_t capacity)

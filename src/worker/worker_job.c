@@ -687,22 +687,12 @@ static const char body_type[] = "application/json";
 
 /* ---- whole replies ---- */
 
-static void add_retry_after(hth_http_exchange *exchange, uint32_t seconds)
-{
-    char text[16];
-
-    if (seconds == 0)
-        return;
-    (void)snprintf(text, sizeof(text), "%u", seconds); /* sized for it */
-    hth_http_header_add(exchange, "Retry-After", text);
-}
-
 void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error)
 {
     hth_buffer body = { .text = NULL };
 
     hth_api_error_write(dialect, error, &body);
-    add_retry_after(exchange, error->retry_after_s);
+    hth_http_retry_after_add(exchange, error->retry_after_s);
     hth_http_reply(exchange, hth_api_error_http_status(dialect, error), body_type, hth_buffer_text(&body), body.n);
     hth_buffer_deinit(&body);
 }

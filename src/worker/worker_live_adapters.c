@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "api/json_values.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "models/model.h"
 #include "wire/adapter_files.h"
@@ -18,13 +19,11 @@
 static json_t *adapter_json(const hearth_adapter *adapter)
 {
     const char *slash = strrchr(adapter->path, '/');
-    json_t *path = json_string(slash ? slash + 1 : adapter->path);
-    char sha256[65];
+    const char *name = slash ? slash + 1 : adapter->path;
 
-    hth_hex_encode(adapter->sha256, sizeof(adapter->sha256), sha256);
-    return json_pack("{s:I, s:s, s:o, s:f, s:s, s:s, s:s}", "id", (json_int_t)adapter->id, "name", adapter->name,
-                     "path", path ? path : json_null(), "scale", (double)adapter->scale, "task_name", "",
-                     "prompt_prefix", "", "sha256", sha256); /* a path that is no UTF-8 is null */
+    return json_pack("{s:I, s:s, s:o, s:f, s:s, s:s, s:o}", "id", (json_int_t)adapter->id, "name", adapter->name,
+                     "path", hth_json_text(name, strlen(name)), "scale", (double)adapter->scale, "task_name", "",
+                     "prompt_prefix", "", "sha256", hth_json_hex(adapter->sha256, sizeof(adapter->sha256)));
 }
 
 /* The loaded adapters, for free(): [*n_out]. NULL with err. */

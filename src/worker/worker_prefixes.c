@@ -7,19 +7,16 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "api/json_values.h"
 #include "models/used_prefixes.h"
 
 enum { NODES_MAX = 64 };
 
 static json_t *node_json(const hth_prefix_node *node)
 {
-    char key[2 * HTH_KEY_BYTES + 1];
-
-    hth_hex_encode(node->key.bytes, HTH_KEY_BYTES, key);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:[]}", "key", key, "tokens", (json_int_t)node->n_tokens, "end",
-                     (json_int_t)node->end, "rows", (json_int_t)node->rows, "bytes", (json_int_t)node->bytes, "uses",
-                     (json_int_t)node->uses, "children");
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:[]}", "key", hth_json_hex(node->key.bytes, HTH_KEY_BYTES),
+                     "tokens", (json_int_t)node->n_tokens, "end", (json_int_t)node->end, "rows", (json_int_t)node->rows,
+                     "bytes", (json_int_t)node->bytes, "uses", (json_int_t)node->uses, "children");
 }
 
 /* The roots, with everything that stands on them. NULL without memory. */

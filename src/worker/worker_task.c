@@ -336,8 +336,8 @@ static void explain(hth_task *task)
     about.history_tokens = text ? text->n_known : 0;
     answer = hth_api_explanation_json(&about, task->prepared.chat ? task->prepared.chat->n_plain : 0);
     normalized = json_array();
-    for (size_t i = 0; i < task->request->n_normalized; i++)
-        json_array_append_new(normalized, json_string(task->request->normalized[i]));
+    if (task->request->normalized)
+        json_array_append_new(normalized, json_string(task->request->normalized));
     json_object_set_new(answer, "detail", json_string(about.detail));
     json_object_set_new(answer, "ignored", json_string(task->request->notes.text));
     json_object_set_new(answer, "normalized", normalized);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/text_stream.h"
+#include "base/utf8.h"
 
 enum { NAME_BYTES = 128, LABELS_BYTES = 1024, LINES_MAX = 20000 };
 

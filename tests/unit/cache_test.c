@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "cache/cache.h"
 #include "cache/pins.h"
 #include "support/step_fs.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sched/text_stream.h"
+#include "base/utf8.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

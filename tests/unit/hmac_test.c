@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/hex.h"
 #include "base/hmac.h"
 #include "support/cmocka_all.h"
 

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "rows/key.h"
 #include "support/kvc_vectors.h"
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "rows/kvc_signature.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

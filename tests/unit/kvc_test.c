@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "rows/kvc.h"
 #include "support/kvc_vectors.h"
 

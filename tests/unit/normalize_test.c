@@ -39,8 +39,7 @@ TEST(the_billing_header_of_claude_code_is_taken_out)
 
     assert_int_equal(r->conversation.turns[0].n_parts, 1);
     assert_string_equal(r->conversation.turns[0].parts[0], "You are an agent.");
-    assert_int_equal(r->n_normalized, 1);
-    assert_string_equal(r->normalized[0], "claude-code-billing-header");
+    assert_string_equal(r->normalized, "claude-code-billing-header");
 
     r = with_system("[" BLOCK(HEADER "\\nYou are an agent.") "," BLOCK("More.") "]", true); /* joined on its way */
     assert_string_equal(r->conversation.turns[0].parts[0], "You are an agent.");
@@ -80,7 +79,7 @@ TEST(nothing_else_is_touched)
         (void)snprintf(system, sizeof(system), "\"%s\"", texts[i]);
         r = with_system(system, true);
         assert_string_equal(r->conversation.turns[0].content, texts[i]);
-        assert_int_equal(r->n_normalized, 0);
+        assert_null(r->normalized);
     }
 }
 
@@ -93,5 +92,5 @@ TEST(the_header_stays_in_a_message_of_the_user_and_where_that_is_wanted)
     assert_string_equal(r->conversation.turns[0].content, HEADER);
     r = with_system("[" BLOCK(HEADER) "," BLOCK("A") "]", false);
     assert_int_equal(r->conversation.turns[0].n_parts, 2);
-    assert_int_equal(r->n_normalized, 0);
+    assert_null(r->normalized);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "cache/cache_inside.h"
 #include "cache/read_ahead.h"
 #include "support/step_fs.h"

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/fs.h"
+#include "base/hex.h"
 #include "dialects/response_record.h"
 #include "front/response_store.h"
 #include "support/cmocka_all.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "sched/text_stream.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"

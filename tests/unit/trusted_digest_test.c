@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "base/os.h"
 #include "models/trusted_digest.h"
 #include "support/cmocka_all.h"

@@ -3,7 +3,6 @@
  */
 #include "base/utf8.h"
 
-#include "sched/text_stream.h"
 #include "support/cmocka_all.h"
 
 TEST(characters_come_back_from_their_bytes)

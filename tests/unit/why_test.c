@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "base/os.h"
 #include "support/cmocka_all.h"
 #include "support/prompts.h"

@@ -1,0 +1,37 @@
+/*
+ * json_values.c - see json_values.h
+ */
+#include "api/json_values.h"
+
+#include <stdlib.h>
+
+#include "base/hex.h"
+
+json_t *hth_json_text(const char *text, size_t n)
+{
+    json_t *value = json_stringn(text, n);
+
+    return value ? value : json_null();
+}
+
+json_t *hth_json_hex(const uint8_t *bytes, size_t n)
+{
+    char *text = malloc(2 * n + 1);
+    json_t *value = NULL;
+
+    if (text) {
+        hth_hex_encode(bytes, n, text);
+        value = json_stringn_nocheck(text, 2 * n);
+    }
+    free(text);
+    return value;
+}
+
+json_t *hth_json_bytes(const char *bytes, size_t n)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(array, json_integer((unsigned char)bytes[i]));
+    return array;
+}
