@@ -46,6 +46,28 @@ test: build
 	@scripts/deps.sh --tests
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
 
+# $(call test,selection) runs the tests that ctest selects so, after it has built what they need.
+define test
+	@cmake -S . -B $(BUILD) >$(BUILD)/cmake.log 2>&1 || { cat $(BUILD)/cmake.log; exit 1; }
+	@targets=$$(cd $(BUILD) && ctest -N -V $(1) | \
+	  sed -nE 's,.*Test command:.*/tests/((test|fuzz)_[a-z_]+).*,\1,p; t; s,.*Test command:.*,programs,p' | sort -u) && \
+	  cmake --build $(BUILD) --parallel $(JOBS) --target hearth $$targets
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(1)
+endef
+
+$(BUILD)/CMakeCache.txt:
+	@scripts/deps.sh
+	$(call configure,$(BUILD),)
+
+# The unit and property tests that take a few seconds at most: for each change. tests/labels.cmake names the others.
+check: $(BUILD)/CMakeCache.txt
+	$(call test,-L quick -R '^(unit|property)/')
+
+# The tests whose names match a regular expression: make t T=unit/index
+t: $(BUILD)/CMakeCache.txt
+	@[ -n "$(T)" ] || { echo "which tests? make t T=unit/index"; exit 1; }
+	$(call test,-R '$(T)')
+
 # A few tests on Mesa's Vulkan device, a GPU that the CPU computes. `make test` leaves them out, because the engine's
 # shaders take long to compile, once.
 vulkan-test: export HEARTH_VULKAN = software
@@ -128,5 +150,5 @@ clean:
 	rm -rf build build-asan build-tsan build-fuzz build-vulkan build-deb *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format counts bench pictures install deb deb-test \
+.PHONY: help all deps build demo test check t vulkan-test asan tsan fuzz lint format counts bench pictures install deb deb-test \
   uninstall clean

@@ -70,7 +70,7 @@ static int by_place(const void *a, const void *b)
 /* All entries, those of a file side by side. They live as long as the program. */
 static hth_test_entry **all_entries(size_t *n_out)
 {
-    hth_test_entry **entries;
+    static hth_test_entry **entries;
     size_t n = 0;
 
     for (hth_test_entry *entry = newest; entry; entry = entry->next)
