@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "hub/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     for (size_t i = 0; i < manifest.n; i++) {
         const hth_ollama_layer *layer = &manifest.layers[i];
 
-        require(hth_hub_is_hex(layer->digest, HTH_HUB_DIGEST_BYTES - 1));
+        require(hth_is_hex(layer->digest, HTH_HUB_DIGEST_BYTES - 1));
         require(layer->bytes > 0 && layer->bytes <= UINT64_C(1) << 46);
         for (size_t j = 0; j < i; j++)
             require(strcmp(layer->digest, manifest.layers[j].digest) != 0);
