@@ -3,6 +3,9 @@
  */
 #include "base/utf8.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "support/cmocka_all.h"
 
 TEST(characters_come_back_from_their_bytes)
@@ -40,4 +43,44 @@ TEST(digits_have_values_in_either_case)
     for (int c = -128; c < 128; c++)
         n += hth_hex_digit((char)c) >= 0;
     assert_int_equal(n, 22);
+}
+
+TEST(bytes_that_are_no_character_are_replaced_one_by_one)
+{
+    char text[] = "a\x80"
+                  "b\xc3\xa9\xff\xe2\x82";
+    size_t n = 0;
+    char *repaired = hth_utf8_repaired("a\x80\xc3\xa9\xe2\x82", 6, &n);
+
+    hth_utf8_mend(text);
+    assert_string_equal(text, "a?b\xc3\xa9???");
+    assert_string_equal(repaired, "a" HTH_UTF8_REPLACEMENT "\xc3\xa9" HTH_UTF8_REPLACEMENT);
+    assert_int_equal(n, strlen(repaired));
+    free(repaired);
+}
+
+static int32_t escaped(const char *digits)
+{
+    const char *at = digits;
+
+    return hth_utf16_escape(&at, digits + strlen(digits));
+}
+
+TEST(escapes_are_characters_or_whole_pairs)
+{
+    assert_int_equal(escaped("20aC"), 0x20ac);
+    assert_int_equal(escaped("d83d\\ude00"), 0x1f600);
+    assert_int_equal(escaped("20a"), -1);
+    assert_int_equal(escaped("ude00"), -1);
+    assert_int_equal(escaped("de00"), -1);
+    assert_int_equal(escaped("d83d\\u0041"), -1);
+    assert_int_equal(escaped("d83d"), -1);
+}
+
+TEST(hexadecimal_texts_have_their_length)
+{
+    assert_true(hth_is_hex("00ff", 4));
+    assert_false(hth_is_hex("00ff", 3));
+    assert_false(hth_is_hex("00fF", 4));
+    assert_false(hth_is_hex(NULL, 0));
 }
