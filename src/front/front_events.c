@@ -11,22 +11,30 @@ void hth_front_tell_begin(hth_front_request *r)
                                        "endpoint", r->record.endpoint, "stream", r->wants_events));
 }
 
-/* Of a request for which a model worked. NULL without memory. */
+static void add_figure(json_t *object, const hth_figure *figure, const hth_frame_figures *figures)
+{
+    const char *name = hth_figure_name(figure, figures);
+
+    if (figure->in_event && hth_figure_is_there(figure, figures))
+        (void)json_object_set_new(object, figure->in_event, /* left out without memory */
+                                  name                            ? json_string(name)
+                                  : figure->kind == HTH_FIGURE_MS ? json_real(hth_figure_ms(figure, figures))
+                                                                  : json_integer(hth_figure_count(figure, figures)));
+}
+
+/* Of a request for which a model worked: the tokens, the times, and the rest. NULL without memory. */
 static json_t *figures_json(const hth_frame_figures *figures)
 {
     json_t *object = json_object();
 
-    for (size_t i = 0; i < HTH_FIGURES; i++) {
-        const hth_figure *figure = &hth_figures[i];
-        const char *name = hth_figure_name(figure, figures);
-
-        if (figure->in_event && hth_figure_is_there(figure, figures))
-            (void)json_object_set_new(object, figure->in_event, /* left out without memory */
-                                      name ? json_string(name)
-                                      : figure->kind == HTH_FIGURE_MS
-                                          ? json_real(hth_figure_ms(figure, figures))
-                                          : json_integer(hth_figure_count(figure, figures)));
-    }
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++)
+        if (hth_figures[i].kind == HTH_FIGURE_COUNT)
+            add_figure(object, &hth_figures[i], figures);
+    for (size_t i = HTH_FIGURES_COUNTS; i < HTH_FIGURES; i++)
+        add_figure(object, &hth_figures[i], figures);
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++)
+        if (hth_figures[i].kind != HTH_FIGURE_COUNT)
+            add_figure(object, &hth_figures[i], figures);
     return object;
 }
 

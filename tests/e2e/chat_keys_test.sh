@@ -95,11 +95,13 @@ keys '\033[200~lost\r\003gone\r\003found again\r'
 asked '10 "found again"'
 
 # Each wish is taken back before the reply and at the end, also when a signal comes in a paste.
-wait_for "the next prompt" grep -aqF "echo found again" "$work/screen"
+wait_for "the reply" grep -aqF "echo found again" "$work/screen"
+last_wish() { grep -aoE "$esc\[\?2004[hl]" "$work/screen" | tail -n 1; }
+has_prompt() { [ "$(last_wish)" = "$esc[?2004h" ]; }
+wait_for "the next prompt" has_prompt
 expect "wishes without an end" "$(grep -aoF "$esc[?2004h" "$work/screen" | wc -l)" \
   "$(($(grep -aoF "$esc[?2004l" "$work/screen" | wc -l) + 1))"
 finish
-last_wish() { grep -aoE "$esc\[\?2004[hl]" "$work/screen" | tail -n 1; }
 expect "the last wish" "$(last_wish)" "$esc[?2004l"
 
 begin xterm-256color
