@@ -10,7 +10,8 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 BUILD ?= build
 FUZZ_SECONDS ?= 120
-CTEST_FLAGS ?= -j$(JOBS)
+# Most tests of servers wait for processes, so more of them run than there are processors.
+CTEST_FLAGS ?= -j$(shell expr 2 \* $(JOBS))
 export HEARTH_CUDA HEARTH_VULKAN HEARTH_METAL HEARTH_RPC HEARTH_PORTABLE LLAMA_CPP_DIR
 
 # In continuous integration a warning is an error.
@@ -46,13 +47,14 @@ test: build
 	@scripts/deps.sh --tests
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
 
-# $(call test,selection) runs the tests that ctest selects so, after it has built what they need.
+# $(call test,directory,selection) runs the tests that ctest selects so, after it has built what they need.
 define test
-	@cmake -S . -B $(BUILD) >$(BUILD)/cmake.log 2>&1 || { cat $(BUILD)/cmake.log; exit 1; }
-	@targets=$$(cd $(BUILD) && ctest -N -V $(1) | \
+	@cmake -S . -B $(1) >$(1)/cmake.log 2>&1 || { cat $(1)/cmake.log; exit 1; }
+	@targets=$$(cd $(1) && ctest -N -V $(2) | \
 	  sed -nE 's,.*Test command:.*/tests/((test|fuzz)_[a-z_]+).*,\1,p; t; s,.*Test command:.*,programs,p' | sort -u) && \
-	  cmake --build $(BUILD) --parallel $(JOBS) --target hearth $$targets
-	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(1)
+	  cmake --build $(1) --parallel $(JOBS) --target hearth $$targets
+	@cd $(1) && TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" \
+	  ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(2)
 endef
 
 $(BUILD)/CMakeCache.txt:
@@ -61,12 +63,12 @@ $(BUILD)/CMakeCache.txt:
 
 # The unit and property tests that take a few seconds at most: for each change. tests/labels.cmake names the others.
 check: $(BUILD)/CMakeCache.txt
-	$(call test,-L quick -R '^(unit|property)/')
+	$(call test,$(BUILD),-L quick -R '^(unit|property)/')
 
 # The tests whose names match a regular expression: make t T=unit/index
 t: $(BUILD)/CMakeCache.txt
 	@[ -n "$(T)" ] || { echo "which tests? make t T=unit/index"; exit 1; }
-	$(call test,-R '$(T)')
+	$(call test,$(BUILD),-R '$(T)')
 
 # A few tests on Mesa's Vulkan device, a GPU that the CPU computes. `make test` leaves them out, because the engine's
 # shaders take long to compile, once.
@@ -89,6 +91,15 @@ tsan: deps
 	@cmake --build build-tsan --parallel $(JOBS)
 	@cd build-tsan && TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" \
 	  ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
+
+# The part of both that continuous integration has time for: quick tests, and those that have threads of their own.
+asan-quick: deps
+	$(call configure,build-asan,-DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_BUILD_TYPE=Debug)
+	$(call test,build-asan,-L quick -LE agents)
+
+tsan-quick: deps
+	$(call configure,build-tsan,-DHEARTH_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug)
+	$(call test,build-tsan,-L threads -LE slow)
 
 fuzz: deps
 	$(call configure,build-fuzz,-DHEARTH_FUZZ=ON -DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_C_COMPILER=clang \
@@ -150,5 +161,5 @@ clean:
 	rm -rf build build-asan build-tsan build-fuzz build-vulkan build-deb *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test check t vulkan-test asan tsan fuzz lint format counts bench pictures install deb deb-test \
+.PHONY: help all deps build demo test check t vulkan-test asan asan-quick tsan tsan-quick fuzz lint format counts bench pictures install deb deb-test \
   uninstall clean

@@ -1,10 +1,11 @@
-# labels.cmake - one label for each test: `ctest -L quick`
+# labels.cmake - one or two labels for each test: `ctest -L quick`
 #
 #     browser   needs a browser
 #     agents    needs packages of npm: official clients and agents
 #     packages  makes and installs packages of a system
 #     slow      took more than 10 seconds on two processors; 3 in unit and property, so that `make check` is short
 #     quick     the others
+#     threads   also: it has threads of its own
 set(slow_unit api_tools attention conversation devices embed embed_cache file_tier file_tier_failures fingerprint fit
   grammar hostile_templates http_stream index_life llama_chat llama_sampler long_prompt plain_text render resumed_reply
   supervised_worker supervisor supervisor_moves supervisor_orders supervisor_residency tier_faults worker worker_body
@@ -33,6 +34,13 @@ foreach(test ${tests})
     set(label slow)
   else()
     set(label quick)
+  endif()
+  set(source ${CMAKE_SOURCE_DIR}/tests/${test}_test.c)
+  if(place MATCHES "^(unit|property)$" AND EXISTS ${source})
+    file(STRINGS ${source} threads REGEX "pthread" LIMIT_COUNT 1)
+    if(threads)
+      list(APPEND label threads)
+    endif()
   endif()
   set_property(TEST ${test} PROPERTY LABELS ${label})
 endforeach()
