@@ -114,7 +114,7 @@ static hearth_status check_number(const hth_fs *fs, const char *directory, heart
     return status;
 }
 
-/* Make sure that the folder exists and, if durable, that its name survives a loss of power. 0 or -errno. */
+/* Make sure that the folder exists and, if durable, that its name survives a power loss. 0 or -errno. */
 static int make_folder(const hth_fs *fs, const char *directory, bool durable)
 {
     const char *end = strrchr(directory, '/');
