@@ -148,7 +148,7 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes)
 
 void hth_os_memory_discard(void *memory, size_t n_bytes)
 {
-    (void)madvise(memory, n_bytes, MADV_FREE); /* a wish */
+    (void)madvise(memory, n_bytes, MADV_FREE); /* best effort */
 }
 
 void hth_os_memory_small_pages(void *memory, size_t n_bytes)

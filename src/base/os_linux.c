@@ -165,7 +165,7 @@ void hth_os_thread_name(const char *name)
 void hth_os_thread_nice(int steps)
 {
     /* Here 0 is the calling thread, not the process. The system cuts the sum at 19. */
-    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + steps); /* a wish */
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + steps); /* best effort */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
@@ -313,7 +313,7 @@ void hth_os_first_to_go(void)
         text[--i] = (char)('0' + rest % 10);
     if (score < 0)
         text[--i] = '-';
-    (void)pwrite(fd, text + i, sizeof(text) - (size_t)i, 0); /* a wish */
+    (void)pwrite(fd, text + i, sizeof(text) - (size_t)i, 0); /* best effort */
     (void)close(fd);
 }
 

@@ -112,7 +112,7 @@ static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
     return true;
 }
 
-/* Map n_places from place on; segments[at] is the next segment behind them. */
+/* Map n_places from place on; segments[at] is the next segment after them. */
 static hth_segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
     hth_segment *s;
@@ -302,7 +302,7 @@ static bool is_quiet_locked(hth_arena *arena)
     return !arena->closing && arena->n_owed <= 0 && arena->n_taken == n_taken;
 }
 
-/* Add a segment and touch it; false when the system has no memory. Unlocks meanwhile. */
+/* Add a segment and touch it; false when the system has no memory. Unlocks in the meantime. */
 static bool warm_one_locked(hth_arena *arena)
 {
     const size_t n_bytes = warm_bytes_locked(arena);

@@ -71,7 +71,7 @@ void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_
 /* Give a slab back; n_bytes: its size now. May unmap a segment or return pages. Accepts NULL. Any thread. */
 void hth_arena_give(hth_arena *arena, uint8_t *slab, size_t n_bytes);
 
-/* Give up to n_bytes of free memory back to the system; returns the number of bytes given. Any thread. */
+/* Return up to n_bytes of free memory to the system; returns the number of bytes given. Any thread. */
 uint64_t hth_arena_release(hth_arena *arena, uint64_t n_bytes);
 /* Set a new limit. Free memory beyond it returns to the system now; slabs beyond it return when they are given back. */
 void hth_arena_set_bytes_max(hth_arena *arena, uint64_t bytes_max);

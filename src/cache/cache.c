@@ -382,7 +382,7 @@ void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
         hth_file_tier_set_touch(cache->levels[i].files, ids, n);
 }
 
-/* ---- watching and steering ---- */
+/* ---- monitoring and control ---- */
 
 void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out)
 {

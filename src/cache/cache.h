@@ -191,7 +191,7 @@ hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const ui
 /* The key that signs rows; NULL: rows are not signed. */
 const hth_signing_key *hth_cache_signing_key(const hth_cache *cache);
 
-/* ---- watching and steering ---- */
+/* ---- monitoring and control ---- */
 
 /* The writer's limits. Without file tiers there is no writer, and both functions do nothing. */
 void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out);

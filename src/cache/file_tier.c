@@ -435,7 +435,7 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
     return HEARTH_OK;
 }
 
-/* ---- watching ---- */
+/* ---- monitoring ---- */
 
 hth_index *hth_file_tier_index(hth_file_tier *tier)
 {
@@ -595,7 +595,7 @@ static void scan_once(hth_file_tier *tier, bool rebuild)
     hth_file_tier_recover(tier);
     if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK)
         atomic_store(&tier->bytes_known, totals.bytes);
-    else /* without an index the sum of the file sizes keeps the quota */
+    else /* without an index the quota is enforced by the sum of the file sizes */
         complete = fill_index(tier, &scan) && rebuild;
     note_quota(tier);
 
@@ -690,7 +690,7 @@ void hth_file_tier_settle(hth_file_tier *tier)
     pthread_mutex_unlock(&tier->scan_lock);
 }
 
-/* ---- finds rows by the index or by their names, and reads them ---- */
+/* ---- finding rows by the index or by their names, and reading them ---- */
 
 /* ---- lookups ---- */
 
@@ -981,7 +981,7 @@ void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting 
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
-/* ---- bringing notes to the index ---- */
+/* ---- writing notes to the index ---- */
 
 static int compare_uses(const void *a, const void *b)
 {
@@ -1133,7 +1133,7 @@ void hth_file_tier_maintain(hth_file_tier *tier)
         bring_notes(tier);
 }
 
-/* ---- room for new rows: the quota, the free space of the device, and the rows that are evicted for them ---- */
+/* ---- room for new rows: the quota, the free space of the device, and the rows evicted for them ---- */
 
 enum {
     EVICT_BATCH_ROWS = 64,
@@ -1393,7 +1393,7 @@ static uint64_t lacking(const hth_file_tier *tier, size_t n_bytes, uint64_t free
 
 /*
  * The tier's own rows go first. A row evicts the bytes it lacks, and once more in case another writer took
- * them. It does not go on until the device reports room, because some devices report removed files much later.
+ * them. It does not continue until the device reports room, because some devices report removed files much later.
  */
 static hearth_status make_room_on_device(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes,
                                          hearth_error *err)
@@ -1433,7 +1433,7 @@ static bool make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_
     return give_back(tier, meta, n_bytes, &status, NULL) && status == HEARTH_OK;
 }
 
-/* ---- removes single rows: bad, superseded or unwanted ones ---- */
+/* ---- removing single rows: bad, superseded or unwanted ones ---- */
 
 enum { TAKEN_DEADLINE_S = 60 }; /* time to move or remove one file */
 
@@ -1550,7 +1550,7 @@ static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_ti
     return result;
 }
 
-/* Move a bad file to the quarantine or else remove it. 0, -ENOENT, or -errno when it stays. */
+/* Move a bad file to the quarantine or, failing that, remove it. 0, -ENOENT, or -errno when it stays. */
 static int set_aside(hth_file_tier *tier, const taken_row *row)
 {
     int rc = hth_quarantine_row(tier->fs, tier->quarantine, row->path, row->id);

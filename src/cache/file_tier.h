@@ -113,8 +113,8 @@ void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting 
 
 /*
  * Publish a complete KVC file under its id, by the protocol of publish.h. *published_out (may be NULL): false when the
- * row was there already or another living process is writing it; that is success, too. HEARTH_FULL when the quota or
- * the free space is too small even after eviction.
+ * row was there already or another living process is writing it; that also counts as success. HEARTH_FULL when the
+ * quota or the free space is too small even after eviction.
  */
 hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                                     bool *published_out, hearth_error *err);
@@ -199,14 +199,14 @@ const char *hth_file_tier_quarantine_directory(const hth_file_tier *tier);
 uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier);
 /* The quota in force; UINT64_MAX if none is known. */
 uint64_t hth_file_tier_quota(hth_file_tier *tier);
-/* The part of the quota left for rows, because the index counts, too. */
+/* The part of the quota that is left for rows, because the index also counts. */
 uint64_t hth_file_tier_rows_bytes_max(const hth_file_tier *tier, const hth_index_totals *totals);
 /* Remove the temporary files of dead processes; adopt the rows that those processes linked. */
 void hth_file_tier_recover(hth_file_tier *tier);
 /*
- * Rebuild the index from the files on the calling thread; the tier's own thread does not start meanwhile. False when
- * progress (may be NULL) ended the rebuild or the index failed: the index is then incomplete, and the next process that
- * opens the tier continues. Rows can be found and published throughout.
+ * Rebuild the index from the files on the calling thread; the tier's own thread does not start in the meantime. False
+ * when progress (may be NULL) ended the rebuild or the index failed: the index is then incomplete, and the next process
+ * that opens the tier continues. Rows can be found and published throughout.
  */
 bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progress, void *user_data);
 typedef struct hth_file_tier_counts {

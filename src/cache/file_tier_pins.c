@@ -5,8 +5,8 @@
  * row on which others stand, so the rows before the end need no pins.
  *
  * Eviction and the removal of unwanted rows take a row out of the index, then check for a pin, then remove the file.
- * Pinning makes the pin, then waits until nobody is removing the rows. So at least one of the two sees the other, even
- * across processes.
+ * Pinning makes the pin, then waits until no process is removing the rows. So at least one of the two sees the other,
+ * even across processes.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -288,7 +288,7 @@ size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent,
 
 /* ---- reads ---- */
 
-/* The order in which roots are asked for a row: the one that knows it, then the others. */
+/* The order in which roots are tried for a row: the one that knows it, then the others. */
 static size_t reading_order(const hth_file_tier_set *set, const hth_row_id *id, size_t order[ROOTS_MAX])
 {
     size_t known = set->n > 1 ? find_root(set, id, NULL) : 0, n = 0;
@@ -515,7 +515,7 @@ hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_me
     return status;
 }
 
-/* ---- taking away ---- */
+/* ---- removal and eviction ---- */
 
 bool hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason)
 {

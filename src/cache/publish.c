@@ -298,7 +298,7 @@ static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_
     return rc;
 }
 
-/* ---- the file that has the name ---- */
+/* ---- the file with the final name ---- */
 
 /* Are two files the same row? Their images may differ without harm: each was computed for this key. */
 static bool is_same_row(const hth_kvc_info *a, const hth_kvc_info *b)

@@ -393,7 +393,7 @@ void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uin
         atomic_store_explicit(&directory->slots[slot].used_at, used_at, memory_order_relaxed);
 }
 
-/* ---- what nobody uses any more ---- */
+/* ---- unused memory ---- */
 
 static int by_offset(const void *a, const void *b)
 {

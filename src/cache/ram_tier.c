@@ -137,7 +137,7 @@ static void note_child_locked(hth_ram_tier *tier, const hth_key *parent, uint64_
     }
 }
 
-/* ---- pins, and the ways out ---- */
+/* ---- pins, removal and eviction ---- */
 
 static void note_use_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
@@ -734,7 +734,7 @@ void hth_ram_tier_set_bytes_max(hth_ram_tier *tier, uint64_t bytes_max)
     } while (next != bytes_max);
 }
 
-/* ---- watching ---- */
+/* ---- monitoring ---- */
 
 static int by_use_latest_first(const void *a, const void *b)
 {

@@ -376,7 +376,7 @@ bool hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
     return true;
 }
 
-/* ---- what others ask for ---- */
+/* ---- requests from other threads ---- */
 
 static bool queue_row(hth_writer *writer, size_t tier, hth_ram_row *row, const hth_row_id *superseded)
 {

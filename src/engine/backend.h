@@ -490,7 +490,7 @@ typedef struct hth_backend {
     hearth_status (*chat_read)(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                hth_chat_reply *out, hearth_error *err);
 
-    /* ---- embeddings: one thread at a time for each embedder, beside the model's contexts ---- */
+    /* ---- embeddings: one thread at a time for each embedder, alongside the model's contexts ---- */
 
     /*
      * HEARTH_UNSUPPORTED if the model makes no embeddings, or not with this pooling. An embedder keeps no state between

@@ -93,7 +93,7 @@ size_t hth_history_replies(hth_history *history, const hth_history_space *name, 
 size_t hth_history_bytes(hth_history *history);
 size_t hth_history_count(hth_history *history);
 
-/* ---- records by themselves, for files ---- */
+/* ---- single records, for files ---- */
 
 /* A record. Its pointers are borrowed by functions that take one. */
 typedef struct hth_history_record {

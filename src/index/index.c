@@ -744,7 +744,7 @@ static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
     return mdb_put(txn, dbs->reservations, &key, &value, 0);
 }
 
-/* ---- what this process holds ---- */
+/* ---- rows held by this process ---- */
 
 /* The index of the row in held, or n_held. */
 static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
@@ -802,7 +802,7 @@ static bool reservation_is_foreign(const hth_index *index, const index_reservati
            hth_owner_lives(index->owner, r->owner);
 }
 
-/* *out: a thread of ours, or another process, holds the row. */
+/* *out: a thread of this process, or another process, holds the row. */
 static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
 {
     index_reservation r;
@@ -835,7 +835,7 @@ static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs 
     return mdb_del(txn, dbs->reservations, &key, NULL);
 }
 
-/* Add a reservation of ours for a row that nobody holds; from now on a thread of ours holds it. */
+/* Add our reservation for a row that is not held; from now on a thread of this process holds it. */
 static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
                        uint32_t deadline_s)
 {
@@ -849,7 +849,7 @@ static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs,
     return rc;
 }
 
-/* ---- asking for reservations ---- */
+/* ---- requesting reservations ---- */
 
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
@@ -1085,7 +1085,7 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
     return status;
 }
 
-/* Drop a reservation that no thread of ours holds. */
+/* Drop a reservation that no thread of this process holds. */
 static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
 {
     return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id);
@@ -1364,7 +1364,7 @@ void hth_index_rebuild_failed(hth_index *index)
                      NULL); /* if this fails, the claim ends with its owner */
 }
 
-/* ---- chooses the rows to evict, and records the uses that decide it ---- */
+/* ---- choosing the rows to evict, and recording the uses that decide it ---- */
 
 enum {
     EVICTED_DEADLINE_S = 60, /* time to remove the files of one round of eviction */

@@ -104,7 +104,7 @@ struct hth_index_env {
     pthread_mutex_t pool_lock;
 };
 
-/* ---- what codes mean ---- */
+/* ---- the meaning of codes ---- */
 
 static bool is_damage(int rc)
 {

@@ -91,7 +91,7 @@ bool hth_beginning_add(hth_beginning *beginning, const hth_beginning_space *spac
     return true;
 }
 
-/* ---- what a process remembers ---- */
+/* ---- the memory of a process ---- */
 
 void hth_past_init(hth_past *past)
 {

@@ -1,5 +1,5 @@
 /*
- * backend.c - the llama.cpp engine behind backend.h
+ * backend.c - the llama.cpp engine as an implementation of backend.h
  *
  * On many wrong arguments llama.cpp v0.5.0 aborts the process, returns wrong results or throws. All known cases are
  * checked here first; exceptions are caught in llama_shim.cpp. Three rules keep the rest simple:

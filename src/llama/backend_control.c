@@ -99,7 +99,7 @@ static hearth_status digest(hth_llama_control *control, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* ---- does the architecture take a control vector? ---- */
+/* ---- does the architecture support control vectors? ---- */
 
 /* Evaluate the tokens in an empty context. vector, [n_embd_out], receives the engine's output for the last one. */
 static hearth_status evaluate(const hth_engine_model *model, struct llama_context *llama, float *vector,

@@ -243,7 +243,7 @@ hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct lla
 bool hth_backend_llama_embeds(const hth_engine_model *model);
 hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model);
 
-/* ---- deterministic contexts: all but the first may be called for every context ---- */
+/* ---- deterministic contexts: all except the first may be called for every context ---- */
 
 enum { HTH_EXACT_ROWS_STEP = 4 }; /* the engine computes rows in multiples of this */
 

@@ -6,7 +6,7 @@
  * when the image is complete:
  *
  *     info.hmac = hth_kvc_signature_room();
- *     ... hth_kvc_encode_head, the image behind it ...
+ *     ... hth_kvc_encode_head, then the image ...
  *     hth_kvc_sign(file, n_bytes, key);
  *
  * The CRC32C of the head (0x87) does not cover the value of the HMAC, so it stays valid.

@@ -160,7 +160,7 @@ typedef struct head_bytes {
     hth_kvc_info info;
 } head_bytes;
 
-/* Read and parse the head of an open file, with at most two reads: the first tells the length of a long head. */
+/* Read and parse the head of an open file, with at most two reads: the first gives the length of a long head. */
 static hearth_status read_info(const hth_fs *fs, int fd, const char *path, uint64_t file_bytes, head_bytes *head,
                                hearth_error *err)
 {
