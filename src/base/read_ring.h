@@ -3,9 +3,8 @@
  *
  * With a submission queue (io_uring on Linux), all added reads are submitted in one call, and the device orders them.
  * Where the system has no queue, or forbids it (containers often do), a few threads read with pread. They also take
- * over once
- * the queue refuses a read that pread can do. A file layer other than the system's, as in tests, is always read through
- * its own functions.
+ * over once the queue refuses a read that pread can do. A file layer other than the system's, as in tests, is always
+ * read through its own functions.
  *
  * The memory of a read belongs to the ring until the read comes back. A wait does not end earlier, even if the system's
  * queue is broken, because the system might still write there.

@@ -1,8 +1,8 @@
 /*
  * cache.c - one interface to all tiers
  *
- * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads and
- * saves them.
+ * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows from the
+ * tiers and saves new ones.
  */
 #include "cache/cache_inside.h"
 

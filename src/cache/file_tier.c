@@ -1392,8 +1392,8 @@ static uint64_t lacking(const hth_file_tier *tier, size_t n_bytes, uint64_t free
 }
 
 /*
- * The tier's own rows go first. A row evicts the bytes it lacks, and once more in case another writer took
- * them. It does not continue until the device reports room, because some devices report removed files much later.
+ * The tier's own rows go first. A row evicts the bytes it lacks, and once more in case another writer took them. It
+ * does not continue until the device reports room, because some devices report removed files much later.
  */
 static hearth_status make_room_on_device(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes,
                                          hearth_error *err)

@@ -277,7 +277,7 @@ static uint8_t *take_bytes(size_t n_bytes, void *user_data)
     verification *v = user_data;
 
     if (n_bytes > v->bytes_capacity) {
-        free(v->bytes); /* its elements were checked */
+        free(v->bytes); /* the earlier row in it has been checked */
         v->bytes = malloc(n_bytes);
         v->bytes_capacity = v->bytes ? n_bytes : 0;
     }
@@ -311,7 +311,7 @@ static finding verify_row(verification *v, checked_row *row)
     if (status == HEARTH_NO_MEMORY)
         return FINDING_NO_MEMORY;
     if (parent && !parent->stream)
-        parent = NULL; /* it does not reach this row: the file changed after its head was read */
+        parent = NULL; /* its end is before this row: the file changed after its head was read */
     if (status == HEARTH_OK)
         found = check_row(&row->meta.id, parent, v->bytes, n, &row->keyspace, &row->stream);
     row->has_key = row->stream != NULL;

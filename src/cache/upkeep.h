@@ -44,8 +44,8 @@ hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_u
                                     void *user_data, hth_verify_counts *counts, hearth_error *err);
 
 /*
- * Clean up after dead processes, and evict until at most bytes_max bytes are left; one tier also until its quota
- * holds. *evicted_out (may be NULL): evicted rows.
+ * Clean up after dead processes, and evict until at most bytes_max bytes are left; one tier also until its quota holds.
+ * *evicted_out (may be NULL): evicted rows.
  */
 hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err);
 hearth_status hth_file_tier_set_gc(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out,

@@ -213,8 +213,8 @@ typedef struct hth_engine_needs {
 
 /*
  * The cost of one idle cell: a cell of a sequence that has no rows in an evaluation. It slows the evaluation by row_ps
- * picoseconds for each row, and by sequence_ps for each sequence with rows. cells_max is the most idle cells to
- * keep while the cost is unknown (both 0), or while the cost of an evaluation without idle cells is unknown.
+ * picoseconds for each row, and by sequence_ps for each sequence with rows. cells_max is the most idle cells to keep
+ * while the cost is unknown (both 0), or while the cost of an evaluation without idle cells is unknown.
  */
 typedef struct hth_idle_cost {
     uint32_t row_ps;

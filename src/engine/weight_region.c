@@ -405,7 +405,7 @@ typedef struct model_files {
     uint8_t model[HTH_SHA256_BYTES];
     struct stat folder; /* its owner, group and mode */
     bool drops;
-    uint64_t n_bytes; /* total size; of those that were dropped */
+    uint64_t n_bytes; /* their total size, or that of the dropped ones */
 } model_files;
 
 static void visit_file(model_files *of, const char *path)

@@ -41,8 +41,8 @@ typedef struct hth_history_span {
 } hth_history_span;
 
 /*
- * The text of tokens in this form, [*n_out], released with free. NULL: no record after that text can have these
- * tokens in this form, or memory is short. Any thread.
+ * The text of tokens in this form, [*n_out], released with free. NULL: no record after that text can have these tokens
+ * in this form, or memory is short. Any thread.
  */
 typedef char *(*hth_history_text_fn)(const hth_history_span *span, unsigned form, size_t *n_out, void *user_data);
 

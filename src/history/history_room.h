@@ -3,9 +3,8 @@
  *
  * Each model has a folder of files "<16 hex digits>.history"; the folders lie side by side. A model that is never
  * loaded again leaves its folder behind. So a process that starts a new file first removes the files that were written
- * longest ago,
- * of any model, until all together are within a number of bytes. A file whose writer is alive stays. Without a file,
- * its texts are tokenized again.
+ * longest ago, of any model, until all together are within a number of bytes. A file whose writer is alive stays.
+ * Without a file, its texts are tokenized again.
  */
 #ifndef HTH_HISTORY_HISTORY_ROOM_H
 #define HTH_HISTORY_HISTORY_ROOM_H

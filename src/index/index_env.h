@@ -45,8 +45,8 @@ typedef struct hth_index_read {
 
 /*
  * Begin a read transaction. Returns 0, an LMDB code or an errno. The same thread must end it soon: until then the map
- * cannot grow and the environment cannot be replaced. Any thread; waits for no other process, makes no system call
- * but fstat and allocates nothing. A few dozen reads may run at once; any more find the index absent.
+ * cannot grow and the environment cannot be replaced. Any thread; waits for no other process, makes no system call but
+ * fstat and allocates nothing. A few dozen reads may run at once; any more find the index absent.
  */
 int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out);
 /*

@@ -2,11 +2,10 @@
  * attention_mask.c - converts a mask to bits, and groups its rows
  *
  * A row of a prompt follows the row before it if it sees one more cell, its own, or, in an encoder, whose rows see the
- * whole input, if it sees the same cells. A window may have dropped one cell;
- * then the row two before still sees it. Otherwise the lost cell is the last cell of another sequence's row, and no
- * other row sees it. The first two rows of a run do not show which case it is; the third row decides, because with a
- * window it also drops one cell. Rows that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut
- * into groups of HTH_CHUNK_ROWS.
+ * whole input, if it sees the same cells. A window may have dropped one cell; then the row two before still sees it.
+ * Otherwise the lost cell is the last cell of another sequence's row, and no other row sees it. The first two rows of a
+ * run do not show which case it is; the third row decides, because with a window it also drops one cell. Rows that
+ * follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut into groups of HTH_CHUNK_ROWS.
  *
  * Most of a row equals the row before it, so 64 cells with unchanged values are skipped.
  */

@@ -8,8 +8,7 @@
  *
  * A load checks and reads the file before it takes the lock, and the engine reads it from the page cache under the
  * lock. Freeing never waits: it only marks the adapter as gone. A thread that finds the lock free, or releases it,
- * frees
- * the adapters that are gone.
+ * frees the adapters that are gone.
  */
 #include "llama/backend_inside.h"
 

@@ -16,8 +16,8 @@ extern "C" { /* our own headers are C and have no extern "C" themselves */
 #include "engine/backend.h"
 
 /*
- * Write the sizes for the host and the devices. weight_bytes: of the file. Reads the metadata again, and
- * changes the engine's log while it runs: no other thread may be in the engine. HEARTH_ENGINE.
+ * Write the sizes for the host and the devices. weight_bytes: of the file. Reads the metadata again, and changes the
+ * engine's log while it runs: no other thread may be in the engine. HEARTH_ENGINE.
  */
 hearth_status hth_llama_needs(const char *path, const struct llama_model_params *model, uint64_t weight_bytes,
                               const struct llama_context_params *context, hth_engine_needs *out, hearth_error *err);

@@ -13,8 +13,8 @@
 hearth_status hth_model_files_check(const char *path, hth_shim_file *total, hearth_error *err);
 
 /*
- * Check a file whose tensors must all be in it. kind names its content for the error, "an adapter". HEARTH_CORRUPT
- * and HEARTH_IO as above. HEARTH_UNSUPPORTED when the file is part of a split one, because the rest would be missing.
+ * Check a file whose tensors must all be in it. kind names its content for the error, "an adapter". HEARTH_CORRUPT and
+ * HEARTH_IO as above. HEARTH_UNSUPPORTED when the file is part of a split one, because the rest would be missing.
  */
 hearth_status hth_whole_file_check(const char *path, const char *kind, hth_shim_file *out, hearth_error *err);
 
