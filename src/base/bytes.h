@@ -1,8 +1,8 @@
 /*
  * bytes.h - integers as little-endian bytes, and checked size arithmetic
  *
- * Everything that Hearth writes to disk or hashes goes through these functions, so one place knows the byte order. All
- * pointers may be unaligned.
+ * Everything that Hearth writes to disk or hashes goes through these functions, so the byte order is known in one place
+ * only. All pointers may be unaligned.
  */
 #ifndef HTH_BASE_BYTES_H
 #define HTH_BASE_BYTES_H
@@ -70,7 +70,7 @@ static inline double hth_get_f64(const uint8_t *bytes)
     return value;
 }
 
-/* *out = a + b. False, with *out unchanged, if the sum does not fit. */
+/* *out = a + b. False, with *out unchanged, if the sum does not fit in size_t. */
 static inline bool hth_add_size(size_t a, size_t b, size_t *out)
 {
     size_t sum;
@@ -81,7 +81,7 @@ static inline bool hth_add_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* *out = a * b. False, with *out unchanged, if the product does not fit. */
+/* *out = a * b. False, with *out unchanged, if the product does not fit in size_t. */
 static inline bool hth_mul_size(size_t a, size_t b, size_t *out)
 {
     size_t product;

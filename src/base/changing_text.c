@@ -1,8 +1,8 @@
 /*
  * changing_text.c - see changing_text.h
  *
- * Kinds are tried one after the other, the most specific first: a date inside a temporary path belongs to the path, and
- * digits inside a UUID are no number.
+ * Kinds are tried in turn, the most specific first: a date inside a temporary path belongs to the path, and digits
+ * inside a UUID are not a number.
  */
 #include "base/changing_text.h"
 
@@ -12,7 +12,7 @@
 
 enum { REACH_BYTES = 256, DATE_WORDS_BYTES = 40 };
 
-/* The text around the asked place. */
+/* The text around the requested position. */
 typedef struct around {
     const char *text;
     size_t n;
@@ -54,7 +54,7 @@ static char behind(const around *a, size_t i)
     return i < a->n ? a->text[i] : '\0';
 }
 
-/* The run of such characters around the place. False: it is in none. */
+/* The run of such characters around the position. False: the position is not in such a run. */
 static bool run_of(const around *a, bool (*is)(char), size_t *begin, size_t *end)
 {
     if (a->at >= a->n || !is(a->text[a->at]))
@@ -68,7 +68,7 @@ static bool run_of(const around *a, bool (*is)(char), size_t *begin, size_t *end
 
 /* ---- forms of fixed shape ---- */
 
-/* The end of a form that begins there; 0: it is not there. d: a digit, D: one or two, h: a hexadecimal one. */
+/* The end of a form that begins there; 0: no match. d: a digit, D: one or two digits, h: a hexadecimal digit. */
 static size_t form_end(const around *a, const char *form, size_t begin)
 {
     size_t i = begin;
@@ -84,7 +84,7 @@ static size_t form_end(const around *a, const char *form, size_t begin)
     return i;
 }
 
-/* A time may follow a date behind a T, and a zone a time. */
+/* A time may follow a date after a T, and a zone may follow a time. */
 static bool may_border(char c)
 {
     return !is_word(c) || c == 'T' || c == 'Z';
@@ -153,7 +153,7 @@ static bool is_in_date_words(char c)
     return is_word(c) || c == ' ' || c == ',' || c == '.';
 }
 
-/* "Sunday, 22 November 2026", "Nov 22, 2026": date words in a row, with a weekday or with a month and a number. */
+/* "Sunday, 22 November 2026", "Nov 22, 2026": consecutive date words, including a weekday or a month and a number. */
 static bool is_date_in_words(const around *a, size_t *begin, size_t *end)
 {
     bool has_month = false, has_number = false, has_weekday = false;
@@ -245,7 +245,7 @@ static bool is_in_version(char c)
     return is_word(c) || c == '.';
 }
 
-/* Numbers with dots between them. The last one may be anything. */
+/* Numbers separated by dots. The last part may be anything. */
 static bool is_version(const around *a, size_t *begin, size_t *end)
 {
     size_t i, n_dots = 0;

@@ -1,14 +1,14 @@
 /*
  * controls.c - see controls.h
  *
- * All functions go through the text once, and step over the two bytes of a C1 together. So neither is left over, and
- * other UTF-8 comes out byte for byte, also where it is malformed.
+ * All functions go through the text once, and treat the two bytes of a C1 character as one. So neither byte is left
+ * over, and all other UTF-8 is passed through byte for byte, even where it is malformed.
  */
 #include "base/controls.h"
 
 #include <string.h>
 
-/* Of a control character or a mark. */
+/* The length of a control character or a mark; 0: none. */
 static size_t strange_bytes(const char *text, size_t n)
 {
     const size_t n_control = hth_control_bytes(text, n);

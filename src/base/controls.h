@@ -1,8 +1,8 @@
 /*
- * controls.h - control characters, which move a terminal's cursor, and command it
+ * controls.h - control characters, which can move a terminal's cursor and send it commands
  *
- * They are C0 (below U+0020), DEL, and C1 (U+0080 to U+009F), whose UTF-8 is two bytes. Text of a model, a hub, a file
- * or another server may have them.
+ * They are C0 (below U+0020), DEL, and C1 (U+0080 to U+009F), whose UTF-8 is two bytes. Text from a model, a hub, a
+ * file or another server may contain them.
  */
 #ifndef HTH_BASE_CONTROLS_H
 #define HTH_BASE_CONTROLS_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The bytes of the control character at the beginning of n_bytes bytes of text; 0: there is none. */
+/* The length of the control character at the start of n_bytes bytes of text; 0: none. */
 static inline size_t hth_control_bytes(const char *text, size_t n_bytes)
 {
     const unsigned char first = n_bytes > 0 ? (unsigned char)text[0] : ' ';
@@ -22,10 +22,10 @@ static inline size_t hth_control_bytes(const char *text, size_t n_bytes)
 }
 
 /*
- * The bytes of a mark at the beginning of a text that shows nothing and makes a terminal or a page show other letters
- * than there are: marks of the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), spaces
- * without width (U+200B, U+2060, U+FEFF), and separators of lines (U+2028, U+2029). 0: there is none. U+200C and U+200D
- * are letters' own in some scripts, and in emoji.
+ * The length of a mark at the start of a text; 0: none. Such marks are invisible and can make a terminal or page
+ * display a text misleadingly: direction marks (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), zero-width
+ * spaces (U+200B, U+2060, U+FEFF), and line separators (U+2028, U+2029). U+200C and U+200D are not included, because
+ * some scripts and emoji need them.
  */
 static inline size_t hth_mark_bytes(const char *text, size_t n_bytes)
 {
@@ -44,13 +44,15 @@ static inline size_t hth_mark_bytes(const char *text, size_t n_bytes)
     return b[1] == 0x81 && (b[2] == 0xa0 || (b[2] >= 0xa6 && b[2] <= 0xa9)) ? 3 : 0;
 }
 
-/* Has a name control characters, or such marks? */
+/* Does a text contain control characters or such marks? */
 bool hth_has_controls(const char *text);
 
-/* Replace each byte of a control character, or of such a mark, by a space: a foreign text becomes safe to show. */
+/*
+ * Replace each byte of a control character or of such a mark with a space, so that untrusted text is safe to display.
+ */
 void hth_controls_blank(char *text);
 
-/* Write text without its control characters other than newline and tab. False: it could not be written. */
+/* Write text without its control characters, except newline and tab. False: it could not be written. */
 bool hth_controls_leave_out(const char *text, size_t n_bytes, FILE *out);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * deadline.c - the monotonic clock where conditions can use it, the wall clock on the one system where they cannot
+ * deadline.c - uses the monotonic clock where condition variables support it, and the wall clock on the one system
+ * where they do not
  */
 #include "base/deadline.h"
 

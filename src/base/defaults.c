@@ -1,5 +1,6 @@
 /*
- * defaults.c - the default values of the public structs that callers make, except hearth_sampling (sampling/numbers.h)
+ * defaults.c - the default values of the public structs that callers fill in, except hearth_sampling
+ * (sampling/numbers.h)
  */
 #include <math.h>
 

@@ -22,7 +22,7 @@ double hth_draw_uniform_for(hth_draw_purpose purpose, uint64_t seed, uint64_t po
 {
     uint64_t of_seed = mix(seed);
 
-    for (int i = 0; i < (int)purpose; i++) /* each purpose has seeds of its own */
+    for (int i = 0; i < (int)purpose; i++) /* each purpose has its own seeds */
         of_seed = mix(of_seed);
     return (double)(mix(of_seed ^ position) >> 11) * 0x1.0p-53;
 }

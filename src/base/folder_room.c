@@ -1,7 +1,7 @@
 /*
- * folder_room.c - the sum of a folder's files, its device's free space, and a lock on the folder itself
+ * folder_room.c - the total size of a folder's files, the free space of its device, and a lock on the folder itself
  *
- * The lock is one on the open folder (flock), so it leaves no file, and ends with the process.
+ * The lock is a flock on the open folder, so it leaves no file behind and ends with the process.
  */
 #include "base/folder_room.h"
 
@@ -12,10 +12,10 @@
 
 enum {
     PATH_BYTES = 4096,
-    WAIT_MS = 10000, /* for another writer */
+    WAIT_MS = 10000, /* wait for another writer */
 };
 
-/* "." in the folder of path: the folder itself, also where its name is a link. */
+/* "." in the folder of path: the folder itself, even if its name is a link. */
 static hearth_status find_folder(const char *path, char folder[PATH_BYTES], const char **name_out, hearth_error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -47,7 +47,7 @@ hearth_status hth_folder_lock(const hth_fs *fs, const char *path, int *fd_out, h
     if (rc == -EWOULDBLOCK)
         return hth_fail(err, HEARTH_BUSY, "another process has been writing beside '%s' for %d s; try again later",
                         path, WAIT_MS / 1000);
-    *fd_out = fd; /* -1 on a file system without locks: then writers may meet */
+    *fd_out = fd; /* -1 on a file system without locks: then writers may run at once */
     return HEARTH_OK;
 }
 
@@ -80,7 +80,7 @@ static bool add_file(const char *name, void *user_data)
         rc = hth_fs_stat_path(s->fs, path, &st);
     if (rc == 0 && st.is_regular && __builtin_add_overflow(s->bytes, st.bytes, &s->bytes))
         s->bytes = UINT64_MAX;
-    if (rc != 0 && rc != -ENOENT) /* gone since then, or a link to nowhere */
+    if (rc != 0 && rc != -ENOENT) /* removed in the meantime, or a dangling link */
         s->failed = rc;
     return s->failed == 0;
 }

@@ -1,5 +1,5 @@
 /*
- * fs.c - the system's file operations, and the loops around every table's operations
+ * fs.c - the system's file operations, and the retry loops around the operations of any table
  */
 #include "base/fs.h"
 
@@ -295,7 +295,7 @@ int hth_fs_write_all(const hth_fs *fs, int fd, const void *bytes, size_t n_bytes
         if (n < 0)
             return (int)n;
         if (n == 0)
-            return -EIO; /* the file takes nothing and gives no reason */
+            return -EIO; /* the file accepts no bytes and reports no error */
         assert((size_t)n <= n_bytes - n_done);
         n_done += (size_t)n;
     }

@@ -1,9 +1,9 @@
 /*
  * fs.h - the file operations of the file tier, as a table
  *
- * The tier works on files only through a table of functions with a context. So a test can let an operation fail, stop
+ * The tier works on files only through a table of functions with a context. So a test can make an operation fail, stop
  * the process at one, or lose unsynced data. The entries are thin: they may be interrupted (-EINTR) and may read or
- * write less than asked. The functions hth_fs_* below go through the table and handle both. Code above uses only these.
+ * write less than asked. The functions hth_fs_* below go through the table and handle both. Other code uses only these.
  *
  * Results are 0, a count or a descriptor, or -errno. Paths are absolute or relative to the working directory.
  */
@@ -15,31 +15,31 @@
 #include <stdint.h>
 
 typedef enum hth_fs_mode {
-    HTH_FS_READ,   /* an existing file, no symbolic link; never waits for the other end of a pipe */
+    HTH_FS_READ,   /* an existing file, not a symbolic link; never waits for the other end of a pipe */
     HTH_FS_CREATE, /* a new file for writing, mode 0600; -EEXIST if the name is taken */
     HTH_FS_SHARED, /* a file for locking, made with mode 0600 if it is missing */
 } hth_fs_mode;
 
 typedef enum hth_fs_lock_mode {
     HTH_FS_LOCK_HOLD,  /* exclusive; waits for its turn */
-    HTH_FS_LOCK_TRY,   /* exclusive; -EWOULDBLOCK if somebody holds a lock */
-    HTH_FS_LOCK_PROBE, /* shared, so that probes do not conflict; -EWOULDBLOCK if somebody holds the file */
+    HTH_FS_LOCK_TRY,   /* exclusive; -EWOULDBLOCK if another descriptor holds a lock */
+    HTH_FS_LOCK_PROBE, /* shared, so that probes do not conflict; -EWOULDBLOCK if the file is locked exclusively */
 } hth_fs_lock_mode;
 
 typedef struct hth_fs_stat {
     uint64_t bytes;
     uint64_t mtime;      /* Unix seconds */
-    uint64_t changed_ns; /* when bytes, names or attributes last changed; with the inode it tells files apart */
+    uint64_t changed_ns; /* when bytes, names or attributes last changed; with the inode it distinguishes files */
     uint64_t device;
     uint64_t inode;
     uint32_t uid;
     uint32_t permissions; /* the lower nine bits of the mode */
-    bool is_sticky;       /* a directory's sticky bit: only owners remove and rename names in it */
+    bool is_sticky;       /* a directory's sticky bit: only owners may remove and rename entries */
     bool is_directory;
     bool is_regular;
 } hth_fs_stat;
 
-/* Called for every name in a directory but "." and "..", in no order, until it returns false. */
+/* Called for every name in a directory except "." and "..", in no particular order, until it returns false. */
 typedef bool (*hth_fs_visit_fn)(const char *name, void *user_data);
 
 typedef struct hth_fs {
@@ -72,11 +72,11 @@ const hth_fs *hth_fs_system(void);
 int hth_fs_open(const hth_fs *fs, const char *path, hth_fs_mode mode);
 /* A new file without a name, on the device of directory. -ENOTSUP if the system cannot do that. */
 int hth_fs_open_unnamed(const hth_fs *fs, const char *directory);
-/* Never repeated, because the descriptor is gone either way. */
+/* Never retried, because the descriptor is gone either way. */
 void hth_fs_close(const hth_fs *fs, int fd);
 /* Read until n_bytes are read or the file ends. *n_out is the number of bytes read. */
 int hth_fs_read_full(const hth_fs *fs, int fd, void *bytes, size_t n_bytes, uint64_t offset, size_t *n_out);
-/* Write all bytes behind the bytes written so far. */
+/* Write all bytes after the bytes written so far. */
 int hth_fs_write_all(const hth_fs *fs, int fd, const void *bytes, size_t n_bytes);
 int hth_fs_sync_data(const hth_fs *fs, int fd);
 /* Make the names in a directory durable. */
@@ -99,7 +99,7 @@ int hth_fs_list(const hth_fs *fs, const char *path, hth_fs_visit_fn visit, void 
 int hth_fs_free_bytes(const hth_fs *fs, const char *path, uint64_t *out);
 /* Lock a whole open file for this descriptor, until the descriptor is closed or the process ends. */
 int hth_fs_lock(const hth_fs *fs, int fd, hth_fs_lock_mode mode);
-/* The same with HTH_FS_LOCK_TRY or HTH_FS_LOCK_PROBE; -EWOULDBLOCK if somebody held it for wait_ms. */
+/* The same with HTH_FS_LOCK_TRY or HTH_FS_LOCK_PROBE; -EWOULDBLOCK if another holder kept it for wait_ms. */
 int hth_fs_lock_within(const hth_fs *fs, int fd, hth_fs_lock_mode mode, uint32_t wait_ms);
 void hth_fs_step(const hth_fs *fs, const char *label);
 

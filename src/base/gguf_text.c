@@ -1,7 +1,7 @@
 /*
  * gguf_text.c - see gguf_text.h
  *
- * Nothing in the file is believed: each length is compared with the bytes that are left.
+ * Nothing in the file is trusted: each length is checked against the bytes that are left.
  */
 #include "base/gguf_text.h"
 
@@ -51,7 +51,7 @@ static bool read_u64(cursor *c, uint64_t *out)
     return skip(c, 8);
 }
 
-/* A text whose bytes are all there. */
+/* Read a text if all of its bytes are there. */
 static bool read_text(cursor *c, const uint8_t **text, size_t *n_out)
 {
     uint64_t n;

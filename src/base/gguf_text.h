@@ -1,5 +1,5 @@
 /*
- * gguf_text.h - is it a GGUF file, and one text of its metadata, read without an engine
+ * gguf_text.h - checks for a GGUF file and reads one text of its metadata, without an engine
  *
  * The layout is that of GGUF versions 2 and 3, little-endian: magic, version (u32), numbers of tensors and of members
  * (u64 each), then members: key (u64 length, bytes), type (u32), value. Any thread; blocks.
@@ -10,17 +10,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Does the file begin as a GGUF file does? False also where it cannot be read. */
+/* Does the file begin like a GGUF file? Also false if it cannot be read. */
 bool hth_gguf_is_file(int fd);
 
 /*
- * Members that begin behind this many bytes are not found: long ones, such as tokens, come after the names of a model.
+ * Members that begin after this many bytes are not found: long ones, such as tokens, come after the names of a model.
  */
 enum { HTH_GGUF_TEXT_BYTES = 64 << 10 };
 
 /*
- * The text with this key, as a string: cut at capacity, and at a zero byte. False: there is none among the first bytes,
- * or the file is another one, or cannot be read.
+ * The text with this key, as a string: cut at capacity and at a zero byte. False if it is not among the first bytes, or
+ * the file is not a GGUF file or cannot be read.
  */
 bool hth_gguf_text_read(int fd, const char *key, char *out, size_t capacity);
 

@@ -10,9 +10,9 @@
 enum { HTH_GROW_FIRST = 16 }; /* items of the first allocation */
 
 /*
- * Make room for n_more (at least 1) items of size bytes behind the array's n items. Returns items itself while they fit
- * *capacity, otherwise a larger array in its place, and *capacity at least doubles. NULL without memory: items and
- * *capacity are unchanged. items came from here, or is NULL with *capacity 0. free releases it.
+ * Make room for n_more (at least 1) items of size bytes after the array's n items. Returns items itself if they fit in
+ * *capacity, otherwise a larger array that replaces it, with *capacity at least doubled. NULL without memory: items and
+ * *capacity are unchanged. items comes from this function, or is NULL with *capacity 0. Release it with free.
  */
 static inline void *hth_grown_by(void *items, size_t n, size_t n_more, size_t *capacity, size_t size)
 {

@@ -2,8 +2,8 @@
  * hash.c - the only user of OpenSSL's digests and ISA-L's CRC
  *
  * OpenSSL and ISA-L choose the SHA and CRC instructions of the CPU at run time. A digest fails only if the crypto
- * library is broken or out of memory in its smallest allocation. No key could be trusted after that. So it is an
- * assertion, not a status that every caller would have to carry.
+ * library is broken or its smallest allocation fails. No key could be trusted after that. So this is an assertion, not
+ * a status that every caller would have to handle.
  */
 #include "base/hash.h"
 
@@ -99,7 +99,7 @@ void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_I
 {
     EVP_MD_CTX *running = EVP_MD_CTX_new();
     char head[32];
-    const int n_head = snprintf(head, sizeof(head), "blob %zu", n_bytes) + 1; /* with its 0 */
+    const int n_head = snprintf(head, sizeof(head), "blob %zu", n_bytes) + 1; /* including the terminating NUL */
     unsigned int n = 0;
     const bool ok = running && EVP_DigestInit_ex(running, EVP_sha1(), NULL) == 1 &&
                     EVP_DigestUpdate(running, head, (size_t)n_head) == 1 &&
@@ -113,7 +113,7 @@ void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_I
 
 uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes)
 {
-    /* crc32_iscsi takes an int length and leaves the initial and final inversion to its caller. */
+    /* crc32_iscsi takes an int length and leaves the initial and final inversion to the caller. */
     unsigned char *at = (unsigned char *)(uintptr_t)bytes;
     uint32_t state = ~crc;
 

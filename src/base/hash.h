@@ -2,7 +2,7 @@
  * hash.h - SHA-256 (OpenSSL) and CRC32C (ISA-L)
  *
  * A SHA-256 stream can be forked at any point: hth_sha256_peek returns the digest of the bytes fed so far, and the
- * stream goes on. So one pass over a prompt's tokens gives the keys of all its prefixes.
+ * stream continues. So one pass over a prompt's tokens gives the keys of all its prefixes.
  */
 #ifndef HTH_BASE_HASH_H
 #define HTH_BASE_HASH_H
@@ -19,7 +19,7 @@ typedef struct hth_sha256 hth_sha256; /* used by one thread at a time */
 hth_sha256 *hth_sha256_new(void);
 void hth_sha256_free(hth_sha256 *sha);
 
-/* Forget everything fed so far. */
+/* Discard everything fed so far. */
 void hth_sha256_reset(hth_sha256 *sha);
 void hth_sha256_update(hth_sha256 *sha, const void *bytes, size_t n_bytes);
 /* The digest of everything fed so far. The stream can be fed further. */
@@ -30,7 +30,10 @@ void hth_sha256_copy(hth_sha256 *dst, const hth_sha256 *src);
 /* The digest of one buffer. Thread-safe. */
 void hth_sha256_of(const void *bytes, size_t n_bytes, uint8_t digest_out[HTH_SHA256_BYTES]);
 
-/* The SHA-1 that git gives a file of these bytes: its name where a hub has no SHA-256. Not for secrets. Thread-safe. */
+/*
+ * The SHA-1 that git computes for a file of these bytes: it identifies the file if a hub has no SHA-256. Not secure.
+ * Thread-safe.
+ */
 void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_ID_BYTES]);
 
 /* CRC32C (Castagnoli) of bytes. crc is 0, or an earlier result to continue with the bytes that follow. */

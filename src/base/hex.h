@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0 to 15, of either case; -1: it is no hexadecimal digit. */
+/* 0 to 15, in either case; -1: not a hexadecimal digit. */
 static inline int hth_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0'
@@ -17,7 +17,7 @@ static inline int hth_hex_digit(char c)
                                 : -1;
 }
 
-/* The value of the digits before end, at most n_max <= 8 of them. *at moves behind them. Returns their number. */
+/* Read the value of the digits before end, at most n_max <= 8 of them. *at moves past them. Returns their number. */
 static inline size_t hth_hex_read(const char **at, const char *end, size_t n_max, uint32_t *out)
 {
     size_t n = 0;
@@ -28,13 +28,16 @@ static inline size_t hth_hex_read(const char **at, const char *end, size_t n_max
     return n;
 }
 
-/* Is it n digits in lower case, and nothing else? NULL is not. */
+/* Is it exactly n digits in lower case? False for NULL. */
 bool hth_is_hex(const char *text, size_t n);
 /* Lower-case hex of n_bytes bytes into text[2 * n_bytes + 1]. */
 void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text);
 /* Read exactly 2 * n_bytes hex digits (either case) and the end of the text. Otherwise false, with bytes unchanged. */
 bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes);
-/* Read 1 to 2 * n_bytes hex digits likewise; zeros follow them. Returns their number; else 0, with bytes unchanged. */
+/*
+ * Read 1 to 2 * n_bytes hex digits in the same way; the rest is filled with zeros. Returns their number, or 0 with
+ * bytes unchanged.
+ */
 size_t hth_hex_decode_first(const char *text, uint8_t *bytes, size_t n_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * hmac.c - the only user of OpenSSL's message authentication
  *
- * A prepared key is a context that has taken the key and no message. Every message begins as a copy of it, so the key
+ * A prepared key is a context that was given the key but no message. Every message starts as a copy of it, so the key
  * is hashed once. As with digests, a failure after that means that the crypto library is broken.
  */
 #include "base/hmac.h"
@@ -34,7 +34,7 @@ hth_hmac_key *hth_hmac_key_new(const void *bytes, size_t n_bytes)
     assert(n_bytes > 0);
     if (key && algorithm)
         key->ready = EVP_MAC_CTX_new(algorithm);
-    EVP_MAC_free(algorithm); /* the context holds a reference of its own */
+    EVP_MAC_free(algorithm); /* the context holds its own reference */
     if (!key || !key->ready || EVP_MAC_init(key->ready, bytes, n_bytes, parameters) != 1) {
         hth_hmac_key_free(key);
         return NULL;

@@ -1,8 +1,8 @@
 /*
  * hmac.h - HMAC-SHA256 (OpenSSL), and wiping of secrets
  *
- * A key is prepared once and then only read. Every message is a stream of its own. Neither keeps a copy of the key's
- * bytes outside OpenSSL, which wipes its copy when it frees it.
+ * A key is prepared once and then only read. Every message has its own stream. Neither keeps a copy of the key's bytes
+ * outside OpenSSL, which wipes its copy when it frees it.
  */
 #ifndef HTH_BASE_HMAC_H
 #define HTH_BASE_HMAC_H
@@ -13,7 +13,7 @@
 
 #define HTH_HMAC_BYTES 32
 
-typedef struct hth_hmac_key hth_hmac_key; /* for any number of threads at once */
+typedef struct hth_hmac_key hth_hmac_key; /* usable by any number of threads at once */
 typedef struct hth_hmac hth_hmac;         /* one message; one thread at a time */
 
 /* Prepare a key of n_bytes >= 1 bytes, which the caller may wipe afterwards. NULL when there is no memory. */
@@ -27,10 +27,10 @@ void hth_hmac_update(hth_hmac *mac, const void *bytes, size_t n_bytes);
 /* The message's HMAC; nothing can be added afterwards. */
 void hth_hmac_final(hth_hmac *mac, uint8_t out[HTH_HMAC_BYTES]);
 
-/* In constant time, which tells nothing about the place of a difference. */
+/* Compares in constant time, so the duration does not reveal where a difference is. */
 bool hth_hmac_equal(const uint8_t a[HTH_HMAC_BYTES], const uint8_t b[HTH_HMAC_BYTES]);
 
-/* Overwrite a secret in a way that no compiler removes. */
+/* Overwrite a secret in a way that the compiler cannot remove. */
 void hth_wipe(void *bytes, size_t n_bytes);
 
 #endif

@@ -6,7 +6,7 @@
 hth_json_bounds hth_json_measure(const char *text, size_t n_bytes)
 {
     hth_json_bounds bounds = { .n_values = 1 };
-    uint32_t n_members[HTH_JSON_LEVELS] = { 0 }; /* commas of the open object on each level */
+    uint32_t n_members[HTH_JSON_LEVELS] = { 0 }; /* commas in the open object on each level */
     bool is_object[HTH_JSON_LEVELS] = { false };
     size_t depth = 0;
     bool in_string = false;
@@ -16,7 +16,7 @@ hth_json_bounds hth_json_measure(const char *text, size_t n_bytes)
 
         if (in_string) {
             if (c == '\\')
-                i++; /* an escaped character ends no string */
+                i++; /* an escaped character does not end the string */
             else if (c == '"')
                 in_string = false;
         } else if (c == '"') {

@@ -25,7 +25,7 @@ void hth_log_line(const hth_log *log, hearth_log_level level, const char *source
     va_end(arguments);
     if (n < 0)
         return;
-    for (char *c = line; *c; c++) /* one line, whatever the arguments hold */
+    for (char *c = line; *c; c++) /* keep it one line, whatever the arguments contain */
         if (*c == '\n' || *c == '\r')
             *c = ' ';
     for (size_t end = strlen(line); end > 0 && line[end - 1] == ' '; end--)

@@ -1,5 +1,5 @@
 /*
- * memo.c - a hash table in the order of the last use
+ * memo.c - a hash table ordered by last use
  */
 #include "base/memo.h"
 
@@ -41,7 +41,7 @@ hth_memo *hth_memo_new(size_t bytes_max, const hth_memo_kind *kind)
 
 static void remove_locked(hth_memo *memo, kept *one)
 {
-    HASH_DEL(memo->by_key, one); /* NOLINT(clang-analyzer-core.NullDereference): what is in the table has neighbours */
+    HASH_DEL(memo->by_key, one); /* NOLINT(clang-analyzer-core.NullDereference): an entry in the table has neighbours */
     memo->bytes -= one->bytes;
     memo->kind->unref(one->object);
     free(one);
@@ -90,11 +90,11 @@ void hth_memo_keep(hth_memo *memo, const uint8_t key[HTH_MEMO_KEY_BYTES], void *
     memo->kind->ref(object);
     pthread_mutex_lock(&memo->lock);
     HASH_FIND(hh, memo->by_key, key, HTH_MEMO_KEY_BYTES, there);
-    if (there) /* two threads made it at once */
+    if (there) /* two threads created it at once */
         remove_locked(memo, there);
     HASH_ADD(hh, memo->by_key, key, HTH_MEMO_KEY_BYTES, one);
     memo->bytes += bytes;
     while (memo->bytes > memo->bytes_max)
-        remove_locked(memo, memo->by_key); /* NOLINT(clang-analyzer-unix.Malloc): the table has another first one now */
+        remove_locked(memo, memo->by_key); /* NOLINT(clang-analyzer-unix.Malloc): the table has a new first entry */
     pthread_mutex_unlock(&memo->lock);
 }

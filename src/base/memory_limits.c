@@ -1,9 +1,9 @@
 /*
  * memory_limits.c - see memory_limits.h
  *
- * A group's use includes its page cache and the kernel's own caches, so these are subtracted. Files in /dev/shm are no
- * page cache, and stay counted. ZFS keeps a cache of its own (ARC), which the kernel counts as used: all of it above
- * its smallest size is free.
+ * A group's use includes its page cache and the kernel's own caches, so these are subtracted. Files in /dev/shm are not
+ * page cache and stay counted. ZFS has its own cache (ARC), which the kernel counts as used: everything above its
+ * minimum size counts as free.
  */
 #include "base/memory_limits.h"
 
@@ -15,13 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NO_LIMIT (UINT64_C(1) << 62) /* from here on: groups of version 1 print a huge number */
+#define NO_LIMIT (UINT64_C(1) << 62) /* from here up: groups of version 1 print a huge number */
 
 enum { TEXT_BYTES = 16384, PATH_BYTES = 1024 };
 
 /* Names in a version of control groups. */
 typedef struct group_version {
-    const char *behind; /* the path of a group stands behind it in /proc/self/cgroup */
+    const char *behind; /* the path of a group follows it in /proc/self/cgroup */
     const char *top;    /* the usual place of all groups */
     const char *max, *high, *used;
     const char *cached[3]; /* lines of memory.stat */
@@ -65,7 +65,7 @@ static const char *read_text(const char *root, const char *folder, const char *n
     return text;
 }
 
-/* The text behind a word at the beginning of a line; NULL: there is none. */
+/* The text after a word at the beginning of a line; NULL: none. */
 static const char *text_behind(const char *text, const char *word)
 {
     const size_t n = strlen(word);
@@ -78,7 +78,7 @@ static const char *text_behind(const char *text, const char *word)
     return NULL;
 }
 
-/* The number behind a word at the beginning of a line. False, and 0: there is none. */
+/* The number after a word at the beginning of a line. False, with 0: none. */
 static bool number_behind(const char *text, const char *word, uint64_t *out)
 {
     const char *at = text_behind(text, word);
@@ -97,7 +97,7 @@ static double stall_of(const char *text)
 
 /* ---- the machine ---- */
 
-/* A number of ZFS: "NAME TYPE VALUE". */
+/* A ZFS statistic: "NAME TYPE VALUE". */
 static uint64_t zfs_number(const char *text, const char *name)
 {
     const char *at = text_behind(text, name);
@@ -109,7 +109,7 @@ static uint64_t zfs_number(const char *text, const char *name)
     return strtoull(type_end, NULL, 10);
 }
 
-/* Bytes in the cache of ZFS that it gives back. */
+/* Bytes in the ZFS cache that can be reclaimed. */
 static uint64_t zfs_bytes(const char *root)
 {
     char text[TEXT_BYTES];
@@ -133,7 +133,7 @@ static void read_machine(const char *root, hth_memory_limits *out)
         return;
     used = (total - available) * 1024;
     zfs = zfs_bytes(root);
-    used -= zfs < used ? zfs : 0; /* more than is used: a container sees the cache of its host */
+    used -= zfs < used ? zfs : 0; /* it may be larger than the use: a container sees the cache of its host */
     hth_memory_limits_add(out, used, total * 1024, stall);
 }
 
@@ -168,7 +168,7 @@ static void read_group(const char *root, const char *folder, const group_version
                           stall_of(read_text(root, folder, "memory.pressure", text)));
 }
 
-/* The own group and all above it. */
+/* The process's own group and all above it. */
 static void read_groups(const char *root, const group_version *version, hth_memory_limits *out)
 {
     char text[TEXT_BYTES], folder[PATH_BYTES];

@@ -1,8 +1,8 @@
 /*
  * message_queue.c - a ring under a mutex with one condition
  *
- * Messages are requests and rows, a few thousand a second at most. Beside an evaluation, the cost of a lock is too
- * small to measure.
+ * Messages are requests and rows, a few thousand a second at most. Compared with an evaluation, the cost of a lock is
+ * too small to measure.
  */
 #include "base/message_queue.h"
 

@@ -1,8 +1,8 @@
 /*
  * message_queue.h - a bounded queue of pointers from many threads to one
  *
- * Messages to a scheduler or a writer thread go through such a queue. The queue does not own its pointers: whoever
- * takes one owns it. After closing, the receiver drains the queue, and later messages are refused.
+ * Messages to a scheduler or a writer thread go through such a queue. The queue does not own its pointers: the receiver
+ * owns those it takes. After closing, the receiver drains the queue, and later messages are refused.
  */
 #ifndef HTH_BASE_MESSAGE_QUEUE_H
 #define HTH_BASE_MESSAGE_QUEUE_H
@@ -13,7 +13,7 @@
 
 typedef struct hth_message_queue hth_message_queue;
 
-/* A queue for at most capacity pointers; NULL when there is no memory. */
+/* Create a queue for at most capacity pointers; NULL without memory. */
 hth_message_queue *hth_message_queue_new(size_t capacity);
 /* Empty it first: remaining messages are not freed. Accepts NULL. */
 void hth_message_queue_free(hth_message_queue *queue);
@@ -24,9 +24,9 @@ typedef enum hth_message_queue_result {
     HTH_MESSAGE_QUEUE_CLOSED
 } hth_message_queue_result;
 
-/* Put one in without waiting. Any thread. */
+/* Add one without waiting. Any thread. */
 hth_message_queue_result hth_message_queue_put(hth_message_queue *queue, void *message);
-/* Take the oldest message. NULL if there is none after timeout_ms, or as soon as the queue is closed and empty. */
+/* Take the oldest message. NULL if none arrives within timeout_ms, or as soon as the queue is closed and empty. */
 void *hth_message_queue_take(hth_message_queue *queue, uint32_t timeout_ms);
 /* Wait without a limit. NULL only once the queue is closed and empty. */
 void *hth_message_queue_wait(hth_message_queue *queue);

@@ -82,7 +82,7 @@ uint64_t hth_os_memory_available_bytes(void)
     mach_msg_type_number_t count = HOST_VM_INFO64_COUNT;
     kern_return_t result = host_statistics64(host, HOST_VM_INFO64, (host_info64_t)&statistics, &count);
 
-    (void)mach_port_deallocate(mach_task_self(), host); /* a reference that host_self made */
+    (void)mach_port_deallocate(mach_task_self(), host); /* a reference that mach_host_self created */
     if (result != KERN_SUCCESS)
         return 0;
     return ((uint64_t)statistics.free_count + statistics.inactive_count + statistics.purgeable_count) *
@@ -115,13 +115,13 @@ void hth_os_thread_name(const char *name)
     char cut[16];
 
     (void)snprintf(cut, sizeof(cut), "%s", name);
-    (void)pthread_setname_np(cut); /* for people only */
+    (void)pthread_setname_np(cut); /* only for display */
 }
 
 void hth_os_thread_nice(int steps)
 {
     if (steps > 0)
-        (void)pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0); /* a wish; threads have classes here, no steps */
+        (void)pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0); /* best effort; threads have classes here */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
@@ -129,7 +129,7 @@ bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
     (void)word;
     (void)expected;
     (void)timeout_ms;
-    return false; /* os_sync_wait_on_address is there from macOS 14.4 on only */
+    return false; /* os_sync_wait_on_address exists only from macOS 14.4 on */
 }
 
 void hth_os_word_wake(void *word)
@@ -148,7 +148,7 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes)
 
 void hth_os_memory_discard(void *memory, size_t n_bytes)
 {
-    (void)madvise(memory, n_bytes, MADV_FREE); /* a wish */
+    (void)madvise(memory, n_bytes, MADV_FREE); /* best effort */
 }
 
 void hth_os_memory_small_pages(void *memory, size_t n_bytes)
@@ -162,7 +162,7 @@ bool hth_os_peer_has_ended(int fd)
     return hth_os_peer_is_gone(fd);
 }
 
-/* There is no ppoll. */
+/* macOS has no ppoll. */
 bool hth_os_wait_readable(int fd, const sigset_t *mask)
 {
     fd_set input;
@@ -178,7 +178,7 @@ bool hth_os_wait_readable(int fd, const sigset_t *mask)
 
 void hth_os_end_with_parent(void)
 {
-    /* macOS has no such call: the process must notice the end of a pipe. */
+    /* macOS has no such call: the process must notice when its pipe is closed. */
 }
 
 void hth_os_close_range(unsigned first, unsigned last)
@@ -195,7 +195,7 @@ void hth_os_first_to_go(void)
 
 int hth_os_sync_data(int fd)
 {
-    /* fsync leaves the bytes in the device's cache here. Where F_FULLFSYNC is unknown, it must do. */
+    /* On macOS fsync leaves the bytes in the device's cache. Where F_FULLFSYNC is unknown, fsync must do. */
     if (fcntl(fd, F_FULLFSYNC) == 0)
         return 0;
     return errno == ENOTSUP || errno == EINVAL ? fsync(fd) : -1;

@@ -148,7 +148,7 @@ void hth_os_thread_name(const char *name)
 
 void hth_os_thread_nice(int steps)
 {
-    (void)steps; /* a nice value is the whole process's here */
+    (void)steps; /* the nice value applies to the whole process here */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
@@ -159,7 +159,7 @@ bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
     };
 
     (void)_umtx_op((void *)(uintptr_t)word, UMTX_OP_WAIT_UINT, expected, (void *)sizeof(timeout), &timeout);
-    return true; /* the caller checks again, whatever ended it */
+    return true; /* the caller checks again, whatever ended the wait */
 }
 
 void hth_os_word_wake(void *word)
@@ -178,7 +178,7 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes)
 
 void hth_os_memory_discard(void *memory, size_t n_bytes)
 {
-    (void)madvise(memory, n_bytes, MADV_FREE); /* a wish */
+    (void)madvise(memory, n_bytes, MADV_FREE); /* best effort */
 }
 
 void hth_os_memory_small_pages(void *memory, size_t n_bytes)
@@ -202,7 +202,7 @@ void hth_os_end_with_parent(void)
 void hth_os_close_range(unsigned first, unsigned last)
 {
     if (first <= last)
-        (void)close_range(first, last, 0); /* closed ones are ignored */
+        (void)close_range(first, last, 0); /* descriptors that are not open are ignored */
 }
 
 void hth_os_first_to_go(void)

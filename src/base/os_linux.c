@@ -134,7 +134,7 @@ void hth_os_random(void *bytes, size_t n_bytes)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            abort(); /* a kernel without getrandom is older than anything that this can run on */
+            abort(); /* a kernel without getrandom is too old to run this */
         at += n;
         n_bytes -= (size_t)n;
     }
@@ -159,13 +159,13 @@ void hth_os_thread_name(const char *name)
     char cut[16];
 
     (void)snprintf(cut, sizeof(cut), "%s", name);
-    (void)prctl(PR_SET_NAME, cut); /* for people only */
+    (void)prctl(PR_SET_NAME, cut); /* only for display */
 }
 
 void hth_os_thread_nice(int steps)
 {
     /* Here 0 is the calling thread, not the process. The system cuts the sum at 19. */
-    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + steps); /* a wish */
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + steps); /* best effort */
 }
 
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
@@ -178,7 +178,7 @@ bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
 
 void hth_os_word_wake(void *word)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* without futexes nobody sleeps */
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* without futexes no thread sleeps */
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)
@@ -195,7 +195,7 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes)
 
 void hth_os_memory_discard(void *memory, size_t n_bytes)
 {
-    (void)madvise(memory, n_bytes, MADV_DONTNEED); /* refused for locked memory only, which then stays */
+    (void)madvise(memory, n_bytes, MADV_DONTNEED); /* refused only for locked memory, which then stays */
 }
 
 void hth_os_memory_small_pages(void *memory, size_t n_bytes)
@@ -222,7 +222,7 @@ int hth_os_memory_file_own(int fd)
     char self[64];
     int own;
 
-    /* The only way to another open file description of a file without a name. */
+    /* The only way to get another open file description for a file without a name. */
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     own = open(self, O_RDWR | O_CLOEXEC);
     if (own < 0)
@@ -263,7 +263,7 @@ uint64_t hth_os_file_next_data(int fd, uint64_t at)
 
     if (found >= 0)
         return (uint64_t)found;
-    return errno == ENXIO ? UINT64_MAX : at; /* the file system does not know its holes */
+    return errno == ENXIO ? UINT64_MAX : at; /* the file system does not report holes */
 }
 
 bool hth_os_peer_has_ended(int fd)
@@ -293,7 +293,7 @@ void hth_os_close_range(unsigned first, unsigned last)
 
 void hth_os_first_to_go(void)
 {
-    enum { MORE = 200, MOST = 1000 }; /* in the unit of the kernel's score; a service may begin below 0 */
+    enum { MORE = 200, MOST = 1000 }; /* in units of the kernel's score; a service may start below 0 */
     int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     char text[16];
     ssize_t n;
@@ -313,7 +313,7 @@ void hth_os_first_to_go(void)
         text[--i] = (char)('0' + rest % 10);
     if (score < 0)
         text[--i] = '-';
-    (void)pwrite(fd, text + i, sizeof(text) - (size_t)i, 0); /* a wish */
+    (void)pwrite(fd, text + i, sizeof(text) - (size_t)i, 0); /* best effort */
     (void)close(fd);
 }
 
@@ -321,7 +321,7 @@ int hth_os_open_unnamed(const char *directory)
 {
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-    /* A kernel or file system without this flag sees a directory opened for writing. */
+    /* A kernel or file system without this flag treats the call as opening a directory for writing. */
     if (fd < 0 && (errno == EISDIR || errno == EOPNOTSUPP || errno == EINVAL))
         errno = ENOTSUP;
     return fd;
@@ -331,7 +331,7 @@ int hth_os_link_unnamed(int fd, const char *path)
 {
     char self[64];
 
-    /* AT_EMPTY_PATH would need a capability; the path through /proc needs none. */
+    /* AT_EMPTY_PATH would need a capability; the path through /proc does not. */
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }

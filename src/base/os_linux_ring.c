@@ -1,17 +1,17 @@
 /*
  * os_linux_ring.c - the queue of reads on Linux: io_uring
  *
- * Kernels and containers may lack or forbid io_uring. Then opening fails, and the caller reads with threads. A partial
- * prohibition may show only at use, so the opening tries one read.
+ * Kernels may lack io_uring, and containers may forbid it. Then opening fails, and the caller reads with threads. A
+ * partial ban may only show in use, so opening tries one read.
  *
  * The queue can only read (Linux 5.10; older kernels read with threads). io_uring has operations for nearly all system
- * calls, and no filter sees them. A worker keeps its queue when its other calls are filtered, so the queue must not do
- * more.
+ * calls, and seccomp filters do not see them. A worker keeps its queue when its other calls are filtered, so the queue
+ * must not be able to do more.
  *
  * A read is first in the queue that we share with the kernel. Then the kernel has it, and writes into its memory until
- * its completion is there. A kernel without memory is asked again. If that does not help, or the kernel refuses for
- * good, the ring is broken: it takes no more reads, and reads that are still in the queue come back unread. For the
- * kernel's own reads we wait until their completions are there, however long that takes.
+ * the completion arrives. If the kernel is out of memory, we try again. If that does not help, or the kernel refuses
+ * permanently, the ring is broken: it accepts no more reads, and reads that are still in the queue come back unread.
+ * For reads that the kernel has, we wait until their completions arrive, however long that takes.
  */
 #include "base/os.h"
 
@@ -23,22 +23,22 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One read moves at most this much. The rest is read again. */
+/* One read moves at most this much. The rest is read by another one. */
 #define READ_BYTES_MAX ((size_t)1 << 30)
 enum {
     PAUSE_NS = 1000000,
-    REFUSALS_MAX = 100, /* in a row: a tenth of a second, in which the kernel may find memory */
+    REFUSALS_MAX = 100, /* in a row: a tenth of a second, in which the kernel may free memory */
 };
 
 struct hth_os_ring {
     struct io_uring uring;
     bool broken;
-    unsigned n_refusals; /* of the kernel, in a row */
-    unsigned n_unsent;   /* of a broken ring: this many of the last added reads never reached the kernel */
-    /* The user_data of the last added reads, as a ring with as many places as the queue. */
+    unsigned n_refusals; /* by the kernel, in a row */
+    unsigned n_unsent;   /* for a broken ring: this many of the last added reads never reached the kernel */
+    /* The user_data of the last added reads, as a ring buffer with as many places as the queue. */
     void **added;
     unsigned n_places;
-    unsigned n_added; /* ever; wraps */
+    unsigned n_added; /* total so far; wraps */
 };
 
 int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset)
@@ -51,12 +51,12 @@ int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset)
 
 static void pause_shortly(void)
 {
-    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* after an early wake-up we only look early */
+    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* after an early wake-up we merely check early */
 }
 
 /*
- * For a queue that was made disabled: allow only reads, and enable it. That is final. It does not use the library's
- * functions for this, because version 2.3 declares them and does not export them.
+ * For a queue that was created disabled: allow only reads, and enable it. This cannot be undone. It does not use the
+ * functions of liburing, because version 2.3 declares but does not export them.
  */
 static bool allow_reads_only(const struct io_uring *uring)
 {
@@ -66,7 +66,7 @@ static bool allow_reads_only(const struct io_uring *uring)
            syscall(SYS_io_uring_register, uring->ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) == 0;
 }
 
-/* Does the kernel take a read? The failure of a read without a file shows it. */
+/* Does the kernel accept reads? A read without a file fails in a way that shows it. */
 static bool takes_reads(hth_os_ring *ring)
 {
     int64_t n = 0;
@@ -118,10 +118,10 @@ bool hth_os_ring_add(hth_os_ring *ring, int fd, void *bytes, size_t n_bytes, uin
 void hth_os_ring_submit(hth_os_ring *ring)
 {
     if (!ring->broken)
-        (void)io_uring_submit(&ring->uring); /* reads that did not go out go with the wait */
+        (void)io_uring_submit(&ring->uring); /* reads that were not submitted go out with the wait */
 }
 
-/* Send the queued reads, and wait for a completion where the kernel can. The return guarantees neither. */
+/* Submit the queued reads, and wait for a completion if the kernel can. Neither is guaranteed on return. */
 static void enter_kernel(hth_os_ring *ring)
 {
     int rc = ring->broken ? -EBADF : io_uring_submit_and_wait(&ring->uring, 1);

@@ -30,7 +30,7 @@ bool hth_os_watch_take(int watch, bool (*matters)(const char *name))
 
         for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len)) {
             event = (const struct inotify_event *)(bytes + at);
-            if (event->len == 0) /* of the folder itself, or events were lost */
+            if (event->len == 0) /* a change of the folder itself, or events were lost */
                 is_changed = true;
             else if (event->name[0] != '.')
                 is_changed |= (event->mask & IN_ISDIR) != 0 || matters(event->name);

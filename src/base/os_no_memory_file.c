@@ -1,5 +1,5 @@
 /*
- * os_no_memory_file.c - files in memory and files without names, for systems that have none
+ * os_no_memory_file.c - files in memory and files without names, for systems without them
  */
 #include "base/os.h"
 

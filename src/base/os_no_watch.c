@@ -1,5 +1,5 @@
 /*
- * os_no_watch.c - changes of folders, for systems that do not tell them by a descriptor for a whole folder
+ * os_no_watch.c - folder watches, for systems that cannot report changes of a whole folder through a descriptor
  */
 #include <errno.h>
 

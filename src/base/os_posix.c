@@ -29,7 +29,7 @@ uint64_t hth_os_process_cpu_ns(void)
 {
     struct timespec used = { 0 };
 
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* a system without this clock has used none */
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* without this clock, the result is 0 */
     return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
@@ -60,7 +60,7 @@ uint32_t hth_os_n_descriptors(void)
     uint32_t n = 0;
     DIR *folder;
 
-    /* Linux from 6.2 on has the number here. A walk takes milliseconds with ten thousand connections. */
+    /* Linux from 6.2 on has the number here. Listing the folder takes milliseconds with ten thousand connections. */
     if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
         return (uint32_t)st.st_size;
     folder = opendir("/dev/fd");

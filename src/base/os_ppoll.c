@@ -1,5 +1,5 @@
 /*
- * os_ppoll.c - a wait that lets signals in, for systems with ppoll, which takes descriptors of any number
+ * os_ppoll.c - a wait that admits signals, for systems with ppoll, which accepts descriptors of any value
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 /*
  * read_ring.c - the system's ring, or threads over two lists
  *
- * An added read is in `added`, after the submit in `queued` (threads only), then out, then in `done`. A short read goes
- * out again until the file ends.
+ * An added read is in `added`, after the submit in `queued` (threads only), then outstanding, then in `done`. A short
+ * read is sent again until the file ends.
  */
 #include "base/read_ring.h"
 
@@ -25,10 +25,10 @@ typedef struct fifo {
 struct hth_read_ring {
     const hth_fs *fs;
     unsigned depth;
-    size_t n_out; /* added, and not back yet */
+    size_t n_out; /* added and not yet back */
     fifo added;
     hth_os_ring *os; /* NULL: threads */
-    bool os_refuses; /* no new reads go there; reads that are there still come back */
+    bool os_refuses; /* no new reads are sent there; reads that are there still come back */
     size_t n_at_os;
 
     pthread_t threads[THREADS_MAX];
@@ -97,7 +97,7 @@ static void start_threads(hth_read_ring *ring)
 
 /* ---- opening ---- */
 
-/* Nothing is out. */
+/* No read may be outstanding. */
 static void ring_free(hth_read_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
@@ -187,7 +187,7 @@ static bool send_to_os(hth_read_ring *ring, hth_ring_read *read)
 {
     if (!hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
                          read)) {
-        if (ring->n_at_os == 0) /* an empty queue that takes nothing is broken; a full one takes reads later */
+        if (ring->n_at_os == 0) /* an empty queue that accepts nothing is broken; a full one accepts reads later */
             refuse_os(ring);
         return false;
     }
@@ -221,11 +221,11 @@ void hth_read_ring_submit(hth_read_ring *ring)
     if (ring->n_threads > 0)
         send_to_threads(ring);
     while ((read = take(&ring->added, ring->depth)))
-        read_here(ring, read); /* neither the queue nor a thread takes it */
+        read_here(ring, read); /* neither the queue nor a thread accepts it */
 }
 
 /*
- * Such an answer usually comes from the queue, not from the file: the kernel does not know the operation, a filter
+ * Such a result usually comes from the queue, not from the file: the kernel does not know the operation, a filter
  * forbids it, or (-EAGAIN) an older kernel does not wait for the device because the file is open with O_NONBLOCK.
  */
 static bool is_refusal(int64_t n)
@@ -233,7 +233,7 @@ static bool is_refusal(int64_t n)
     return n == -EINVAL || n == -EOPNOTSUPP || n == -EPERM || n == -EAGAIN;
 }
 
-/* Wait for the system to finish one read. NULL if the read went out again, for its rest. */
+/* Wait for the system to finish one read. NULL if the read was sent again, for its rest. */
 static hth_ring_read *wait_for_os(hth_read_ring *ring)
 {
     int64_t n = 0;

@@ -79,7 +79,7 @@ static void write_message(hearth_error *err, hearth_status status, int errnum, c
     if (n < 0)
         err->message[0] = '\0';
     hth_end_at_character(err->message, sizeof(err->message));
-    hth_controls_blank(err->message); /* one line that a terminal only shows, whatever the arguments hold */
+    hth_controls_blank(err->message); /* one line that is safe on a terminal, whatever the arguments contain */
 }
 
 hearth_status hth_fail(hearth_error *err, hearth_status status, const char *format, ...)
@@ -119,7 +119,7 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
     if (!err)
         return status;
 
-        /* The GNU and the POSIX strerror_r both leave a usable text; only the GNU one returns it. */
+        /* The GNU and the POSIX strerror_r both provide a usable text; only the GNU one returns it. */
 #if defined(__GLIBC__) && defined(_GNU_SOURCE)
     const char *text = strerror_r(errnum, reason, sizeof(reason));
 #else
@@ -128,7 +128,7 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
     size_t n = strlen(err->message);
     if (errnum == EFBIG)
         text = "it would be larger than the limit on file sizes (ulimit -f)";
-    (void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", text); /* cut below if it does not fit */
+    (void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", text); /* cut off below if it does not fit */
     hth_end_at_character(err->message, sizeof(err->message));
     return status;
 }

@@ -2,7 +2,7 @@
  * status.h - statuses and error messages
  *
  * A function that can fail returns a hearth_status and takes a hearth_error * as its last argument. The function that
- * detects the failure writes the message, once: the thing, the cause and the remedy in one line. Callers pass it on.
+ * detects the failure writes the message, once: what failed, the cause and the remedy in one line. Callers pass it on.
  */
 #ifndef HTH_BASE_STATUS_H
 #define HTH_BASE_STATUS_H
@@ -27,12 +27,14 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Merge the result of one more of several places: the first error counts, else HEARTH_OK, else HEARTH_NOT_FOUND, with
- * which so_far begins. err (may be NULL) gets the message of the status that counts, from why.
+ * Merge the result from one more of several places: the first error wins, otherwise HEARTH_OK, otherwise
+ * HEARTH_NOT_FOUND, which is the initial so_far. err (may be NULL) gets the message of the winning status, from why.
  */
 hearth_status hth_status_merge(hearth_status so_far, hearth_status result, const hearth_error *why, hearth_error *err);
 
-/* Cut a text that fills its buffer before its last, perhaps incomplete, UTF-8 character. Leave a shorter one. */
+/*
+ * If a text fills its buffer, cut it before its last, perhaps incomplete, UTF-8 character. A shorter text is unchanged.
+ */
 void hth_end_at_character(char *text, size_t capacity);
 
 /* Put "<prefix>: " before the message already in err. Does nothing when err is NULL. */

@@ -51,7 +51,7 @@ static hearth_status read_sized(void *to, size_t size, const void *from, size_t 
     return HEARTH_OK;
 }
 
-/* A struct of this size exists in no version: the caller never set it. */
+/* No version has a struct of this size: the caller never set it. */
 static hearth_status check_size(size_t size, const char *name, hearth_error *err)
 {
     enum { STRUCT_BYTES_MAX = 2048 };

@@ -44,7 +44,7 @@ char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out)
 
         memcpy(text + n, length > 0 ? bytes + at : HTH_UTF8_REPLACEMENT, n_put);
         n += n_put;
-        at += length > 0 ? (size_t)length : length < 0 ? 1 : n_bytes - at; /* one for a character without its end */
+        at += length > 0 ? (size_t)length : length < 0 ? 1 : n_bytes - at; /* one for an incomplete character */
     }
     if (text) {
         text[n] = '\0';

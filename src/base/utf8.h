@@ -1,7 +1,7 @@
 /*
- * utf8.h - UTF-8: characters to and from bytes, checked, cut and mended
+ * utf8.h - UTF-8: encoding, decoding, checking, cutting and repairing
  *
- * A text is checked once, at its entrance. The functions in this header are for hot paths.
+ * A text is checked once, where it enters the process. The inline functions in this header are for hot paths.
  */
 #ifndef HTH_BASE_UTF8_H
 #define HTH_BASE_UTF8_H
@@ -14,13 +14,13 @@
 
 #define HTH_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
-/* Does a byte go on with a character that began before it? */
+/* Does a byte continue a character that began before it? */
 static inline bool hth_utf8_goes_on(char byte)
 {
     return ((uint8_t)byte & 0xc0) == 0x80;
 }
 
-/* The bytes of the character that begins so; 1 also where none does. */
+/* The length of the character that begins with this byte; 1 if none does. */
 static inline size_t hth_utf8_length(char byte)
 {
     const uint8_t first = (uint8_t)byte;
@@ -29,8 +29,8 @@ static inline size_t hth_utf8_length(char byte)
 }
 
 /*
- * The bytes of the character at the beginning of n > 0 bytes: 1 to 4; 0: it is not finished; -1: there is none, as
- * surrogates, overlong forms and numbers above U+10FFFF are none.
+ * The length of the character at the start of n > 0 bytes: 1 to 4; 0: it is incomplete; -1: not a character.
+ * Surrogates, overlong forms and numbers above U+10FFFF are not characters.
  */
 static inline int hth_utf8_character(const char *text, size_t n)
 {
@@ -74,7 +74,7 @@ static inline size_t hth_utf8_put(uint32_t character, char out[4])
     return n;
 }
 
-/* The character at *at < end, of valid UTF-8. *at moves behind it, and never behind end. */
+/* Decode the character at *at < end, in valid UTF-8. *at moves past it, and never past end. */
 static inline uint32_t hth_utf8_next(const char **at, const char *end)
 {
     uint8_t c = (uint8_t) * (*at)++;
@@ -89,15 +89,15 @@ static inline uint32_t hth_utf8_next(const char **at, const char *end)
 /* Are n_bytes bytes valid UTF-8? */
 bool hth_utf8_is_valid(const char *bytes, size_t n_bytes);
 
-/* Replace each byte that belongs to no character by a question mark. */
+/* Replace each byte that is not part of a character with a question mark. */
 void hth_utf8_mend(char *text);
 
 /* A new string of these bytes, terminated and *n_out bytes long, with U+FFFD for invalid bytes. NULL without memory. */
 char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out);
 
 /*
- * The character of a JSON escape, and of the second escape of a surrogate pair. *at is behind "\u" and moves behind
- * them. -1: it is wrong, or half of a pair.
+ * The character of a JSON escape, including the second escape of a surrogate pair. *at is after "\u" and moves past
+ * what was read. -1: the escape is malformed, or half of a pair.
  */
 int32_t hth_utf16_escape(const char **at, const char *end);
 

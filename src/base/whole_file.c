@@ -3,14 +3,14 @@
  *
  *   1. write to a temporary name in the folder of the final one
  *   2. sync the bytes
- *   3. link the final name to them, which fails if the name is taken; or rename, which replaces
+ *   3. link the final name to them, which fails if the name is taken; or rename, which replaces it
  *   4. sync the folder
  *
- * A crash before 3 leaves the temporary name; after it, the whole file. A file system without links renames a new file,
- * too, after one more look. Two writers of the same new file may then replace each other's.
+ * A crash before 3 leaves the temporary name; after it, the whole file. On a file system without links, a new file is
+ * also renamed, after one more check. Two writers of the same new file may then replace each other's file.
  *
- * With the system's files, the writer holds a lock on the temporary one (flock), which ends with the process. A file
- * without it was left behind.
+ * With the system's file operations, the writer holds a lock on the temporary file (flock), which ends with the
+ * process. A temporary file without a lock was left behind.
  */
 #include "base/whole_file.h"
 
@@ -35,7 +35,7 @@ struct hth_whole_file {
     const hth_fs *fs;
     hth_whole_file_mode mode;
     int fd;
-    bool has_name; /* the temporary one */
+    bool has_name; /* the temporary file has its name */
     char path[PATH_BYTES];
     char folder[PATH_BYTES];
     char temporary[PATH_BYTES];
@@ -64,7 +64,7 @@ static bool set_paths(hth_whole_file *file, const char *path)
     memcpy(file->path, path, strlen(path) + 1);
     hth_os_random(bytes, sizeof(bytes));
     hth_hex_encode(bytes, sizeof(bytes), hex);
-    /* The longest names leave no room for more, so only their beginning is used. */
+    /* The longest names leave no room for the suffix, so only their beginning is used. */
     n = snprintf(file->temporary, sizeof(file->temporary), "%s/.%.*s.%s%s", file->folder, NAME_BYTES_MAX, name, hex,
                  suffix);
     return n > 0 && (size_t)n < sizeof(file->temporary);
@@ -86,7 +86,7 @@ static hearth_status check_name(const hth_whole_file *file, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* False: somebody took the new file for one that was left behind, and removed it. */
+/* False: a sweep mistook the new file for one that was left behind, and removed it. */
 static bool lock(int fd)
 {
     struct stat st;
@@ -152,7 +152,7 @@ static hearth_status give_name(hth_whole_file *file, hearth_error *err)
     if (file->mode == HTH_WHOLE_FILE_NEW) {
         rc = hth_fs_link(file->fs, file->temporary, file->path);
         if (rc == 0)
-            return HEARTH_OK; /* the temporary name goes with the object */
+            return HEARTH_OK; /* the temporary name is removed with the object */
         if (rc != -EEXIST && !has_no_links(rc))
             return hth_fail_errno(err, -rc, "cannot give a file the name '%s'", file->path);
     }
@@ -186,7 +186,7 @@ hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err)
     else
         status = give_name(file, err);
     if (status == HEARTH_OK && file->has_name) {
-        (void)hth_fs_remove(file->fs, file->temporary); /* a name too many harms nobody */
+        (void)hth_fs_remove(file->fs, file->temporary); /* an extra name does no harm */
         file->has_name = false;
     }
     if (status == HEARTH_OK) {
@@ -236,8 +236,8 @@ static void remove_dead(const char *path)
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        (void)unlink(path); /* else the next sweep does */
-    (void)close(fd);        /* only looked at */
+        (void)unlink(path); /* otherwise the next sweep does */
+    (void)close(fd);        /* only inspected */
 }
 
 void hth_whole_file_sweep(const char *path)

@@ -1,5 +1,5 @@
 /*
- * words.h - lists of words in messages, and words that are names
+ * words.h - word lists in messages, and checks for valid names
  */
 #ifndef HTH_BASE_WORDS_H
 #define HTH_BASE_WORDS_H
@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Write "a, b or c" of words, which end with NULL. A list that does not fit is cut; text is terminated. */
+/*
+ * Write words, an array that ends with NULL, as "a, b or c". A list that does not fit is cut off; text is terminated.
+ */
 static inline void hth_words_list(const char *const *words, char *text, size_t capacity)
 {
     size_t n = 0;
@@ -18,7 +20,7 @@ static inline void hth_words_list(const char *const *words, char *text, size_t c
         n += (size_t)snprintf(text + n, capacity - n, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
 }
 
-/* Does text have 1 to n_max letters, digits, underscores and hyphens, and nothing else? */
+/* Does text consist of 1 to n_max letters, digits, underscores and hyphens? */
 static inline bool hth_is_name(const char *text, size_t n_max)
 {
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");

@@ -1,23 +1,23 @@
 /*
  * arena.c - slabs in the best-fitting runs of mapped segments (segment.h), within a limit of held memory
  *
- * The arena holds the pages of a slab. When it then exceeds the limit, free held pages go back to the system, those of
+ * The arena holds the pages of every slab. When that exceeds the limit, free held pages go back to the system, those of
  * the last segment first, so that this segment drains. A slab larger than a segment gets its own mapping of several
  * segment lengths, which is unmapped with it.
  *
  * Segments have places, counted in segment lengths. In a file they are offsets, so a slab's offset and length alone
- * tell its place in its segment.
+ * determine its place in its segment.
  *
- * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
- * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs of a series are cold, as those
- * of a prefill on a GPU are, the helper goes ahead of the series at once, and stays ahead of it: otherwise all further
- * ones would be cold, too. For a series it touches a segment only as far as slabs of that size fit into it. Slabs taken
- * meanwhile still work: they fault as they are written. A thread that can have a slab only in this segment waits until
- * the helper has touched its current piece, perhaps while it holds locks. So the helper yields to others only by a nice
- * value: with an idle policy it could keep that thread waiting for as long as all cores decode.
+ * The helper thread sleeps until less than half a segment of held memory is free. Then, once no slab has been taken for
+ * a while, it maps and touches one more segment, if the limit allows. But when the slabs of a series are cold, as in a
+ * prefill on a GPU, the helper starts at once and stays ahead of the series; otherwise all further slabs would be cold,
+ * too. For a series it touches a segment only as far as slabs of that size fit into it. Slabs taken in the meantime
+ * still work: they fault as they are written. A thread that can get a slab only in this segment waits until the helper
+ * has touched its current piece, perhaps while holding locks. So the helper lowers its priority only by a nice value:
+ * with an idle policy, that thread could wait for as long as all cores decode.
  *
- * Invariant: held_bytes is the sum over the segments (plus the bytes that are being warmed). It exceeds bytes_max and
- * the spare part only by the bytes in slabs. A range of the file that is being given back is in no segment.
+ * Invariant: held_bytes is the sum over the segments (plus the bytes that are being warmed). It exceeds bytes_max plus
+ * the spare part only because of bytes in slabs. A range of the file that is being given back is not in any segment.
  */
 #include "cache/arena.h"
 
@@ -39,7 +39,7 @@
 enum {
     QUIET_MS = 100,
     SERIES_AHEAD = 4,   /* slabs that are touched ahead of a series */
-    ADDRESS_FACTOR = 4, /* addresses per byte of memory; no mixture of row sizes was seen to need half of them */
+    ADDRESS_FACTOR = 4, /* addresses per byte of memory; no observed mixture of row sizes needed half of them */
     SPARE_PLACES = 4,
     CLAIMED_SEGMENTS_MAX = 8192, /* a bound on the mappings that a damaged directory can cause */
 };
@@ -62,7 +62,7 @@ struct hth_arena {
     pthread_cond_t warmed; /* a segment is ready */
     uint64_t bytes_max;
     uint64_t file_bytes;    /* size of the file */
-    hth_segment *warming;   /* being warmed: it has no runs yet; held_bytes and used_bytes count it whole */
+    hth_segment *warming;   /* being warmed: it has no runs yet; held_bytes and used_bytes count all of it */
     bool hurry;             /* a thread waits for it, warm or not */
     hth_segment **segments; /* by place */
     size_t n_segments;
@@ -70,10 +70,10 @@ struct hth_arena {
     uint64_t address_bytes;
     uint64_t held_bytes;
     uint64_t used_bytes;
-    uint64_t n_taken;    /* calls of hth_arena_take, ever */
+    uint64_t n_taken;    /* calls of hth_arena_take so far */
     size_t series_bytes; /* of a slab of the series; 0: none yet */
-    int64_t n_owed;      /* slabs to be touched for it; below 0: more were than it needs */
-    bool has_claims;     /* all slabs of the file are known: pages outside of them are free */
+    int64_t n_owed;      /* slabs still to be touched for it; below 0: more were touched than it needs */
+    bool has_claims;     /* all slabs of the file are known: pages outside them are free */
     bool closing;
 };
 
@@ -112,7 +112,7 @@ static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
     return true;
 }
 
-/* Map n_places from place on; segments[at] is the next segment behind them. */
+/* Map n_places from place on; segments[at] is the next segment after them. */
 static hth_segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
     hth_segment *s;
@@ -156,7 +156,7 @@ static hth_segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
     return map_locked(arena, at, (uint32_t)place, n_places);
 }
 
-/* Give pages back to the system that are in no slab, or in a slab that nobody uses any more. */
+/* Return pages to the system that are in no slab, or in a slab that is no longer used. */
 static void discard_pages_locked(hth_arena *arena, hth_segment *s, uint32_t begin, uint32_t n)
 {
     if (!s->small_pages)
@@ -166,11 +166,11 @@ static void discard_pages_locked(hth_arena *arena, hth_segment *s, uint32_t begi
         hth_os_memory_discard(s->memory + hth_page_bytes(begin), hth_page_bytes(n));
     else
         (void)hth_os_file_punch(arena->fd, arena->fd_begin + hth_segment_offset(s, begin),
-                                hth_page_bytes(n)); /* else it stays */
+                                hth_page_bytes(n)); /* on failure it stays */
     arena->held_bytes -= hth_page_bytes(hth_segment_let_go(s, begin, n));
 }
 
-/* Discard up to n_pages held pages of a free run, the last pages first; returns their number. */
+/* Discard up to n_pages held pages of a free run, starting at its end; returns how many. */
 static uint64_t discard_run_locked(hth_arena *arena, hth_segment *s, hth_run free_run, uint64_t n_pages)
 {
     uint32_t end = free_run.begin + free_run.n;
@@ -246,7 +246,7 @@ static hth_segment *detach_locked(hth_arena *arena, size_t at)
 
 /* ---- the helper thread ---- */
 
-/* The bytes to touch next: of a segment as much as slabs of the series fit into, or all. */
+/* The bytes of a segment to touch next: as much as slabs of the series fit into, or all. */
 static size_t warm_bytes_locked(const hth_arena *arena)
 {
     size_t n_bytes = HTH_ARENA_SEGMENT_BYTES;
@@ -263,8 +263,8 @@ static bool wants_warming_locked(const hth_arena *arena)
 }
 
 /*
- * Touch the begin of a segment piece by piece, so that the page faults of other threads never wait long for ours. Stop
- * when somebody needs the segment as it is. Returns the bytes touched.
+ * Touch the start of a segment piece by piece, so that page faults of other threads never wait long for ours. Stop when
+ * another thread needs the segment as it is. Returns the bytes touched.
  */
 static size_t warm(hth_arena *arena, const hth_segment *s, size_t n_bytes)
 {
@@ -288,8 +288,8 @@ static size_t warm(hth_arena *arena, const hth_segment *s, size_t n_bytes)
 }
 
 /*
- * Wait until no slab is taken for a while: warming would slow down a restore or prefill under way, by the memory bus
- * and the lock of the address space. False when a slab was taken, a series needs memory or the arena closes.
+ * Wait until no slab has been taken for a while: warming would slow down a running restore or prefill, through the
+ * memory bus and the lock of the address space. False when a slab was taken, a series needs memory or the arena closes.
  */
 static bool is_quiet_locked(hth_arena *arena)
 {
@@ -302,7 +302,7 @@ static bool is_quiet_locked(hth_arena *arena)
     return !arena->closing && arena->n_owed <= 0 && arena->n_taken == n_taken;
 }
 
-/* Add a segment and touch it; false when the system has no memory. Unlocks meanwhile. */
+/* Add a segment and touch it; false when the system has no memory. Unlocks in the meantime. */
 static bool warm_one_locked(hth_arena *arena)
 {
     const size_t n_bytes = warm_bytes_locked(arena);
@@ -314,7 +314,7 @@ static bool warm_one_locked(hth_arena *arena)
         return false;
     s->n_runs = 0; /* no slab may lie in it yet */
     s->longest = 0;
-    arena->held_bytes += n_bytes; /* claimed, so that the limit holds meanwhile */
+    arena->held_bytes += n_bytes; /* claimed, so that the limit holds in the meantime */
     arena->used_bytes += n_bytes;
     arena->warming = s;
     arena->hurry = false;
@@ -326,7 +326,7 @@ static bool warm_one_locked(hth_arena *arena)
     arena->warming = NULL;
     arena->used_bytes -= n_bytes;
     arena->held_bytes -= n_bytes;
-    if (is_of_series) /* at the limit, slabs have precedence */
+    if (is_of_series) /* at the limit, slabs take precedence */
         arena->n_owed = arena->hurry ? 0 : arena->n_owed - (int64_t)(n_warm / arena->series_bytes);
     s->runs[0] = (hth_run){ .begin = 0, .n = s->n_pages };
     s->n_runs = 1;
@@ -354,7 +354,7 @@ static void *warm_segments(void *context)
             continue;
         if (!warm_one_locked(arena) && !arena->closing)
             pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; the next request tries again */
-        /* The first segment is needed soon. For later ones, the restore that caused them has precedence. */
+        /* The first segment is needed soon. For later ones, the restore that caused them takes precedence. */
         if (first)
             hth_os_thread_nice(HTH_OS_NICE_HELPER);
         first = false;
@@ -565,7 +565,7 @@ void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_
     pthread_mutex_unlock(&arena->lock);
 }
 
-/* One empty segment is kept: otherwise a working set at its edge would map and unmap at every row. */
+/* One empty segment is kept: otherwise a working set at its edge would map and unmap for every row. */
 static bool is_one_too_many_locked(const hth_arena *arena, const hth_segment *just_emptied)
 {
     if (just_emptied->n_places > 1)

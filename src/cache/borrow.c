@@ -15,7 +15,7 @@
 
 /* ---- wrong rows ---- */
 
-/* Why a file is not the row of that name; NULL when it is. Static strings. */
+/* The reason why a file is not the row of that name; NULL if it is. Static strings. */
 static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace, const hth_row_meta *expected)
 {
     if (!info->has_kind || info->kind != (uint8_t)expected->id.kind)
@@ -33,7 +33,7 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
     return NULL;
 }
 
-/* Does the row of that name have the place and the size that an index gave it? */
+/* Does the row have the position and size that an index reported? */
 static bool is_as_told(const hth_kvc_info *info, const hth_row_meta *expected)
 {
     uint32_t first_position = info->has_first_position ? info->first_position : 0;
@@ -187,7 +187,7 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
     hth_ram_tier_unpin(cache->ram, read->row);
 }
 
-/* Why the bytes that were read are not the row; NULL when they are. *as_told_out: is_as_told. */
+/* The reason why the bytes that were read are not the row; NULL if they are. *as_told_out: the result of is_as_told. */
 static const char *check_file(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
                               const hth_row_meta *expected, bool *as_told_out)
 {
@@ -328,8 +328,8 @@ void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
 /*
  * ---- rows into the cache ----
  *
- * The image is packed straight into a slab of the RAM tier, behind the room for its head. The commit writes the head,
- * makes the row visible and hands it to the writer. So from the engine to the file, a row is in memory once.
+ * The image is packed straight into a slab of the RAM tier, after the space for its head. The commit writes the head,
+ * makes the row visible and hands it to the writer. So between the engine and the file, a row is in memory only once.
  */
 
 struct hth_slab {
@@ -359,7 +359,7 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     return true;
 }
 
-/* Remember the row that holds the content of the superseded one, in case it goes, too. */
+/* Remember the row that holds the content of the superseded one, in case that row is removed, too. */
 static void note_superseded(hth_cache *cache, const hth_row_id *superseded, const hth_row_id *by)
 {
     hth_row_meta meta = { .id = *superseded };
@@ -388,7 +388,7 @@ uint64_t hth_cache_n_lost(hth_cache *cache)
            hth_counted(cache->counters, HTH_COUNT_WRITES_FAILED);
 }
 
-/* Bits a weight, from the name of the quant type: "q4_k_m" 4, "bf16" 16. Only for display. */
+/* Bits per weight, from the name of the quant type: "q4_k_m" 4, "bf16" 16. Only for display. */
 static uint8_t quant_bits(uint8_t quant_byte)
 {
     const char *name = hth_quant_name(quant_byte);
@@ -448,7 +448,7 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
     if (save->text)
         slab->info.prompt = (hth_kvc_bytes){ .data = (const uint8_t *)save->text, .n = (uint32_t)save->n_text_bytes };
     if (cache->key)
-        slab->info.hmac = hth_kvc_signature_room(); /* the writer signs: the thread of the scheduler must not hash */
+        slab->info.hmac = hth_kvc_signature_room(); /* the writer signs, because the scheduler's thread must not hash */
     slab->save = *save;
     slab->begun_ns = hth_os_monotonic_ns();
     slab->meta = (hth_row_meta){
@@ -485,8 +485,8 @@ uint8_t *hth_slab_image(hth_slab *slab)
 }
 
 /*
- * Hand a new row to the file tiers: at once or, if rows are written at their second use only, later. Rows that are
- * saved because memory or the process is about to go have no second use here.
+ * Hand a new row to the file tiers: at once, or later if rows are written only at their second use. Rows that are saved
+ * because the context is being emptied or the process is about to end have no second use here.
  */
 static void store(hth_cache *cache, hth_ram_row *row, const hth_slab *slab)
 {

@@ -1,8 +1,8 @@
 /*
  * cache.c - one interface to all tiers
  *
- * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows and
- * saves them.
+ * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows from the
+ * tiers and saves new ones.
  */
 #include "cache/cache_inside.h"
 
@@ -16,7 +16,7 @@
 #include "cache/upkeep.h"
 #include "rows/directory.h"
 
-/* So many leave one to touch memory beside a restore: on 16 this made restores faster, on 2 slower. */
+/* With this many CPUs, one is free to touch memory during a restore: on 16 this made restores faster, on 2 slower. */
 enum { MANY_CPUS = 8 };
 
 /* ---- opening ---- */
@@ -105,9 +105,9 @@ static void plan_disk(const hth_cache_options *options, level_plan *plan)
 }
 
 /*
- * Open the file tiers; none without memory for the plan. The disk comes first, because its rows last: of two tiers in
- * one directory the memory files are left out. One directory is never opened twice, because a process may not open an
- * LMDB environment twice.
+ * Open the file tiers, or none if there is no memory for the plan. The disk comes first, because its rows last: if both
+ * tiers name one directory, the memory tier is left out. No directory is opened twice, because a process may not open
+ * an LMDB environment twice.
  */
 static void open_levels(hth_cache *cache, const hth_cache_options *options)
 {
@@ -159,7 +159,7 @@ static void close_levels(hth_cache *cache)
     cache->n_levels = 0;
 }
 
-/* The tier itself knows now that the row is absent. */
+/* The tier itself now knows that the row is absent. */
 static void forget_taken_away(const hth_row_id *id, size_t tier, void *user_data)
 {
     hth_cache *cache = user_data;
@@ -351,7 +351,7 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
     return n;
 }
 
-/* The slowest tier gets every row, so its notifier tells of all rows. Of several roots, the first is watched. */
+/* The slowest tier gets every row, so its notifier covers all rows. If it has several roots, the first is watched. */
 static hth_index *listened_index(const hth_cache *cache)
 {
     return hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
@@ -382,7 +382,7 @@ void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
         hth_file_tier_set_touch(cache->levels[i].files, ids, n);
 }
 
-/* ---- watching and steering ---- */
+/* ---- monitoring and control ---- */
 
 void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out)
 {
@@ -495,7 +495,7 @@ static hearth_status evict_level(const hth_level *level, uint64_t n_bytes, uint6
         status = hth_file_tier_set_totals(level->files, &after, err);
     if (status == HEARTH_OK)
         *freed_out =
-            before.bytes > after.bytes ? before.bytes - after.bytes : 0; /* others may have written meanwhile */
+            before.bytes > after.bytes ? before.bytes - after.bytes : 0; /* others may have written in the meantime */
     return status;
 }
 

@@ -11,7 +11,7 @@
 #include "cache/writer.h"
 #include "index/past.h"
 
-enum { HTH_COLD_ROWS = 64 }; /* the rows of a restore that a device reads at once: the depth of its ring */
+enum { HTH_COLD_ROWS = 64 }; /* number of rows of a restore that a device reads at once: the depth of its ring */
 
 /* A file tier of a cache. */
 typedef struct hth_level {
@@ -59,21 +59,24 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read);
  */
 hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const hth_keyspace *keyspace,
                                     const hth_row_meta *expected, hth_ram_row **row_out, hearth_error *err);
-/* Lend a pinned row to the caller, or unpin it and fail. */
+/* Hand a pinned row to the caller, or unpin it and fail. */
 hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
                              hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err);
 
-/* Reserve a row of the RAM tier that is computed or read. Blocks come in series, so memory is touched ahead of them. */
+/*
+ * Reserve a row of the RAM tier for a row that is being computed or read. Blocks come in series, so memory is touched
+ * ahead of them.
+ */
 hth_ram_row *hth_cache_reserve(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed);
 
-/* Queue a row for the slowest file tier, if there is one: rows last longest there. A full queue is counted. */
+/* Queue a row for the slowest file tier, if any: rows last longest there. If the queue is full, that is counted. */
 static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)
 {
     if (cache->writer)
         (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
 }
 
-/* Queue a row for every file tier faster than level. A full queue is counted. */
+/* Queue a row for every file tier faster than level. If the queue is full, that is counted. */
 static inline void hth_cache_fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
 {
     for (size_t i = 0; i < level; i++)

@@ -14,7 +14,7 @@ hearth_status hth_cache_pin(hth_cache *cache, const hth_key *key, hearth_error *
                                : no_files(err);
 }
 
-/* The pin may be in any level: an operator made it there, or the cache when it had no slower level. */
+/* The pin may be in any level: an operator put it there, or the cache did when it had no slower level. */
 hearth_status hth_cache_unpin(hth_cache *cache, const hth_key *key, hearth_error *err)
 {
     hearth_status status = cache->n_levels > 0 ? HEARTH_NOT_FOUND : no_files(err);

@@ -5,8 +5,8 @@
  * the shards before it noted the sum. So a snapshot never sees less than it subtracts.
  *
  * A maximum cannot be subtracted. A reset clears the shards' maxima. It may also clear the time of an event that was
- * added to its bucket after the reset. So a snapshot never gives a maximum below the beginning of the highest bucket
- * with an event.
+ * added to its bucket after the reset. So a snapshot never reports a maximum below the start of the highest bucket with
+ * an event.
  */
 #include "cache/counters.h"
 
@@ -154,7 +154,7 @@ uint64_t hth_histogram_percentile(const hth_histogram *histogram, double share)
 
     if (histogram->count == 0)
         return 0;
-    /* The rank of the event, from 1, in the order of their times. A NaN gives the first. */
+    /* The rank of the event, from 1, in order of time. A NaN selects the first. */
     rank = share > 0 ? share < 1 ? (uint64_t)(share * (double)histogram->count) : histogram->count : 1;
     if (share > 0 && share < 1 && (double)rank < share * (double)histogram->count)
         rank++;

@@ -2,15 +2,15 @@
  * counters.h - counts of the cache's work and histograms of its times
  *
  * Each counter exists once in each shard. A thread adds to one shard, by a relaxed atomic addition; a hash of the
- * address of its thread-local storage selects the shard. So threads seldom share a shard and never wait; two threads in
- * one shard are only slower. No thread registers, so a thread that ends leaves nothing behind. A reader sums the
+ * address of its thread-local storage selects the shard. So threads rarely share a shard and never wait; two threads in
+ * one shard are merely slower. Threads do not register, so a thread that ends leaves nothing behind. A reader sums the
  * shards.
  *
- * Counters never go back. A reset notes their present sums, and a snapshot subtracts the noted sums: an addition during
- * a reset counts before or after it and is never lost. A snapshot is not one instant: counters that are read later may
- * include events that earlier ones do not.
+ * Counters never decrease. A reset records their current sums, and a snapshot subtracts the recorded sums: an addition
+ * during a reset counts before or after it and is never lost. A snapshot is not atomic: counters read later may include
+ * events that those read earlier do not.
  *
- * A struct of zeros is a valid hth_counters; nothing needs a release. It has about 90 KB: too much for the stack.
+ * A zeroed struct is a valid hth_counters and needs no cleanup. It takes about 90 KB: too much for the stack.
  */
 #ifndef HTH_CACHE_COUNTERS_H
 #define HTH_CACHE_COUNTERS_H
@@ -72,7 +72,7 @@ enum {
 typedef struct hth_histogram {
     uint64_t count; /* sum over buckets */
     uint64_t sum_ns;
-    uint64_t max_ns; /* the longest since the reset; up to its bucket's width too low while somebody resets */
+    uint64_t max_ns; /* the longest since the reset; during a reset, too low by up to the width of its bucket */
     uint64_t buckets[HTH_HISTOGRAM_BUCKETS];
 } hth_histogram;
 
@@ -83,7 +83,7 @@ uint64_t hth_histogram_bucket_end(unsigned bucket);
 /*
  * A time that at least the given share (0 .. 1) of all events did not exceed: the end of the bucket that holds the
  * event of that rank, or max_ns if that is lower. It exceeds the exact time by at most a quarter, or by 1023 ns. In the
- * last bucket it is max_ns. 0 without events.
+ * last bucket it is max_ns. 0 if there are no events.
  */
 uint64_t hth_histogram_percentile(const hth_histogram *histogram, double share);
 
@@ -102,7 +102,7 @@ enum {
     HTH_CELLS = HTH_CELL_BUCKETS + HTH_PATHS * HTH_HISTOGRAM_BUCKETS,
 };
 
-/* The part of one or several threads. Padding separates the shards, not alignment, so that any allocator will do. */
+/* The counters of one or more threads. Padding, not alignment, separates the shards, so any allocator will do. */
 typedef struct hth_counters_shard {
     _Atomic uint64_t cells[HTH_CELLS];
     _Atomic uint64_t max_ns[HTH_PATHS];
@@ -124,7 +124,7 @@ void hth_histogram_add(hth_counters *counters, hth_path path, uint64_t ns);
 
 /* ---- reading: any thread ---- */
 
-/* The count since the beginning, resets ignored: for comparing before and after. */
+/* The count since the start, ignoring resets; for before-and-after comparisons. */
 uint64_t hth_counted(const hth_counters *counters, hth_counter which);
 
 /* All counts since the last reset. */
@@ -139,7 +139,7 @@ void hth_counters_snapshot_get(const hth_counters *counters, hth_counters_snapsh
 /* Requests of one kind of hit, over all tiers. */
 uint64_t hth_counters_snapshot_hits(const hth_counters_snapshot *snapshot, hearth_hit hit);
 
-/* Restart at zero for all later snapshots. When several threads reset at once, the result is that of one of them. */
+/* Restart at zero for all later snapshots. If several threads reset at once, one of the resets takes effect. */
 void hth_counters_reset(hth_counters *counters);
 
 #endif

@@ -3,10 +3,10 @@
  *
  * publish.c makes a file visible, scan.c reads all files, quarantine.c sets rows aside.
  *
- * Whoever changes the file of a row's name holds the row's reservation meanwhile. publish.c holds it from before it
- * writes. Eviction, removal and quarantine hold it from when they take the row out of the index until its file is gone
- * or counted again. So none of them meets a file that another process has just put there, and the totals match the
- * files.
+ * Every operation that changes the file of a row holds the row's reservation while it does so. publish.c takes it
+ * before it writes. Eviction, removal and quarantine hold it from the moment they take the row out of the index until
+ * its file is gone or counted again. So none of them hits a file that another process has just put there, and the
+ * totals match the files.
  */
 #include "cache/file_tier.h"
 
@@ -39,12 +39,12 @@ typedef struct file_tier_notes {
     size_t n_uses;
     hth_row_id *found; /* [FOUND_MAX], rows that the index did not know and that were found by name */
     size_t n_found;
-    hth_row_id *missed; /* [MISSED_MAX], at the place of their key: rows whose files nobody looked for */
+    hth_row_id *missed; /* [MISSED_MAX], at the slot of their key: rows whose files have not been looked for */
     bool *is_missed;    /* [MISSED_MAX] */
     size_t n_missed;
     hth_row_id *lost; /* [LOST_MAX], rows whose file is gone */
     size_t n_lost;
-    hth_index_sighting *sightings; /* [SIGHTINGS_MAX], beginnings of prompts that a keyspace kept */
+    hth_index_sighting *sightings; /* [SIGHTINGS_MAX], prompt beginnings that a keyspace kept */
     size_t n_sightings;
 } file_tier_notes;
 
@@ -80,8 +80,8 @@ struct hth_file_tier {
     pthread_mutex_t scan_lock;
     pthread_cond_t scan_ended;
     pthread_t scanner;
-    bool scanner_exists;  /* started and not joined yet */
-    bool scanner_is_busy; /* started and not finished yet */
+    bool scanner_exists;  /* started but not joined yet */
+    bool scanner_is_busy; /* started but not finished yet */
     bool rebuild_wanted;
     _Atomic bool is_scanning; /* copy of scanner_is_busy, to read without the lock */
     _Atomic bool stop;
@@ -103,7 +103,7 @@ static bool find_file(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *o
 static bool notes_init(file_tier_notes *n);
 static void notes_deinit(file_tier_notes *n);
 static void note_found(hth_file_tier *tier, const hth_row_id *id);
-/* Note a row that the index does not know and whose file nobody looked for. */
+/* Note a row that the index does not know and whose file has not been looked for. */
 static void note_missed(hth_file_tier *tier, const hth_row_id *id);
 static void note_lost(hth_file_tier *tier, const hth_row_id *id);
 /* Note the file that a row was read from. */
@@ -113,11 +113,11 @@ static bool has_notes(hth_file_tier *tier, size_t n_uses_min);
 /* Write the notes to the index. Writer threads only. */
 static void bring_notes(hth_file_tier *tier);
 
-/* Evict until a row fits; a row that is there already fits. HEARTH_FULL when it cannot fit. */
+/* Evict until a row fits; a row that is already there fits. HEARTH_FULL if it cannot fit. */
 static hearth_status make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err);
 /* Evict for a row that the device refused although it reported room. False: nothing was evicted, or that failed. */
 static bool make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes);
-/* Count a row again that we hold and whose file stays: as the file is now, with the known uses. */
+/* Count a row again that we hold and whose file stays, as the file is now and with the known uses. */
 static void put_back(hth_file_tier *tier, const hth_row_meta *known);
 /* Remove the file or directory with a row's name, under the row's reservation. 0, -ENOENT or -errno. */
 static int remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path);
@@ -225,8 +225,8 @@ static hearth_status make_parts(hth_file_tier *tier, hearth_error *err)
 }
 
 /*
- * Make the directories again that somebody removed while the tier is open. A later call tries failed ones again. A
- * process that is restricted to the tier's own directory cannot make this directory again. Writer threads only.
+ * Recreate directories that were removed while the tier was open. A later call retries those that failed. A process
+ * that is restricted to the tier's own directory cannot recreate that directory itself. Writer threads only.
  */
 static void restore_directories(hth_file_tier *tier)
 {
@@ -376,7 +376,7 @@ void hth_file_tier_close(hth_file_tier *tier)
     scanner_exists = tier->scanner_exists;
     pthread_mutex_unlock(&tier->scan_lock);
     if (scanner_exists)
-        (void)pthread_join(tier->scanner, NULL); /* nobody else joins it: the tier is not in use any more */
+        (void)pthread_join(tier->scanner, NULL); /* no other thread joins it: the tier is no longer in use */
     hth_index_forget_log(tier->index, tier->log);
     hth_index_close(tier->index);
     notes_deinit(&tier->pending);
@@ -399,7 +399,7 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
 
     if (has_notes(tier, FLUSH_AT))
         bring_notes(tier);
-    if (n_bytes > tier->file_bytes_max) /* no row is evicted for one that cannot be written */
+    if (n_bytes > tier->file_bytes_max) /* no row is evicted for a row that cannot be written */
         return hth_fail_errno(err, EFBIG, "a row of %zu bytes is not written to '%s'", n_bytes, tier->directory);
     status = make_room(tier, meta, n_bytes, &why);
     if (status != HEARTH_OK) {
@@ -435,7 +435,7 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
     return HEARTH_OK;
 }
 
-/* ---- watching ---- */
+/* ---- monitoring ---- */
 
 hth_index *hth_file_tier_index(hth_file_tier *tier)
 {
@@ -527,7 +527,7 @@ static void set_busy_locked(hth_file_tier *tier, bool is_busy)
     atomic_store(&tier->is_scanning, is_busy);
 }
 
-/* A row of another version is not damaged: its head cannot be read here. */
+/* A row of another version is not damaged; its head just cannot be read here. */
 static bool is_damaged(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
 {
     hth_kvc_fault fault;
@@ -559,7 +559,7 @@ static hth_scan scan_of(hth_file_tier *tier)
     };
 }
 
-/* Fill the index; true when the scan was complete. The caller tells the index so. */
+/* Fill the index; true when the scan was complete. The caller then reports that to the index. */
 static bool fill_index(hth_file_tier *tier, hth_scan *scan)
 {
     bool complete = hth_scan_rebuild(scan);
@@ -595,12 +595,12 @@ static void scan_once(hth_file_tier *tier, bool rebuild)
     hth_file_tier_recover(tier);
     if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK)
         atomic_store(&tier->bytes_known, totals.bytes);
-    else /* without an index the sum of the file sizes keeps the quota */
+    else /* without an index the quota is enforced by the sum of the file sizes */
         complete = fill_index(tier, &scan) && rebuild;
     note_quota(tier);
 
     pthread_mutex_lock(&tier->scan_lock);
-    if (complete && !tier->rebuild_wanted)          /* else the filled index was replaced meanwhile */
+    if (complete && !tier->rebuild_wanted)          /* otherwise the filled index was replaced in the meantime */
         (void)hth_index_rebuilt(tier->index, NULL); /* on failure the next start fills it again */
     else if (rebuild && !complete)
         hth_index_rebuild_failed(tier->index);
@@ -627,7 +627,7 @@ bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progr
     }
 
     pthread_mutex_lock(&tier->scan_lock);
-    if (tier->rebuild_wanted) { /* the index was replaced meanwhile */
+    if (tier->rebuild_wanted) { /* the index was replaced in the meantime */
         complete = false;
         set_busy_locked(tier, false);
         (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
@@ -690,7 +690,7 @@ void hth_file_tier_settle(hth_file_tier *tier)
     pthread_mutex_unlock(&tier->scan_lock);
 }
 
-/* ---- finds rows by the index or by their names, and reads them ---- */
+/* ---- finding rows by the index or by their names, and reading them ---- */
 
 /* ---- lookups ---- */
 
@@ -722,7 +722,10 @@ bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *
     return true;
 }
 
-/* Does the index know every row with a file? Not the rows of other machines, and not during a scan of the files. */
+/*
+ * Does the index know every row with a file? It does not know rows of other machines, nor all rows during a scan of the
+ * files.
+ */
 static bool knows_all(hth_file_tier *tier, bool is_complete)
 {
     return is_complete && !tier->is_shared_by_machines && !atomic_load(&tier->is_scanning);
@@ -848,9 +851,9 @@ out:
 /*
  * ---- notes of readers, which a writer thread writes to the index ----
  *
- * Readers never write to the index. They note a use, a row that only its name found, a row that the index did not know
- * and that is to be looked for by name, or a row that the index knows and whose file is gone. The notes are bounded. A
- * lost note costs a little order of eviction or another look at a file.
+ * Readers never write to the index. They note a use, a row that was found only by its name, a row that the index did
+ * not know and that must be looked for by name, or a row that the index knows but whose file is gone. The notes are
+ * bounded. A lost note costs only some accuracy of the eviction order or another file lookup.
  */
 
 enum {
@@ -922,7 +925,7 @@ static void note_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_st
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
-/* The last read of a row in seen; NULL when it is not known any more. Under notes_lock. */
+/* The last read of a row in seen; NULL if it is no longer known. Under notes_lock. */
 static const seen_file *find_seen_locked(const hth_file_tier *tier, const hth_row_id *id)
 {
     for (uint64_t i = 0; i < FILE_TIER_SEEN_MAX && i < tier->n_seen; i++) {
@@ -944,7 +947,7 @@ static bool was_read(hth_file_tier *tier, const hth_row_id *id)
     return known;
 }
 
-/* True when this is the file that the row was last read from, or when that is not known any more. */
+/* True when this is the file that the row was last read from, or when that is no longer known. */
 static bool was_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
 {
     const seen_file *s;
@@ -978,7 +981,7 @@ void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting 
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
-/* ---- bringing notes to the index ---- */
+/* ---- writing notes to the index ---- */
 
 static int compare_uses(const void *a, const void *b)
 {
@@ -1007,7 +1010,7 @@ static size_t merge_uses(hth_index_use *uses, size_t n)
     return n_merged;
 }
 
-/* Store the time of a use with the file. The file changes by that, so note that it is still the one that was read. */
+/* Store the time of a use with the file. That changes the file, so note that it is still the one that was read. */
 static void set_last_used(hth_file_tier *tier, const hth_row_id *id, const char *path, uint64_t time)
 {
     hth_fs_stat before, after;
@@ -1048,7 +1051,7 @@ static void adopt(hth_file_tier *tier, adoption *a)
         atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
     else
         for (size_t i = 0; i < a->n; i++)
-            note_found(tier, &a->heads[i].meta.id); /* for a time when the index works */
+            note_found(tier, &a->heads[i].meta.id); /* for when the index works again */
     a->n = 0;
 }
 
@@ -1130,7 +1133,7 @@ void hth_file_tier_maintain(hth_file_tier *tier)
         bring_notes(tier);
 }
 
-/* ---- room for new rows: the quota, the free space of the device, and the rows that are evicted for them ---- */
+/* ---- room for new rows: the quota, the free space of the device, and the rows evicted for them ---- */
 
 enum {
     EVICT_BATCH_ROWS = 64,
@@ -1155,7 +1158,7 @@ typedef struct removed_count {
 } removed_count;
 
 /*
- * Remove the files of rows that the index gave up. A row that was pinned since then is put back, and so are its
+ * Remove the files of rows that the index has evicted. A row that was pinned since then is put back, and so are its
  * ancestors, which come later in rows. A row that cannot be removed is put back as the newest.
  */
 static removed_count remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
@@ -1175,7 +1178,10 @@ static removed_count remove_evicted(hth_file_tier *tier, hth_row_meta *rows, siz
 
         if (stays)
             kept[n_kept++] = rows[i];
-        /* A process that was stopped for long has lost the reservation, and the file may be another process's. */
+        /*
+         * A process that was stopped for a long time has lost the reservation, and the file may belong to another
+         * process.
+         */
         if (hth_index_reservation_is_ours(tier->index, &rows[i].id, &ours, NULL) == HEARTH_OK && !ours) {
             rc = -ENOENT;
         } else if (stays) {
@@ -1303,9 +1309,9 @@ static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, ui
 /* ---- the quota ---- */
 
 /*
- * The index counts for the quota beyond INDEX_FREE_BYTES, so that a small quota is one of rows, and with at most a
- * quarter of the quota, because its file never becomes smaller, and half may be pinned: a cache whose quota was lowered
- * would keep no row.
+ * The index counts towards the quota only beyond INDEX_FREE_BYTES, so that a small quota is all for rows. It counts for
+ * at most a quarter of the quota, because its file never shrinks and half of the quota may be pinned: a cache whose
+ * quota was lowered could otherwise keep no rows.
  */
 uint64_t hth_file_tier_rows_bytes_max(const hth_file_tier *tier, const hth_index_totals *totals)
 {
@@ -1355,7 +1361,7 @@ static hearth_status make_room_in_quota(hth_file_tier *tier, const hth_row_meta 
 
 /* ---- the device ---- */
 
-/* Evict n_bytes; false when no row went. *status_out: whether the new row may still be written. */
+/* Evict n_bytes; false when no row was evicted. *status_out: whether the new row may still be written. */
 static bool give_back(hth_file_tier *tier, const hth_row_meta *meta, uint64_t n_bytes, hearth_status *status_out,
                       hearth_error *err)
 {
@@ -1363,14 +1369,14 @@ static bool give_back(hth_file_tier *tier, const hth_row_meta *meta, uint64_t n_
     uint64_t n_evicted = 0;
 
     if (tier->spares_rows || hth_index_totals_get(tier->index, &totals, NULL) != HEARTH_OK)
-        return false; /* without an index the least used rows are unknown */
+        return false; /* without an index the least recently used rows are unknown */
     *status_out = evict_for(tier, meta, totals.bytes > n_bytes ? totals.bytes - n_bytes : 0, &n_evicted, err);
     return n_evicted > 0;
 }
 
 /*
- * The bytes that the device lacks for a row and for free_min. If the row would not fit even without all our rows: only
- * the bytes that the device lacks for free_min, which others may have taken and get back.
+ * The bytes that the device lacks for a row and for free_min. If the row would not fit even without any of our rows:
+ * only the bytes that the device lacks for free_min, so that other programs get that space back.
  */
 static uint64_t lacking(const hth_file_tier *tier, size_t n_bytes, uint64_t free_bytes)
 {
@@ -1386,8 +1392,8 @@ static uint64_t lacking(const hth_file_tier *tier, size_t n_bytes, uint64_t free
 }
 
 /*
- * The tier's own rows go first. A row evicts the bytes that it lacks, and once more in case another writer took
- * them. It does not go on until the device reports room, because some devices report removed files much later.
+ * The tier's own rows go first. A row evicts the bytes it lacks, and once more in case another writer took them. It
+ * does not continue until the device reports room, because some devices report removed files much later.
  */
 static hearth_status make_room_on_device(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes,
                                          hearth_error *err)
@@ -1427,7 +1433,7 @@ static bool make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_
     return give_back(tier, meta, n_bytes, &status, NULL) && status == HEARTH_OK;
 }
 
-/* ---- removes single rows: bad, superseded or unwanted ones ---- */
+/* ---- removing single rows: bad, superseded or unwanted ones ---- */
 
 enum { TAKEN_DEADLINE_S = 60 }; /* time to move or remove one file */
 
@@ -1440,7 +1446,7 @@ static int remove_file(hth_file_tier *tier, const hth_row_id *id, const char *pa
     return rc;
 }
 
-/* A reserved row: nobody else may change it. */
+/* A reserved row: no other process or thread may change it. */
 typedef struct taken_row {
     const hth_row_id *id;
     bool is_reserved; /* false where the index does not work */
@@ -1472,7 +1478,7 @@ static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *
         return;
     if (row->was_known)
         meta = row->meta;
-    if (gone) /* here and below: after a failure we can still take the row again */
+    if (gone) /* here and below: on failure we can still take the row again */
         (void)hth_index_release_gone(tier->index, &meta, gone, NULL);
     else
         (void)hth_index_release(tier->index, row->id, 1, NULL);
@@ -1519,7 +1525,7 @@ typedef enum verdict {
     VERDICT_BAD,
     VERDICT_SOUND,
     VERDICT_GONE,
-    VERDICT_UNKNOWN, /* no memory to tell */
+    VERDICT_UNKNOWN, /* not enough memory to decide */
 } verdict;
 
 /* Read a file again and judge it. */
@@ -1544,13 +1550,13 @@ static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_ti
     return result;
 }
 
-/* Move a bad file to the quarantine or else remove it. 0, -ENOENT, or -errno when it stays. */
+/* Move a bad file to the quarantine or, failing that, remove it. 0, -ENOENT, or -errno when it stays. */
 static int set_aside(hth_file_tier *tier, const taken_row *row)
 {
     int rc = hth_quarantine_row(tier->fs, tier->quarantine, row->path, row->id);
 
     if (rc != 0 && rc != -ENOENT)
-        rc = hth_fs_remove(tier->fs, row->path); /* no copy is kept, but nobody finds it again */
+        rc = hth_fs_remove(tier->fs, row->path); /* no copy is kept, but it will not be found again */
     return rc;
 }
 

@@ -5,8 +5,8 @@
  * row on which others stand, so the rows before the end need no pins.
  *
  * Eviction and the removal of unwanted rows take a row out of the index, then check for a pin, then remove the file.
- * Pinning makes the pin, then waits until nobody is removing the rows. So one of the two sees the other, across
- * processes, too.
+ * Pinning makes the pin, then waits until no process is removing the rows. So at least one of the two sees the other,
+ * even across processes.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static bool append(hth_chain *all, const hth_chain *chain)
     return true;
 }
 
-/* Add the rows of a pinned prefix. *is_whole_out: false when rows are missing; such a pin holds nothing. */
+/* Add the rows of a pinned prefix. *is_whole_out: false when rows are missing; such a pin protects nothing. */
 static hearth_status add_prefix(hth_file_tier_set *set, const hth_key *key, hth_chain *all, bool *is_whole_out,
                                 hearth_error *err)
 {
@@ -90,7 +90,7 @@ static void sum_up(hth_chain *all, hth_pin_totals *out)
     }
 }
 
-/* Half of the sum of the roots' quotas; UINT64_MAX: a quota is not known. */
+/* Half of the sum of the roots' quotas; UINT64_MAX if a quota is unknown. */
 static uint64_t bytes_max_of(hth_file_tier_set *set)
 {
     uint64_t sum = 0;
@@ -110,7 +110,9 @@ hearth_status hth_file_tier_set_pins(hth_file_tier_set *set, hth_pins *pins, hea
     return status;
 }
 
-/* Count the rows that the pins hold, with one more prefix (NULL: without). broken gets the pins with missing rows. */
+/*
+ * Count the rows that the pins protect, including one more prefix (NULL: none). broken gets the pins with missing rows.
+ */
 static hearth_status count(hth_file_tier_set *set, const hth_key *more, hth_pins *broken, hth_pin_totals *out,
                            hearth_error *err)
 {
@@ -170,7 +172,10 @@ static hearth_status check_rows(hth_file_tier_set *set, const hth_key *key, hear
     return status;
 }
 
-/* An eviction that did not see the new pin has the rows out of the index: wait for its end and check the rows again. */
+/*
+ * An eviction that did not see the new pin has taken the rows out of the index: wait until it ends and check the rows
+ * again.
+ */
 static hearth_status check_again(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
 {
     for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++)
@@ -200,7 +205,10 @@ hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, 
         i++;
     if (i == hth_file_tier_set_n_roots(set))
         return hth_fail(err, HEARTH_NOT_FOUND, "the rows of the prefix went away; compute it again");
-    /* A pin that was there may be another caller's, who takes it back if the rows go. Then make it again. */
+    /*
+     * A pin that already existed may belong to another caller, which removes it if the rows are gone. Then make it
+     * again.
+     */
     for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
         status = hth_file_tier_pin_add(roots[i], key, &added, err);
         if (status == HEARTH_OK)

@@ -1,8 +1,8 @@
 /*
  * file_tier_set.c - asks one root after the other, and chooses a root for a new row
  *
- * The set has no state but its roots: their indexes tell where a row lies. All indexes are asked before any root looks
- * for a file by name, because that costs a system call.
+ * The set has no state beyond its roots: their indexes say where a row lies. All indexes are asked before any root
+ * looks for a file by name, because that costs a system call.
  */
 #include "cache/file_tier_set.h"
 
@@ -37,8 +37,8 @@ static hth_index *index_of(const hth_file_tier_set *set, size_t i)
 }
 
 /*
- * For hth_index_evict: do rows of other roots stand on this row, or is it pinned there? In doubt it stays: its root may
- * then be full for a while, but no row loses its parent.
+ * For hth_index_evict: do rows of other roots stand on this row, or is it pinned there? If unknown, the row stays: its
+ * root may then be full for a while, but no row loses its parent.
  */
 static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 {
@@ -61,7 +61,7 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
 /* ---- opening ---- */
 
-/* The root in that directory; set->n: none. */
+/* The root in that directory; set->n if none. */
 static size_t root_in(const hth_file_tier_set *set, const hth_fs *fs, const char *path)
 {
     hth_fs_stat st;
@@ -88,7 +88,7 @@ static hearth_status open_root(hth_file_tier_set *set, const hth_file_tier_optio
     if (status != HEARTH_OK)
         return status;
     if (hth_fs_stat_path(hth_file_tier_fs(set->roots[set->n]), options->directory, place) != 0)
-        *place = (hth_fs_stat){ .inode = 0 }; /* gone already: this value matches no other directory */
+        *place = (hth_fs_stat){ .inode = 0 }; /* already gone: this value matches no other directory */
     set->free_min[set->n] = options->free_min;
     hth_sha256_of(options->directory, strlen(options->directory), set->names[set->n]);
     set->n++;
@@ -114,7 +114,7 @@ hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t 
         hearth_status result;
 
         assert(!options.is_needed);
-        /* A directory that is the same exists already: its first root was opened. */
+        /* If the directory is one of the roots, it exists already, because its first root was opened. */
         if (root_in(set, options.fs ? options.fs : hth_fs_system(), options.directory) < set->n) {
             hth_warn(options.log, "the cache's directory '%s' was given twice; it is used once", options.directory);
             continue;
@@ -171,7 +171,7 @@ hth_file_tier *const *hth_file_tier_set_roots(const hth_file_tier_set *set)
 
 /* ---- lookups ---- */
 
-/* The root whose index knows the row; set->n: none. */
+/* The root whose index knows the row; set->n if none. */
 static size_t find_root(const hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out)
 {
     for (size_t i = 0; i < set->n; i++) {
@@ -288,7 +288,7 @@ size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent,
 
 /* ---- reads ---- */
 
-/* The order in which roots are asked for a row: the one that knows it, then the others. */
+/* The order in which roots are tried for a row: the one that knows it, then the others. */
 static size_t reading_order(const hth_file_tier_set *set, const hth_row_id *id, size_t order[ROOTS_MAX])
 {
     size_t known = set->n > 1 ? find_root(set, id, NULL) : 0, n = 0;
@@ -338,7 +338,7 @@ hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *i
     return status;
 }
 
-/* The root with the row that this one stands on; *out: that row; set->n: none. */
+/* The root with the row that this one stands on; *out: that row; set->n if none. */
 static size_t root_of_parent(const hth_file_tier_set *set, const hth_row_meta *meta, hth_row_meta *out)
 {
     static const hth_row_kind bearing[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
@@ -515,7 +515,7 @@ hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_me
     return status;
 }
 
-/* ---- taking away ---- */
+/* ---- removal and eviction ---- */
 
 bool hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason)
 {

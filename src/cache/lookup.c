@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    CANDIDATES_MAX = 128, /* children of one prefix that a tier compares token by token */
+    CANDIDATES_MAX = 128, /* children of one prefix that one tier compares token by token */
     ENDS_MAX = 4096,      /* likewise, if the prompt was seen before: then one of them must cover its end */
     LEAF_TOKENS_MIN = 16, /* a shorter overlap is cheaper to compute than to read */
     NAMES_MAX = 8,        /* lookups of missing files, while an index does not know all rows */
@@ -58,7 +58,7 @@ static void take_leaf(hth_lookup *lookup, const hth_row_meta *row, uint32_t n_sh
         append_row(lookup, row, n_shared);
 }
 
-/* Cover the tokens behind the last block as far as any leaf reaches. */
+/* Cover the tokens after the last block as far as any leaf reaches. */
 static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
                       const hearth_token *tokens, unsigned *n_names)
 {
@@ -87,8 +87,8 @@ static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_opt
     }
     hth_cache_find_leaf(cache, &search);
     /*
-     * The logits show that the prompt was seen before. So a longer row has superseded its tail, and a longer search for
-     * that row is worth it.
+     * The logits show that the prompt was seen before. So a longer row has superseded its tail, and it is worth
+     * searching longer for that row.
      */
     if (search.is_cut && search.n_shared < rest && to_the_end &&
         hth_cache_look(cache, &logits, &meta, n_names) != HEARTH_TIER_NONE) {
@@ -121,7 +121,7 @@ static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_o
 
 /* ---- states ---- */
 
-/* A search for the latest boundary that can be restored, from the beginning of the prompt on. */
+/* A search for the latest boundary that can be restored, starting at the beginning of the prompt. */
 typedef struct state_search {
     hth_cache *cache;
     const hth_lookup_options *options;
@@ -151,7 +151,7 @@ static bool find_at(const state_search *search, const hth_key *key, hth_row_kind
     return true;
 }
 
-/* Take a state of this prompt inside block i, or at its beginning, if it can be used. */
+/* Select a state of this prompt inside block i, or at its start, if it can be used. */
 static void consider(state_search *search, const hth_row_meta *state, const hth_key *boundary_key, size_t i)
 {
     size_t n_inside = state->first_position - i * HTH_BLOCK_TOKENS;
@@ -269,7 +269,7 @@ static void take_found(hth_lookup *lookup, const state_search *search)
     if (!search->found)
         return;
     if (search->options->way == HTH_LOOKUP_CELLS_AND_STATES)
-        lookup->n_rows = search->state.first_position / HTH_BLOCK_TOKENS; /* those blocks are there already */
+        lookup->n_rows = search->state.first_position / HTH_BLOCK_TOKENS; /* these blocks are already there */
     if (search->has_tail)
         append_row(lookup, &search->tail, search->tail.n_tokens);
     append_row(lookup, &search->state, 0);

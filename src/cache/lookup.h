@@ -4,9 +4,9 @@
  * One pass over the tokens gives the keys of all block boundaries. The search depends on how the state of the model can
  * be cut:
  *
- *   cells               blocks by key, one after the other, until one is missing. A leaf may cover the tokens behind
- *                       the last block, to the token: a tail, or a block of another prompt that begins alike
- *   cells with a window the same; a row that is longer than the window can only be used as a whole
+ *   cells               blocks by key, one after the other, until one is missing. A leaf may cover the tokens after the
+ *                       last block, exact to the token: a tail, or a block of another prompt that begins the same way
+ *   cells with a window the same, but a row that is longer than the window can only be used as a whole
  *   states              the latest boundary whose whole state was saved
  *   cells and states    the latest boundary with a saved state and all blocks up to it, and a tail if the boundary lies
  *                       inside a block
@@ -21,7 +21,7 @@
 
 enum {
     HTH_LOOKUP_STALE_MAX = 32, /* superseded states that one lookup reports */
-    HTH_LOOKUP_STATES_KEPT = 2 /* latest states inside blocks: of the prompt and the reply of a turn; not reported */
+    HTH_LOOKUP_STATES_KEPT = 2 /* latest states inside blocks: those of a turn's prompt and reply; not reported */
 };
 
 typedef struct hth_lookup_row {
@@ -39,16 +39,16 @@ typedef enum hth_lookup_way {
 typedef struct hth_lookup {
     hth_lookup_way way;
     size_t n_tokens;
-    hth_key *boundary_keys; /* [n_tokens / HTH_BLOCK_TOKENS + 1]; element i names the first i blocks */
-    hth_key prompt_key;     /* names all n_tokens */
+    hth_key *boundary_keys; /* [n_tokens / HTH_BLOCK_TOKENS + 1]; element i is the key of the first i blocks */
+    hth_key prompt_key;     /* key of all n_tokens */
     hth_lookup_row *rows;   /* in order of position, covering [0, n_cached) without a gap; a state comes last */
     size_t n_rows;
     uint32_t n_cached;
-    uint32_t n_agreed; /* n_cached or more: agreement with compared cells, also with those that cannot be used so far */
+    uint32_t n_agreed;       /* n_cached or more: agreement with all compared cells, usable so far or not */
     hearth_tier logits_tier; /* tier of the logits after the last token; HEARTH_TIER_NONE: no tier */
     /*
-     * States inside blocks of this prompt that later states supersede: a growing conversation leaves two a turn. States
-     * that served more than once are not among them: other conversations part from this one there.
+     * States inside blocks of this prompt that later states supersede: a growing conversation leaves two per turn.
+     * States that were used more than once are not included: other conversations branch off there.
      */
     hth_row_id stale[HTH_LOOKUP_STALE_MAX];
     size_t n_stale;
@@ -59,18 +59,18 @@ typedef struct hth_lookup {
 
 typedef struct hth_lookup_options {
     hth_lookup_way way;
-    uint32_t n_window; /* positions of window cells before the end of a row; 0: the row has all of its cells */
-    size_t n_limit;    /* leading tokens to cover at most */
+    uint32_t n_window; /* positions before the end of a row that have window cells; 0: the row has all of its cells */
+    size_t n_limit;    /* maximum number of leading tokens to cover */
 } hth_lookup_options;
 
 /*
- * Look up tokens [n_tokens], n_tokens >= 1. cache may be NULL, which means HTH_LOOKUP_KEYS. stream is of that keyspace;
- * the lookup resets it and feeds it the tokens, so that the caller can feed the reply next. Release *out with
- * hth_lookup_deinit. HEARTH_NO_MEMORY only.
+ * Look up tokens [n_tokens], n_tokens >= 1. cache may be NULL, which means HTH_LOOKUP_KEYS. stream belongs to that
+ * keyspace; the lookup resets it and feeds it the tokens, so the caller can feed the reply next. Release *out with
+ * hth_lookup_deinit. The only error is HEARTH_NO_MEMORY.
  */
 hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keyspace *keyspace, hth_key_stream *stream,
                               const hth_lookup_options *options, const hearth_token *tokens, size_t n_tokens,
                               hearth_error *err);
-void hth_lookup_deinit(hth_lookup *lookup); /* accepts a lookup of zeros */
+void hth_lookup_deinit(hth_lookup *lookup); /* accepts a zeroed lookup */
 
 #endif

@@ -26,7 +26,7 @@ static hearth_status too_long(const char *directory, hearth_error *err)
     return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", directory);
 }
 
-/* ---- all of them ---- */
+/* ---- all pins ---- */
 
 typedef struct reading {
     hth_pins *pins;
@@ -92,7 +92,7 @@ bool hth_pins_has(const hth_pins *pins, const hth_key *key)
     return pins->n > 0 && bsearch(key, pins->keys, pins->n, sizeof(pins->keys[0]), compare_keys);
 }
 
-/* ---- one ---- */
+/* ---- one pin ---- */
 
 bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *key)
 {
@@ -114,7 +114,7 @@ static hearth_status check_number(const hth_fs *fs, const char *directory, heart
     return status;
 }
 
-/* Make sure that the folder exists and, if durable, that its name survives a loss of power. 0 or -errno. */
+/* Make sure that the folder exists and, if durable, that its name survives a power loss. 0 or -errno. */
 static int make_folder(const hth_fs *fs, const char *directory, bool durable)
 {
     const char *end = strrchr(directory, '/');

@@ -27,15 +27,15 @@ typedef struct hth_pins {
  * HEARTH_PERMISSION, HEARTH_NO_MEMORY. The caller releases *pins with hth_pins_deinit, whatever the status.
  */
 hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *pins, hearth_error *err);
-void hth_pins_deinit(hth_pins *pins); /* accepts zeros */
+void hth_pins_deinit(hth_pins *pins); /* accepts a zeroed struct */
 bool hth_pins_has(const hth_pins *pins, const hth_key *key);
 
-/* Is the prefix pinned? Looks up one name. True if that fails, because a row that was to stay must not go. */
+/* Is the prefix pinned? Looks up one name. True if the lookup fails, because a pinned row must not be removed. */
 bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *key);
 /*
- * Add a pin. If it exists, the result is HEARTH_OK with *added_out (may be NULL) false. durable: syncs the names of the
- * pin and of the folder. HEARTH_FULL beyond HTH_PINS_MAX or on a full device, HEARTH_IO, HEARTH_PERMISSION,
- * HEARTH_NO_MEMORY: no pin was added.
+ * Add a pin. If it already exists, the result is HEARTH_OK and *added_out (may be NULL) is false. durable: sync the
+ * names of the pin and of the folder. HEARTH_FULL beyond HTH_PINS_MAX or on a full device, HEARTH_IO,
+ * HEARTH_PERMISSION, HEARTH_NO_MEMORY: no pin was added.
  */
 hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, bool *added_out,
                           hearth_error *err);

@@ -1,8 +1,8 @@
 /*
- * policy.h - how far a prefix is saved
+ * policy.h - how much of a prefix is saved
  *
- * Pure functions, held by tests/fixtures/kvc/policy.jsonl. They compute how many leading tokens of a sequence are worth
- * keeping. Rows cover these tokens block by block.
+ * Pure functions, checked against tests/fixtures/kvc/policy.jsonl. They compute how many leading tokens of a sequence
+ * are worth keeping. Rows cover these tokens block by block.
  */
 #ifndef HTH_CACHE_POLICY_H
 #define HTH_CACHE_POLICY_H
@@ -19,24 +19,26 @@ typedef struct hth_policy {
     int64_t snapshot_interval; /* for states that hold the latest token only: tokens between two saves; whole blocks */
 } hth_policy;
 
-/* The policy of a model with a context of n_ctx tokens; zeros that are defaults are filled in. Not validated. */
+/* The policy of a model with a context of n_ctx tokens; zeros that stand for defaults are filled in. Not validated. */
 hth_policy hth_policy_of(const hearth_cache_policy *given, uint32_t n_ctx);
 /*
- * The policy of Hearth: a row costs only itself, so nearly everything is worth keeping. Fewer tokens than the minimum
- * are evaluated about as fast as one token of a reply, because each evaluation reads all weights.
+ * Hearth's default policy: a row costs only its own bytes, so nearly everything is worth keeping. Fewer tokens than the
+ * minimum are evaluated about as fast as one token of a reply, because each evaluation reads all weights.
  */
 hth_policy hth_policy_default(uint32_t n_ctx);
 
 /* Leading tokens after trimming and aligning; 0 if too short. trim >= 0, align > 0 (asserted). */
 int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align);
 
-/* Is a prompt of that length saved, with its end? */
+/* Is a prompt of that length saved, including its end? */
 bool hth_policy_should_save_prompt(int64_t length, const hth_policy *policy);
-/* How many leading tokens of it are saved block by block, while it is read; 0: none. */
+/* Number of leading tokens of the prompt that are saved block by block during prefill; 0: none. */
 int64_t hth_policy_cold_save(int64_t length, const hth_policy *policy);
 bool hth_policy_should_save_continued(int64_t live, int64_t last_saved, const hth_policy *policy);
 bool hth_policy_should_save_finish(int64_t live, const hth_policy *policy);
-/* Is the state after that many tokens kept during prefill, so that later prompts that part find a near boundary? */
+/*
+ * Is the state after that many tokens kept during prefill, so that later prompts that diverge find a boundary nearby?
+ */
 bool hth_policy_should_save_state(int64_t live, const hth_policy *policy);
 
 /* HEARTH_MISUSE with the first key that is out of range, in the order of the fields. */

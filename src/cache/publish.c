@@ -6,9 +6,9 @@
  *   3. check that the reservation is still ours; link the file to its final name and sync the directory
  *   4. announce it in the index, which drops the reservation
  *
- * The files are the truth; the index is a view of them. A crash before 3 leaves nothing to read, at most a temporary
- * name, which the next start removes. A crash before 4 leaves a row that the next reader or start adopts. The
- * reservation of a dead owner is free to take. If the index does not work, 1 and 4 are left out: the link alone
+ * The files are the truth; the index is a view of them. A crash before 3 leaves nothing to read, except perhaps a
+ * temporary name, which the next start removes. A crash before 4 leaves a row that the next reader or start adopts. The
+ * reservation of a dead owner can be taken over. If the index does not work, steps 1 and 4 are skipped: the link alone
  * decides.
  *
  * If the final name is taken, its file is read in full. If it is this row, it is adopted; otherwise a rename replaces
@@ -33,7 +33,7 @@
 
 enum {
     PATH_BYTES = 4096,
-    DEADLINE_S = 120, /* for writing and syncing one row; afterwards another process may write it, too */
+    DEADLINE_S = 120, /* for writing and syncing one row; after that, another process may write it, too */
 };
 
 /* ---- temporary files ---- */
@@ -70,12 +70,12 @@ static int temporary_open(hth_publisher *publisher, temporary *out)
 static void temporary_discard(const hth_fs *fs, temporary *t)
 {
     if (t->has_name)
-        (void)hth_fs_remove(fs, t->path); /* what stays is removed at the next start */
+        (void)hth_fs_remove(fs, t->path); /* a remaining file is removed at the next start */
     hth_fs_close(fs, t->fd);
     *t = (temporary){ .fd = -1 };
 }
 
-/* Give a complete file its final name. 0, -EEXIST, or -errno. On success has_name tells whether t.path stays. */
+/* Give a complete file its final name. 0, -EEXIST, or -errno. On success has_name says whether t.path stays. */
 static int temporary_link(const hth_publisher *publisher, temporary *t, const char *path)
 {
     const hth_fs *fs = publisher->fs;
@@ -104,7 +104,7 @@ static int temporary_link(const hth_publisher *publisher, temporary *t, const ch
     return -EINVAL;
 }
 
-/* Replace the file that has the final name by a complete file. */
+/* Replace the file that has the final name with a complete file. */
 static int temporary_replace(const hth_publisher *publisher, temporary *t, const char *path)
 {
     int rc;
@@ -122,7 +122,7 @@ static int temporary_replace(const hth_publisher *publisher, temporary *t, const
 
 /* ---- probing ---- */
 
-/* Can an unnamed file be made and named? */
+/* Can an unnamed file be created and then linked to a name? */
 static bool probe_unnamed(const hth_fs *fs, const char *directory, const char *path)
 {
     int fd = hth_fs_open_unnamed(fs, directory);
@@ -133,11 +133,11 @@ static bool probe_unnamed(const hth_fs *fs, const char *directory, const char *p
     works = hth_fs_link_unnamed(fs, fd, path) == 0;
     hth_fs_close(fs, fd);
     if (works)
-        (void)hth_fs_remove(fs, path); /* what stays is removed at the next start */
+        (void)hth_fs_remove(fs, path); /* a remaining file is removed at the next start */
     return works;
 }
 
-/* Make a file with a name, and find out whether it can be linked. *out is the way that works. */
+/* Create a file with a name, and find out whether it can be linked. *out is the way that works. */
 static hearth_status probe_named(const hth_fs *fs, const char *directory, const char *path, const char *second,
                                  hth_publish_way *out, hearth_error *err)
 {
@@ -150,7 +150,7 @@ static hearth_status probe_named(const hth_fs *fs, const char *directory, const 
     *out = links ? HTH_PUBLISH_LINK : HTH_PUBLISH_RENAME;
     hth_fs_close(fs, fd);
     (void)hth_fs_remove(fs, path);   /* likewise */
-    (void)hth_fs_remove(fs, second); /* even if the link failed: the answer of a link that was made may get lost */
+    (void)hth_fs_remove(fs, second); /* even if the link failed: the answer to a successful link may get lost */
     return HEARTH_OK;
 }
 
@@ -202,8 +202,8 @@ static bool collect_folder(const char *name, void *user_data)
 }
 
 /*
- * May rows be kept in an existing fan-out folder? *inode_out: its inode, usually another one for a later folder of this
- * name (prepare_folder handles reuse when we make the folder).
+ * May rows be kept in an existing fan-out folder? *inode_out: its inode. A later folder of this name usually has
+ * another inode; prepare_folder handles reuse when we create the folder.
  */
 static hearth_status check_folder(const hth_publisher *publisher, uint8_t number, uint64_t *inode_out,
                                   hearth_error *err)
@@ -231,7 +231,10 @@ hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *
         uint64_t inode = 0;
         hearth_status status = set.has[i] ? check_folder(publisher, (uint8_t)i, &inode, &why) : HEARTH_OK;
 
-        /* Only an unsafe folder fails the start. One that cannot be examined, or is no directory, fails its writes. */
+        /*
+         * Only an unsafe folder makes the start fail. One that cannot be examined, or is not a directory, makes its
+         * writes fail.
+         */
         if (status == HEARTH_PERMISSION && why.system_errno == 0 && inode != 0) {
             if (err)
                 *err = why;
@@ -280,7 +283,7 @@ static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *
     return check_folder(publisher, number, inode_out, err);
 }
 
-/* Make a link in a fan-out folder durable, and the folder's own name, too. inode: the folder of the link. */
+/* Make a link in a fan-out folder durable, and also the folder's own name. inode: the folder of the link. */
 static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t inode)
 {
     _Atomic uint64_t *known = &publisher->folders_known[id->key.bytes[0]];
@@ -295,7 +298,7 @@ static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_
     return rc;
 }
 
-/* ---- the file that has the name ---- */
+/* ---- the file with the final name ---- */
 
 /* Are two files the same row? Their images may differ without harm: each was computed for this key. */
 static bool is_same_row(const hth_kvc_info *a, const hth_kvc_info *b)
@@ -341,7 +344,7 @@ static hearth_status examine(const hth_publisher *publisher, const hth_row_id *i
 
     status = hth_row_file_open(fs, path, &fd, &st, err);
     if (status != HEARTH_OK)
-        return err->system_errno == ELOOP ? HEARTH_CORRUPT : status; /* a symbolic link is no row */
+        return err->system_errno == ELOOP ? HEARTH_CORRUPT : status; /* a symbolic link is not a row */
     bytes = malloc((size_t)st.bytes);
     if (!bytes) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to check the %" PRIu64 " bytes of '%s'", st.bytes, path);
@@ -527,7 +530,7 @@ static bool announce(publication *p, const hth_row_meta *placed)
         (void)hth_index_adopt(index, &head, 1, hth_row_file_is_there, &files, NULL, NULL);
         return false;
     }
-    p->is_reserved = false; /* given up, whatever the result */
+    p->is_reserved = false; /* released, whatever the result */
     return hth_index_publish(index, &head, 1, NULL) == HEARTH_OK;
 }
 

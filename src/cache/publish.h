@@ -16,10 +16,10 @@
  * file with the final name shows whether it was carried out.
  */
 typedef enum hth_publish_way {
-    HTH_PUBLISH_PROBED,  /* as an option: the first that works */
+    HTH_PUBLISH_PROBED,  /* as an option: use the first way that works */
     HTH_PUBLISH_UNNAMED, /* a file without a name is linked */
     HTH_PUBLISH_LINK,    /* a file with a temporary name gets a second name and loses the first */
-    HTH_PUBLISH_RENAME,  /* a file with a temporary name is renamed: where there are no links */
+    HTH_PUBLISH_RENAME,  /* a file with a temporary name is renamed, for file systems without links */
 } hth_publish_way;
 
 typedef struct hth_publisher {
@@ -28,24 +28,24 @@ typedef struct hth_publisher {
     hth_index *index;
     const char *rows_directory;
     const char *temporary_directory;  /* on the same device */
-    const char *quarantine_directory; /* likewise, for entries with the name of a row that are no files */
+    const char *quarantine_directory; /* likewise; for entries with the name of a row that are not files */
     hth_publish_way way;
     bool durable;
-    _Atomic uint64_t n_temporaries; /* makes the names of temporary files differ */
-    /* Inodes of fan-out folders that only we can write to and, if durable, whose own names are durable; 0: none. */
+    _Atomic uint64_t n_temporaries; /* makes the names of temporary files unique */
+    /* Inodes of fan-out folders that only we can write to and whose own names are durable, if the tier is; 0: none. */
     _Atomic uint64_t folders_known[256];
 } hth_publisher;
 
 typedef enum hth_publish_result {
-    HTH_PUBLISH_WRITTEN,  /* the row was not there */
-    HTH_PUBLISH_REPLACED, /* the entry with its name was no such row */
-    HTH_PUBLISH_ADOPTED,  /* the file was there, and the index did not know it */
-    HTH_PUBLISH_EXISTED,  /* the row was there */
+    HTH_PUBLISH_WRITTEN,  /* the row was not there before */
+    HTH_PUBLISH_REPLACED, /* the entry with its name was not that row */
+    HTH_PUBLISH_ADOPTED,  /* the file was already there, but the index did not know it */
+    HTH_PUBLISH_EXISTED,  /* the row was already there */
     HTH_PUBLISH_TAKEN,    /* another writer holds the reservation; the row may be there or not */
 } hth_publish_result;
 
 /*
- * Find out which way works in this directory, or whether the wanted one works. Fails if none does: then nothing can be
+ * Find out which way works in this directory, or whether the requested one works. Fails if none does: nothing can be
  * written there.
  */
 hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token,
@@ -60,10 +60,10 @@ hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *
 int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id);
 
 /*
- * Publish a complete KVC file as the row meta, after checking it in full. Any status but HEARTH_OK leaves at most a
- * temporary name behind, or the complete row (if only the sync of its directory failed). *is_known_out is always set.
- * True: the index has the row; false: perhaps not. HEARTH_MISUSE or HEARTH_CORRUPT if the file is not that row;
- * HEARTH_FULL, HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
+ * Publish a complete KVC file as the row meta, after checking it in full. After a failure, at most a temporary name
+ * remains, or the complete row if only the sync of its directory failed. *is_known_out is always set. True: the index
+ * has the row; false: perhaps not. HEARTH_MISUSE or HEARTH_CORRUPT if the file is not that row; HEARTH_FULL, HEARTH_IO,
+ * HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
  */
 hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                           hth_publish_result *out, bool *is_known_out, hearth_error *err);

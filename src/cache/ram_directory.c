@@ -19,12 +19,12 @@
  *
  * Order: the file is complete before its entry; an entry's fields are written while its commit word is 0, and the
  * commit word last; the commit word is 0 before the slab is written to again. A kill falls between two instructions and
- * every store before it is made, so it is enough that the compiler keeps this order, and that threads hand slabs to
- * each other under a lock. The header is written once, checksum last; a file whose header does not check out is
+ * every earlier store has taken effect, so it is enough that the compiler keeps this order, and that threads hand slabs
+ * to each other under a lock. The header is written once, with its checksum last; a file whose header is invalid is
  * cleared.
  *
- * Pages are allocated before a slot in them is used for the first time: a write through the mapping to a page that the
- * system has no memory for would end the process.
+ * Pages are allocated before a slot in them is first used: a write through the mapping to a page for which the system
+ * has no memory would kill the process.
  */
 #include "cache/ram_directory.h"
 
@@ -74,7 +74,7 @@ typedef struct header {
 } header;
 static_assert(offsetof(header, crc32c) == 32, "the layout above");
 
-/* A slot in the file, as read at the opening. */
+/* A slot in the file, as read when the file is opened. */
 typedef struct stored_slot {
     uint64_t commit;
     uint64_t offset;
@@ -89,7 +89,7 @@ struct hth_ram_directory {
     uint32_t n_backed; /* slots whose pages were allocated by this process */
     uint32_t n_words;  /* of taken */
     uint32_t first_free_word;
-    uint64_t *taken; /* a bit a slot; slots behind n_words are free */
+    uint64_t *taken; /* one bit per slot; slots beyond n_words are free */
 };
 
 static uint64_t commit_word(uint32_t number, uint64_t offset, uint64_t bytes)
@@ -160,7 +160,7 @@ static hearth_status format(hth_ram_directory *directory, uint64_t file_bytes, h
     return HEARTH_OK;
 }
 
-/* Lock the file, and tell its size. */
+/* Lock the file and return its size. */
 static hearth_status lock_file(hth_ram_directory *directory, int fd, uint64_t *file_bytes_out, hearth_error *err)
 {
     struct stat st;
@@ -274,7 +274,7 @@ static bool append(entry_list *list, const hth_ram_entry *entry)
 }
 
 /*
- * Read n slots from first on. Slots that are neither entries nor zero are cleared in a mapped file. False without
+ * Read n slots, starting at first. In a mapped file, slots that are neither entries nor zero are cleared. False without
  * memory.
  */
 static bool collect(hth_ram_directory *directory, uint32_t first, const stored_slot *slots, uint32_t n,
@@ -381,7 +381,7 @@ void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t slot)
         return;
     assert(slot / 64 < directory->n_words);
     atomic_store_explicit(&directory->slots[slot].commit, 0, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); /* later writes of the caller to the slab stay behind the store */
+    atomic_signal_fence(memory_order_seq_cst); /* later writes of the caller to the slab stay after the store */
     directory->taken[slot / 64] &= ~(UINT64_C(1) << slot % 64);
     if (slot / 64 < directory->first_free_word)
         directory->first_free_word = slot / 64;
@@ -393,7 +393,7 @@ void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uin
         atomic_store_explicit(&directory->slots[slot].used_at, used_at, memory_order_relaxed);
 }
 
-/* ---- what nobody uses any more ---- */
+/* ---- unused memory ---- */
 
 static int by_offset(const void *a, const void *b)
 {
@@ -408,7 +408,7 @@ static void punch(int fd, uint64_t begin, uint64_t end)
         (void)hth_os_file_punch(fd, begin, end - begin); /* on failure it stays in the file, unused */
 }
 
-/* Punch what lies between the slabs of these entries, and behind them. */
+/* Punch out everything between the slabs of these entries and after them. */
 static void punch_gaps(int fd, hth_ram_entry *entries, size_t n, uint64_t file_bytes)
 {
     uint64_t done = HTH_RAM_DIRECTORY_BYTES;
@@ -420,7 +420,7 @@ static void punch_gaps(int fd, hth_ram_entry *entries, size_t n, uint64_t file_b
 
         if (__builtin_add_overflow(entries[i].offset, HTH_RAM_DIRECTORY_BYTES, &begin) || begin > file_bytes ||
             entries[i].bytes > file_bytes - begin)
-            continue; /* no slab of ours */
+            continue; /* not one of our slabs */
         end = begin + hth_arena_slab_bytes((size_t)entries[i].bytes);
         punch(fd, done, begin);
         done = end > done ? end : done;

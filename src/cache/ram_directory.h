@@ -6,8 +6,8 @@
  * describes itself. A later process that opens the file reads the entries, claims the slabs and keeps or removes each
  * entry.
  *
- * One process at a time has the file: the lock ends with the process. One thread at a time may call the functions; the
- * lock of the RAM tier ensures that.
+ * One process at a time owns the file, by a lock that ends with the process. One thread at a time may call the
+ * functions; the lock of the RAM tier ensures that.
  */
 #ifndef HTH_CACHE_RAM_DIRECTORY_H
 #define HTH_CACHE_RAM_DIRECTORY_H
@@ -20,16 +20,16 @@
 typedef struct hth_ram_directory hth_ram_directory;
 
 typedef struct hth_ram_entry {
-    uint64_t offset;  /* of the slab, from the end of the directory on */
+    uint64_t offset;  /* of the slab, counted from the end of the directory */
     uint64_t bytes;   /* of the row's file */
     uint64_t used_at; /* a later use has a larger number */
     uint32_t slot;
 } hth_ram_entry;
 
 /*
- * Lock the file behind fd, which stays the property of the caller, and start with its content. If it is not the memory
- * of a RAM tier of this version, start empty. HEARTH_BUSY if another process has it; HEARTH_UNSUPPORTED if the system
- * cannot lock such a file; HEARTH_MISUSE if fd is no file; HEARTH_IO; HEARTH_NO_MEMORY.
+ * Lock the file behind fd, which the caller keeps, and start with its content. If it is not the memory of a RAM tier of
+ * this version, start empty. HEARTH_BUSY if another process has it locked; HEARTH_UNSUPPORTED if the system cannot lock
+ * such a file; HEARTH_MISUSE if fd is not a file; HEARTH_IO; HEARTH_NO_MEMORY.
  */
 hearth_status hth_ram_directory_open(int fd, hth_ram_directory **out, hearth_error *err);
 /* The entries stay for the next process. Accepts NULL. */
@@ -39,16 +39,17 @@ void hth_ram_directory_close(hth_ram_directory *directory);
 int hth_ram_directory_fd(const hth_ram_directory *directory);
 
 /*
- * The complete entries that the file had at the opening, in no order, as a new array that the caller frees; NULL with
- * *n_out == 0 if there are none. Everything else is cleared. The caller checks what an entry says about its slab.
- * Called once, before the functions below.
+ * The complete entries that the file had when it was opened, in no particular order, as a new array that the caller
+ * frees; NULL with *n_out == 0 if there are none. Everything else is cleared. The caller checks each entry against its
+ * slab. Call it once, before the functions below.
  */
 hearth_status hth_ram_directory_entries(hth_ram_directory *directory, hth_ram_entry **out, size_t *n_out,
                                         hearth_error *err);
 
 /*
- * Add an entry for a slab that holds a whole row. A kill at any instruction leaves the entry or none. Returns its slot;
- * HTH_RAM_DIRECTORY_NO_SLOT if the directory or the memory is full: the row then ends with this process.
+ * Add an entry for a slab that holds a whole row. If the process is killed at any instruction, the entry is either
+ * complete or absent. Returns its slot; HTH_RAM_DIRECTORY_NO_SLOT if the directory or the memory is full: the row then
+ * ends with this process.
  */
 uint32_t hth_ram_directory_put(hth_ram_directory *directory, uint64_t offset, uint64_t bytes, uint64_t used_at);
 /* Remove an entry, before its slab is overwritten or given back. NO_SLOT does nothing, here and below. */
@@ -56,10 +57,10 @@ void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t slot);
 void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uint64_t used_at);
 
 /*
- * Give the memory of a file back to the system that holds neither rows nor their entries: what a process that ended had
- * faulted in ahead of use. n_rows_out receives the number of entries; 0: nothing in the file is of use, also because it
- * is not the memory of a RAM tier of this version. The function maps nothing and trusts no entry. Statuses of
- * hth_ram_directory_open; the rows stay in any case.
+ * Return the memory of a file that holds neither rows nor their entries to the system: a process that has ended had
+ * faulted it in ahead of use. n_rows_out receives the number of entries; 0: nothing in the file is useful, perhaps
+ * because it is not the memory of a RAM tier of this version. The function maps nothing and trusts no entry. Statuses
+ * as hth_ram_directory_open; the rows stay in any case.
  */
 hearth_status hth_ram_directory_trim(int fd, size_t *n_rows_out, hearth_error *err);
 

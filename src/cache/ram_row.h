@@ -2,7 +2,8 @@
  * ram_row.h - a row of the RAM tier, for the files that implement the tier
  *
  * There may be tens of thousands of small rows, so their bookkeeping is small: the links are in the row, and the tables
- * that find it (ram_table.h) are arrays of pointers. tests/unit/ram_tier_test.c holds it under 300 bytes a row in all.
+ * that find it (ram_table.h) are arrays of pointers. tests/unit/ram_tier_test.c keeps the total under 300 bytes per
+ * row.
  */
 #ifndef HTH_CACHE_RAM_ROW_H
 #define HTH_CACHE_RAM_ROW_H
@@ -13,18 +14,18 @@
 
 typedef struct hth_ram_row hth_ram_row;
 struct hth_ram_row {
-    /* Fixed from the insert on. */
+    /* Fixed once the row is inserted. */
     uint8_t *slab;
     size_t bytes; /* of the slab; the slab is whole pages */
     hth_row_meta meta;
-    uint32_t tokens_at; /* offset of its own tokens in the slab; 0: it is no leaf, or no row of ours */
+    uint32_t tokens_at; /* offset of its own tokens in the slab; 0: it is not a leaf, or not a row of ours */
 
     atomic_bool stored;
 
     /* Guarded by the tier's lock. */
     bool visible;    /* in the table */
-    bool unverified; /* adopted, and its bytes are not checked yet */
-    bool inner;      /* idle and in the list of inner rows, not in that of leaves */
+    bool unverified; /* adopted, and its bytes have not been checked yet */
+    bool inner;      /* idle, and in the list of inner rows instead of leaves */
     uint32_t pins;
     uint32_t n_uses;              /* since the insert or the adoption */
     uint32_t slot;                /* in the directory; HTH_RAM_DIRECTORY_NO_SLOT */

@@ -1,8 +1,8 @@
 /*
  * ram_table.c - two chained hash tables that double when there are twice as many rows as buckets
  *
- * A family is the list of rows of one parent. Only its first row is in the chain of a bucket. A new first row takes
- * that place.
+ * A family is the list of rows of one parent. Only its first row is in the chain of a bucket. A new first row takes its
+ * place.
  */
 #include "cache/ram_table.h"
 

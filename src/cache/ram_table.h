@@ -3,7 +3,7 @@
  *
  * Two chained hash tables over the same rows. Keys are SHA-256 digests, so any eight bytes of a key are a hash. The
  * links are in the rows, so adding a row needs no memory and cannot fail. If the tables cannot grow, the chains do.
- * (uthash would need 112 bytes of handles a row, more than all other bookkeeping of a row.)
+ * (uthash would need 112 bytes of handles per row, more than all other bookkeeping of a row.)
  *
  * The lock of the RAM tier guards the tables.
  */
@@ -19,7 +19,7 @@ typedef struct hth_ram_table {
     hth_ram_row **families; /* [n_buckets], first children by their parent's key */
 } hth_ram_table;
 
-/* False without memory; table may then be deinitialised, too. */
+/* False without memory; even then, table may be deinitialised. */
 bool hth_ram_table_init(hth_ram_table *table);
 void hth_ram_table_deinit(hth_ram_table *table); /* the rows belong to the caller */
 

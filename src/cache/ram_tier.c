@@ -7,7 +7,7 @@
  * Idle rows (visible, no pins) are in one of two lists by their last use: leaves, and inner rows, which other rows of
  * the tier stand on. Eviction takes the first leaf, or the first inner row if all leaves are pinned, so its cost does
  * not depend on the number of rows. When a leaf goes, the row that it stood on inherits its last use. That row may
- * become a leaf; its place follows from its last use, most often at the very front.
+ * become a leaf; its place follows from its last use, and is usually at the very front.
  *
  *   reserved  -> visible            hth_ram_tier_insert
  *   visible   -> hidden             evicted, removed, or found damaged: no longer in table, lists or directory
@@ -36,7 +36,7 @@
 enum { SHRINK_BYTES = 64 << 20 }; /* evicted at once when the quota shrinks */
 struct hth_ram_tier {
     hth_arena *arena;
-    hth_ram_directory *directory; /* NULL: private memory; guarded by the lock */
+    hth_ram_directory *directory; /* NULL for private memory; guarded by the lock */
     const hth_signing_key *key;   /* NULL: none; fixed at opening */
     hth_past *past;               /* NULL: none; fixed at opening */
 
@@ -51,7 +51,7 @@ struct hth_ram_tier {
     hth_ram_row *inner;
     uint64_t uses; /* the number of the last use */
     uint64_t bytes;
-    uint64_t bytes_pinned; /* of slabs that somebody holds */
+    uint64_t bytes_pinned; /* of slabs that are pinned */
     uint64_t rows_evicted;
     uint64_t rows_displaced;
     uint64_t rows_adopted;
@@ -116,8 +116,8 @@ static void list_in_locked(hth_ram_tier *tier, hth_ram_row *row)
 }
 
 /*
- * A child of that key came or went: the rows that it stands on may have become inner rows or leaves. used_at is the
- * last use of a child that went, which counts as their own; else 0.
+ * A child of that key was added or removed: the rows that it stands on may have become inner rows or leaves. used_at is
+ * the last use of a removed child, which counts as their own; otherwise 0.
  */
 static void note_child_locked(hth_ram_tier *tier, const hth_key *parent, uint64_t used_at)
 {
@@ -137,7 +137,7 @@ static void note_child_locked(hth_ram_tier *tier, const hth_key *parent, uint64_
     }
 }
 
-/* ---- pins, and the ways out ---- */
+/* ---- pins, removal and eviction ---- */
 
 static void note_use_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
@@ -160,7 +160,7 @@ static void hide_locked(hth_ram_tier *tier, hth_ram_row *row)
         return;
     if (row->pins == 0)
         list_out_locked(tier, row);
-    if (tier->directory) /* first, because another row may get the slab soon */
+    if (tier->directory) /* before the rest, because another row may soon get the slab */
         hth_ram_directory_remove(tier->directory, row->slot);
     row->slot = HTH_RAM_DIRECTORY_NO_SLOT;
     hth_ram_table_remove(&tier->table, row);
@@ -230,12 +230,12 @@ static uint32_t tokens_at(const hth_kvc_info *info, const uint8_t *slab, const h
 {
     if (!hth_row_can_be_leaf(&meta->id, meta->n_tokens) || hth_kvc_n_tokens(info) != meta->n_tokens)
         return 0;
-    return (uint32_t)(info->tokens.data - slab); /* behind 48 bytes and the text of the row */
+    return (uint32_t)(info->tokens.data - slab); /* after 48 bytes and the text of the row */
 }
 
 /*
- * Read the head of a slab; false if it is no row of ours. The checksum covers the whole head, so the offsets read now
- * stay inside the slab, whatever becomes of the memory.
+ * Read the head of a slab; false if it is not a row of ours. The checksum covers the whole head, so the offsets read
+ * now stay inside the slab, whatever happens to the memory later.
  */
 static bool read_head(const uint8_t *slab, size_t n_bytes, hth_row_meta *out, uint32_t *tokens_at_out)
 {
@@ -253,7 +253,7 @@ static bool read_head(const uint8_t *slab, size_t n_bytes, hth_row_meta *out, ui
     return true;
 }
 
-/* Make a row of an entry, unless it is damaged or a later entry was the same row. */
+/* Make a row from an entry, unless it is damaged or a later entry was the same row. */
 static void adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry, uint64_t used_at)
 {
     uint8_t *slab = hth_arena_claim(tier->arena, entry->offset, entry->bytes);
@@ -303,7 +303,7 @@ static hearth_status adopt_all(hth_ram_tier *tier, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Check a whole row like a file: with a key it must be signed. */
+/* Check a whole row like a file; with a signing key it must be signed. */
 static bool verifies(const hth_ram_tier *tier, const hth_ram_row *row)
 {
     hth_kvc_info info;
@@ -318,7 +318,7 @@ static bool verifies(const hth_ram_tier *tier, const hth_ram_row *row)
            (!tier->key || hth_kvc_verify_signature(row->slab, row->bytes, &info, tier->key, &fault));
 }
 
-/* Check an adopted row that the caller pinned. True: it may be used. False: it is gone, and so is the pin. */
+/* Check an adopted row that the caller pinned. True: it may be used. False: it was removed, and so was the pin. */
 static bool check_adopted(hth_ram_tier *tier, hth_ram_row *row)
 {
     bool sound = verifies(tier, row); /* two threads may do this at once, with the same result */
@@ -389,7 +389,7 @@ void hth_ram_tier_close(hth_ram_tier *tier)
     if (!tier)
         return;
     assert(tier->bytes_pinned == 0);
-    /* The slabs go with the arena, or stay in the file under the entries of the directory. */
+    /* The slabs are freed with the arena, or stay in the file under the entries of the directory. */
     free_rows(tier->leaves);
     free_rows(tier->inner);
     hth_arena_close(tier->arena);
@@ -415,8 +415,8 @@ static uint8_t *slab_locked(hth_ram_tier *tier, size_t n_bytes, bool *cold_out)
         if (evict_one_locked(tier) == 0)
             return NULL;
     /*
-     * Below the quota the arena has a slab, unless the system refuses it new addresses. Then an older row must give its
-     * place.
+     * Below the quota the arena has a slab, unless the system refuses it new addresses. Then an older row must make
+     * room.
      */
     while (!(slab = hth_arena_take(tier->arena, n_bytes, cold_out)))
         if (evict_one_locked(tier) == 0)
@@ -444,7 +444,7 @@ static void slab_give(hth_ram_tier *tier, hth_ram_row *row)
     tier->bytes_pinned -= slab_bytes_of(row);
     hth_arena_give(tier->arena, row->slab, row->bytes);
     row->slab = NULL;
-    keep_quota_locked(tier); /* the quota may have been lowered meanwhile */
+    keep_quota_locked(tier); /* the quota may have been lowered in the meantime */
     pthread_mutex_unlock(&tier->lock);
 }
 
@@ -462,8 +462,9 @@ static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row, bool is_ne
             return true;
         slab_give(tier, row);
         /*
-         * The system has no memory for the file now. That may pass, so the quota stays. Until then, each reserve frees
-         * the memory of older rows in the system. It tries once: if another process takes that memory, it fails.
+         * The system has no memory for the file now. That may be temporary, so the quota stays. Until then, each
+         * reserve returns the memory of older rows to the system. It tries once: if another process takes that memory,
+         * it fails.
          */
         if (n_tries == 0)
             (void)hth_ram_tier_evict_bytes(tier, slab_bytes_of(row)); /* if this frees too little, the next try fails */
@@ -534,7 +535,7 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     hth_kvc_info info;
     hth_kvc_fault fault;
 
-    row->meta = *meta; /* no other thread sees it yet */
+    row->meta = *meta; /* no other thread can see it yet */
     row->tokens_at = hth_kvc_parse_meta(row->slab, row->bytes, row->bytes, &info, &fault, NULL)
                        ? tokens_at(&info, row->slab, meta)
                        : 0;
@@ -564,7 +565,7 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     return row;
 }
 
-/* The meta of the insert, with the uses since. */
+/* The meta passed to the insert, with the uses since then. */
 static hth_row_meta known_meta_locked(const hth_ram_row *row)
 {
     hth_row_meta meta = row->meta;
@@ -714,7 +715,7 @@ uint64_t hth_ram_tier_evict_bytes(hth_ram_tier *tier, uint64_t n_bytes)
         n_evicted += freed;
     }
     pthread_mutex_unlock(&tier->lock);
-    (void)hth_arena_release(tier->arena, n_evicted); /* less if a whole segment went already */
+    (void)hth_arena_release(tier->arena, n_evicted); /* less if a whole segment was already freed */
     return n_evicted;
 }
 
@@ -733,7 +734,7 @@ void hth_ram_tier_set_bytes_max(hth_ram_tier *tier, uint64_t bytes_max)
     } while (next != bytes_max);
 }
 
-/* ---- watching ---- */
+/* ---- monitoring ---- */
 
 static int by_use_latest_first(const void *a, const void *b)
 {

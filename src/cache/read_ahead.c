@@ -1,12 +1,12 @@
 /*
  * read_ahead.c - a window of rows between one reading thread and one unpacking thread
  *
- * Rows [n_taken, n_started) are in the window: being read, or done. n_ready is the end of the done rows without a gap;
- * only these are given out. Rows that the system has in memory are copied at once, only a few rows ahead, so that a row
- * is still in the caches of the processor when it is unpacked. The first row that would wait for a device shows that
- * the rows are cold: from then on all reads of the window go to the device together.
+ * Rows [n_taken, n_started) are in the window: being read, or done. All rows before n_ready are done; only these are
+ * handed out. Rows that the system has in memory are copied at once, and only a few rows ahead, so that a row is still
+ * in the CPU caches when it is unpacked. The first row that would wait for a device shows that the rows are cold: from
+ * then on all reads of the window go to the device together.
  *
- * A failure is put into the window like a row, and no row after it is given out.
+ * A failure is put into the window like a row, and no row after it is handed out.
  */
 #include "cache/read_ahead.h"
 
@@ -81,7 +81,7 @@ static void set_done(hth_read_ahead *ahead, place *at)
     pthread_mutex_unlock(&ahead->lock);
 }
 
-/* The read ended: make it a row. The file of another tier replaces a damaged file. */
+/* The read is complete: turn it into a row. If the file is damaged, try the file of another tier. */
 static void finish(hth_read_ahead *ahead, place *at)
 {
     const hth_row_meta *meta = meta_of(ahead, at->index);
@@ -105,7 +105,7 @@ static void read_here(hth_read_ahead *ahead, place *at)
 }
 
 /*
- * A file on tmpfs is in memory, but the system (Linux 6.18) does not tell: a read without waiting returns nothing.
+ * A file on tmpfs is in memory, but the system (Linux 6.18) does not report that: a non-blocking read returns nothing.
  * Through the ring the same rows took 8 ms each instead of 0.5.
  */
 static bool is_memory_file(const hth_read_ahead *ahead, const place *at)
@@ -113,7 +113,7 @@ static bool is_memory_file(const hth_read_ahead *ahead, const place *at)
     return ahead->cache->levels[at->read.level].tier == HEARTH_TIER_RAM_FILE;
 }
 
-/* Send the read of a row to the device, together with others. Without a ring, wait for it here. */
+/* Send the read of a row to the device, together with others. Without a ring, read it here and wait. */
 static void send_out(hth_read_ahead *ahead, place *at)
 {
     if (!ahead->ring)
@@ -126,7 +126,10 @@ static void send_out(hth_read_ahead *ahead, place *at)
     }
 }
 
-/* Wait until the rows before row i were given back: then no pin of this restore keeps its slab from being freed. */
+/*
+ * Wait until the rows before row i have been given back: then no pin of this restore keeps their slabs from being
+ * freed.
+ */
 static void await_room(hth_read_ahead *ahead, size_t i)
 {
     pthread_mutex_lock(&ahead->lock);

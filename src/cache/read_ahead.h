@@ -13,12 +13,12 @@
 typedef struct hth_read_ahead hth_read_ahead;
 
 /*
- * Begin to borrow rows[0..n) in order. cache, keyspace and rows outlive it. Without a thread (no memory for one, or all
- * rows are in RAM already) each row is borrowed when it is asked for. NULL without any memory.
+ * Begin to borrow rows[0..n) in order. cache, keyspace and rows must outlive the result. Without a helper thread (no
+ * memory for one, or all rows are already in RAM), each row is borrowed when it is asked for. NULL without memory.
  */
 hth_read_ahead *hth_read_ahead_begin(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup_row *rows,
                                      size_t n);
-/* Wait for the next row; as hth_cache_borrow. After a failure there is no next row. */
+/* Wait for the next row; statuses as hth_cache_borrow. Do not call it again after a failure. */
 hearth_status hth_read_ahead_next(hth_read_ahead *ahead, hth_borrowed_row *out, hearth_error *err);
 /* Give back rows that were read but not asked for. Waits for ongoing reads. Accepts NULL. */
 void hth_read_ahead_end(hth_read_ahead *ahead);

@@ -2,7 +2,7 @@
  * rejected.h - rows of file tiers that count as missing until they are set aside
  *
  * A writer thread quarantines a row that failed its checks, and the next maintenance removes a row without a file from
- * the index. Until then this list remembers the row, so that the recomputed one is saved. A full list forgets its
+ * the index. Until then this list remembers the row, so that the recomputed row can be saved. A full list forgets its
  * oldest row, which then fails its checks again. A row that cannot be set aside, because the device fails, stays in the
  * list.
  */
@@ -33,7 +33,7 @@ void hth_rejected_deinit(hth_rejected *rejected);
 /* Any thread. */
 bool hth_rejected_has(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
 void hth_rejected_add(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
-/* The row was saved anew: forget it in every tier. */
+/* The row was saved again: forget it in every tier. */
 void hth_rejected_forget(hth_rejected *rejected, const hth_row_id *id);
 /* The tier itself now knows that the row is gone. */
 void hth_rejected_forget_in(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);

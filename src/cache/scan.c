@@ -1,7 +1,7 @@
 /*
  * scan.c - walks the files of a tier: after a crash, and to fill the index
  *
- * Both walks only add complete rows, so they may run while this and other processes publish, read and remove rows. The
+ * Both walks only add complete rows, so they may run while this process and others publish, read and remove rows. The
  * transaction that adopts a row checks again that its file exists. A process that removes a file reserves its row
  * first, so no entry stays behind.
  */
@@ -55,7 +55,7 @@ static bool remove_temporary(const char *name, void *user_data)
     if (scan->foreign_s > 0 &&
         (hth_fs_stat_path(scan->fs, path, &st) != 0 || st.mtime + scan->foreign_s > hth_os_unix_seconds()))
         return true;                     /* its owner may live on another machine */
-    (void)hth_fs_remove(scan->fs, path); /* what stays is met again at the next start */
+    (void)hth_fs_remove(scan->fs, path); /* a remaining file is found again at the next start */
     return true;
 }
 
@@ -132,7 +132,7 @@ static void flush_batch(rebuild *r)
     hth_row_files files = files_of(r->scan);
     size_t n_adopted = 0;
 
-    /* Without an index the scan goes on to the end, because the caller wants the sum of the sizes. */
+    /* Without an index the scan still runs to the end, because the caller needs the sum of the sizes. */
     if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, hth_row_file_is_there, &files,
                                           &n_adopted, NULL) != HEARTH_OK)
         r->failed = true;
@@ -140,7 +140,7 @@ static void flush_batch(rebuild *r)
     r->n_batch = 0;
 }
 
-/* Keys are spread evenly, so the folders so far give an estimate of all rows. False: end the scan. */
+/* Keys are spread evenly, so the folders so far give an estimate of the total. False: end the scan. */
 static bool tell_progress(rebuild *r)
 {
     unsigned n_behind = r->n_folders > 0 ? r->n_folders : 1;
@@ -158,7 +158,7 @@ static void note_foreign(rebuild *r, const char *path)
         (void)snprintf(r->first_foreign, sizeof(r->first_foreign), "%s", path);
 }
 
-/* A damaged file would take room outside of any quota, and would never be found. */
+/* A damaged file would use space outside any quota, and would never be found. */
 static bool is_taken_away(const rebuild *r, const hth_row_id *id, hearth_status status)
 {
     return status == HEARTH_CORRUPT && r->scan->damaged && r->scan->damaged(id, r->scan->damaged_user_data);
@@ -225,7 +225,7 @@ bool hth_scan_rebuild(hth_scan *scan)
     bool complete;
 
     if (!r)
-        return false; /* no memory now: the next start tries again */
+        return false; /* no memory now; the next start tries again */
     r->scan = scan;
     scan->bytes = 0;
     if (hth_fs_list(scan->fs, scan->rows_directory, rebuild_folder, r) != 0)

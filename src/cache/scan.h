@@ -8,12 +8,15 @@
 #include "base/log.h"
 #include "index/index.h"
 
-/* During a rebuild: the number of rows so far, and an estimate of all; false ends it. On the scanning thread. */
+/*
+ * During a rebuild: the number of rows so far, and an estimate of the total. Returning false ends the rebuild. Called
+ * on the scanning thread.
+ */
 typedef bool (*hth_scan_progress_fn)(uint64_t n_rows, uint64_t n_rows_estimated, void *user_data);
 
 /*
- * During a rebuild: a file has the name of a row but no head of a row. True: the callback took it away. On the scanning
- * thread, outside of transactions.
+ * During a rebuild: a file has the name of a row but not the head of one. True: the callback removed it. Called on the
+ * scanning thread, outside transactions.
  */
 typedef bool (*hth_scan_damaged_fn)(const hth_row_id *id, void *user_data);
 
@@ -41,8 +44,9 @@ typedef struct hth_scan {
 void hth_scan_recover(hth_scan *scan);
 
 /*
- * Put every row file into the index. Files that are no rows, and that damaged does not take, stay and are reported in
- * one warning. False if it was stopped or the index failed: then the index stays incomplete. Opens write transactions.
+ * Add every row file to the index. Files that are not rows and that damaged does not remove stay, and one warning
+ * reports them. False if the scan was stopped or the index failed: the index then stays incomplete. Opens write
+ * transactions.
  */
 bool hth_scan_rebuild(hth_scan *scan);
 

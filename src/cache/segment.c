@@ -74,7 +74,7 @@ void hth_segment_free(hth_segment *s)
     if (!s)
         return;
     if (s->memory)
-        (void)munmap(s->memory, hth_page_bytes(s->n_pages)); /* fails only for a bad range, a bug of ours */
+        (void)munmap(s->memory, hth_page_bytes(s->n_pages)); /* fails only for a bad range, our own bug */
     free(s->runs);
     free(s->held_bits);
     free(s);

@@ -1,5 +1,5 @@
 /*
- * segment.h - one mapping of an arena: its free runs of pages, and a bit a page that tells whether the page is held
+ * segment.h - one mapping of an arena: its free runs of pages, and one bit per page that says whether the page is held
  *
  * The free runs are in an array sorted by position. A returned run joins its neighbours. A page is held once it was
  * touched or promised to a slab.
@@ -35,7 +35,7 @@ typedef struct hth_segment {
     uint32_t n_runs;
     uint32_t capacity_runs;
     hth_run *runs;       /* free, by position, never adjacent */
-    uint64_t *held_bits; /* a bit a page */
+    uint64_t *held_bits; /* one bit per page */
 } hth_segment;
 
 static inline size_t hth_page_bytes(uint64_t n_pages)

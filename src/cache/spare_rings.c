@@ -37,8 +37,8 @@ static void *open_rings(void *context)
 }
 
 /*
- * Make the queues on a thread that then ends. When a queue is closed, Linux interrupts the thread that made it. That
- * would be a thread of the application, whose next blocking call would fail with EINTR.
+ * Create the queues on a thread that then ends. When a queue is closed, Linux interrupts the thread that created it.
+ * Otherwise, that would be a thread of the application, whose next blocking call would fail with EINTR.
  */
 void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned depth, size_t n)
 {

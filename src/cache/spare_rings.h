@@ -1,8 +1,8 @@
 /*
- * spare_rings.h - read queues that are made when a cache opens and lent to restores
+ * spare_rings.h - read queues that are created when a cache opens, for use by restores
  *
- * A process may give up the right to make such queues, as a worker does once its model is loaded. It then keeps using
- * these. Only queues of the system are kept: threads are made on demand.
+ * A process may drop the privilege to create such queues, as a worker does once its model is loaded. It then keeps
+ * using these. Only system queues are kept; threads are created on demand.
  */
 #ifndef HTH_CACHE_SPARE_RINGS_H
 #define HTH_CACHE_SPARE_RINGS_H
@@ -11,7 +11,7 @@
 
 #include "base/read_ring.h"
 
-enum { HTH_SPARE_RINGS_MAX = 4 }; /* restores that read from a cold disk at once; further ones make their own */
+enum { HTH_SPARE_RINGS_MAX = 4 }; /* restores that read from a cold disk at once; further ones create their own */
 
 typedef struct hth_spare_rings {
     /* Fixed at the init. */
@@ -23,7 +23,7 @@ typedef struct hth_spare_rings {
     size_t n;
 } hth_spare_rings;
 
-/* Make n queues, at most HTH_SPARE_RINGS_MAX; none if the system has no queue for this file layer. */
+/* Create n queues, at most HTH_SPARE_RINGS_MAX; none if the system has no queue for this file layer. */
 void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned depth, size_t n);
 /* All taken queues must have been given back. */
 void hth_spare_rings_deinit(hth_spare_rings *spare);

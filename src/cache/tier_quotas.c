@@ -5,7 +5,7 @@
 
 #include "cache/cache_inside.h"
 
-/* Of all roots; 0: one has none. */
+/* The sum over all roots; 0 if one of them has no quota. */
 static uint64_t quota_of(const hth_file_tier_set *files)
 {
     uint64_t sum = 0;

@@ -2,8 +2,8 @@
  * upkeep.c - verify, gc, repair and remove
  *
  * verify takes the rows in the order of their first positions, so a row comes after the rows that it stands on. A row
- * with a right key keeps the hash state of that key for the rows that begin at its end. So every row is read once and
- * every token hashed once. A state is freed when no more rows can begin there.
+ * with a correct key keeps the hash state of that key for the rows that begin at its end. So every row is read once and
+ * every token is hashed once. A state is freed when no more rows can begin there.
  */
 #include "cache/upkeep.h"
 
@@ -43,9 +43,9 @@ static bool list_add(list *l, const void *item, size_t item_bytes)
 typedef struct checked_row {
     hth_file_tier *tier;
     hth_row_meta meta;      /* from the index or the head of the file */
-    hth_key_stream *stream; /* at the end of the row, if its key was found right; NULL: not, or freed */
+    hth_key_stream *stream; /* at the end of the row, if its key was found correct; NULL if not, or once freed */
     hth_keyspace keyspace;  /* of stream */
-    bool has_key;           /* its key was found right */
+    bool has_key;           /* its key was found correct */
 } checked_row;
 
 typedef struct verification {
@@ -166,7 +166,7 @@ static hearth_status list_rows(verification *v, hth_file_tier *const *tiers, siz
 
 /* ---- verify: one row ---- */
 
-/* A row of that key with tokens, whose key was found right; NULL: none. */
+/* A row of that key with tokens, whose key was found correct; NULL: none. */
 static checked_row *find_ended(const verification *v, const hth_key *key)
 {
     size_t low = 0, high = v->rows.n;
@@ -208,8 +208,8 @@ typedef enum finding {
 } finding;
 
 /*
- * Is the key of the row the key of the tokens of parent (NULL: no earlier tokens) and its own? *stream_out is at its
- * end.
+ * Is the key of the row that of the tokens of parent (NULL: no earlier tokens) followed by its own? *stream_out is left
+ * at the row's end.
  */
 static finding check_key(const checked_row *parent, const hth_kvc_info *info, hth_key_stream **stream_out)
 {
@@ -277,7 +277,7 @@ static uint8_t *take_bytes(size_t n_bytes, void *user_data)
     verification *v = user_data;
 
     if (n_bytes > v->bytes_capacity) {
-        free(v->bytes); /* its content was checked */
+        free(v->bytes); /* the earlier row in it has been checked */
         v->bytes = malloc(n_bytes);
         v->bytes_capacity = v->bytes ? n_bytes : 0;
     }
@@ -311,7 +311,7 @@ static finding verify_row(verification *v, checked_row *row)
     if (status == HEARTH_NO_MEMORY)
         return FINDING_NO_MEMORY;
     if (parent && !parent->stream)
-        parent = NULL; /* its end is before this row: the file changed since its head was read */
+        parent = NULL; /* its end is before this row: the file changed after its head was read */
     if (status == HEARTH_OK)
         found = check_row(&row->meta.id, parent, v->bytes, n, &row->keyspace, &row->stream);
     row->has_key = row->stream != NULL;
@@ -411,7 +411,7 @@ hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn p
 
 static void tidy(hth_file_tier *tier)
 {
-    hth_file_tier_maintain(tier); /* brings uses into the index that it does not know yet, because they decide */
+    hth_file_tier_maintain(tier); /* writes outstanding uses to the index, because they decide */
     hth_file_tier_settle(tier);   /* an incomplete index evicts nothing */
     hth_file_tier_recover(tier);
 }
@@ -422,7 +422,7 @@ hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t
     uint64_t most = UINT64_MAX;
 
     tidy(tier);
-    /* Without an index nothing is evicted, and the eviction tells why. */
+    /* Without an index nothing is evicted, and the eviction reports why. */
     if (hth_index_totals_get(hth_file_tier_index(tier), &totals, NULL) == HEARTH_OK)
         most = hth_file_tier_rows_bytes_max(tier, &totals);
     return hth_file_tier_evict_to(tier, bytes_max < most ? bytes_max : most, evicted_out, err);
@@ -502,8 +502,8 @@ static bool add_children(hth_file_tier *tier, const hth_row_meta *above, list *r
 }
 
 /*
- * The row, in every root that has it, and all rows that stand on it; each after the rows that it stands on. False: no
- * memory.
+ * The row, in every root that has it, and all rows that stand on it; each row comes after the rows that it stands on.
+ * False: no memory.
  */
 static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, list *rows)
 {
@@ -523,7 +523,7 @@ static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *i
     return true;
 }
 
-/* Remove a row that no root could describe. It is damaged or missing, and the removal tells which. */
+/* Remove a row that no root could describe. It is damaged or missing; the status of the removal says which. */
 static hearth_status remove_unlisted(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, uint64_t *removed_out,
                                      hearth_error *err)
 {

@@ -1,8 +1,8 @@
 /*
- * why.c - questions to the past, each about one name
+ * why.c - queries to the records of past.h, each about one name
  *
  * Leaves are evicted first, so the blocks of a prompt that are known to have been there come before the others: a
- * binary search finds the last of them. A probe that knows a key proves it, whatever was forgotten around it.
+ * binary search finds the last of them. A hit for one key is proof, whatever was forgotten around it.
  */
 #include "cache/why.h"
 
@@ -12,7 +12,7 @@
 
 enum {
     SUCCESSORS_MAX = 64, /* longest chain of rows that superseded one another */
-    CHILDREN_MAX = 8,    /* rows that are compared token by token if the lookup did not */
+    CHILDREN_MAX = 8,    /* rows that are compared token by token if the lookup did not do so */
     STATES_MAX = 64,     /* boundaries that are checked for a lost state */
 };
 
@@ -25,7 +25,7 @@ typedef struct question {
     uint32_t n_prompt;
     uint32_t n_known;
     size_t n_blocks; /* of the prompt */
-    bool is_gone;    /* a row behind the known tokens was lost: `gone` */
+    bool is_gone;    /* a row after the known tokens was lost: `gone` */
     hth_gone gone;
     uint32_t left_at; /* the farthest so far */
 } question;
@@ -81,7 +81,7 @@ static bool last_event(hth_cache *cache, const hth_past_name *name, hth_gone *ou
     return l.found;
 }
 
-/* Was the row lost? Not if the last row that took its place is still there, as far as is known. */
+/* Was the row lost? It was not if the last row that replaced it is still there, as far as is known. */
 static bool was_lost(hth_cache *cache, const hth_row_id *id, hth_gone *out)
 {
     hth_past_name name;
@@ -96,7 +96,7 @@ static bool was_lost(hth_cache *cache, const hth_row_id *id, hth_gone *out)
     return found && out->reason != HTH_GONE_SUPERSEDED;
 }
 
-/* If the row, which ends there, was lost, note it. The answer is about the first one found. */
+/* If the row that ends there was lost, note it. The answer is about the first such row found. */
 static bool note_if_lost(question *q, const hth_key *key, hth_row_kind kind, uint32_t end)
 {
     hth_row_id id = { .key = *key, .kind = kind };
@@ -158,7 +158,7 @@ static size_t last_known_block(question *q)
 
 /* ---- inside a block ---- */
 
-/* If the lookup did not compare the rows behind a boundary: how far does the prompt agree with them? */
+/* If the lookup did not compare the rows after a boundary: how far does the prompt agree with them? */
 static void compare_children(question *q, size_t i)
 {
     uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS;
@@ -221,7 +221,7 @@ static void ask_lost_ends(question *q, size_t i)
         hth_key_stream_push(stream, q->prompt + at, begin + end - at);
         hth_key_stream_key(stream, &key);
         at = begin + end;
-        (void)note_if_lost(q, &key, HTH_ROW_TAIL, at); /* tells by itself */
+        (void)note_if_lost(q, &key, HTH_ROW_TAIL, at); /* makes its own note */
         (void)note_if_lost(q, &key, HTH_ROW_STATE, at);
     }
     hth_key_stream_free(stream);
@@ -244,7 +244,7 @@ static void ask_lost_states(question *q)
 
 /* ---- the prompt's end ---- */
 
-/* Was all of the prompt known once? */
+/* Was the whole prompt once known? */
 static void ask_end(question *q)
 {
     static const hth_row_kind kinds[] = { HTH_ROW_TAIL, HTH_ROW_STATE, HTH_ROW_LOGITS };
@@ -252,7 +252,7 @@ static void ask_end(question *q)
     hth_row_id logits = { .key = *key, .kind = HTH_ROW_LOGITS };
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        (void)note_if_lost(q, key, kinds[i], q->n_prompt); /* tells by itself */
+        (void)note_if_lost(q, key, kinds[i], q->n_prompt); /* makes its own note */
     if (!q->is_gone && hth_cache_find(q->cache, &logits, NULL) != HEARTH_TIER_NONE) {
         q->is_gone = true; /* their cells were saved before them */
         q->gone = (hth_gone){ .reason = HTH_GONE_EVICTED };
@@ -269,7 +269,7 @@ typedef struct other {
     hearth_miss miss; /* the nearest reason so far */
 } other;
 
-/* Does that keyspace still have the row of the beginning, or one that took its place? */
+/* Does that keyspace still have the row of the beginning, or one that replaced it? */
 static bool is_kept(hth_cache *cache, const hth_beginning_space *space)
 {
     hth_row_id id = { .kind = (hth_row_kind)space->kind };
@@ -288,7 +288,7 @@ static bool is_same(const uint8_t a[HTH_PAST_DIGEST_BYTES], const uint8_t b[HTH_
     return memcmp(a, b, HTH_PAST_DIGEST_BYTES) == 0;
 }
 
-/* The nearer the keyspace that knows the beginning, the more a reason says. */
+/* The closer the keyspace that knows the beginning, the more informative the reason. */
 static int nearness(hearth_miss miss)
 {
     switch (miss) {
@@ -370,7 +370,7 @@ static void ask_tenants_of(hth_index *index, void *user_data)
     hth_index_visit_beginnings(index, note_tenant, user_data);
 }
 
-/* Is the beginning known under another salt? The rows are looked up afterwards: a visitor may not ask the index. */
+/* Is the beginning known under another salt? The rows are looked up afterwards: a visitor may not call the index. */
 static bool is_of_another_tenant(question *q)
 {
     tenants t = { .n = 0 };

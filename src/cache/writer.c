@@ -1,5 +1,5 @@
 /*
- * writer.c - threads, a message queue each, and a count of what is under way
+ * writer.c - threads with one message queue each, and a count of the jobs in progress
  *
  * The first thread also does the tiers' maintenance, once a second while it is busy or whenever it is idle.
  */
@@ -20,7 +20,7 @@ enum {
     MAINTAIN_EVERY_MS = 1000,
     LOOK_AGAIN_MS = 1000,
     STUCK_MS = 10000,  /* longest wait for one write at the close */
-    WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
+    WARN_EVERY = 1000, /* failed writes between two warnings: on a full disk every write fails */
 };
 
 typedef enum job_kind { JOB_PUBLISH, JOB_SUPERSEDE, JOB_QUARANTINE, JOB_REVIEW, JOB_REMOVE } job_kind;
@@ -55,9 +55,9 @@ struct hth_writer {
     hth_writer_limits limits;
     size_t queue_rows;
     uint64_t queue_bytes;
-    size_t n_flushing;  /* threads that wait for the queue to empty: no speed limit applies */
+    size_t n_flushing;  /* threads that wait for the queue to empty: no rate limit applies while there are any */
     bool dropping;      /* closing ran out of time */
-    uint64_t paused_ns; /* monotonic time until which the written bytes use up the limit of bytes a second */
+    uint64_t paused_ns; /* monotonic time until which the bytes written so far use up the limit of bytes per second */
 
     size_t n_ended; /* ended threads */
     size_t n_workers;
@@ -105,7 +105,7 @@ void hth_writer_remove(hth_writer *writer, const hth_row_id *id, const hth_row_i
 
 /* ---- one job ---- */
 
-/* Wait until a write of n_bytes keeps the limit of bytes a second, or a thread waits for the queue to empty. */
+/* Wait until a write of n_bytes is within the limit of bytes per second, or a thread waits for the queue to empty. */
 static void keep_pace(hth_writer *writer, size_t n_bytes)
 {
     pthread_mutex_lock(&writer->lock);
@@ -135,9 +135,9 @@ static bool is_last_tier(const hth_writer *writer, size_t tier)
 }
 
 /*
- * Sign the file of a row in place. Other threads look at the signature only in files. One thread does all jobs of a
- * row, so no other thread signs it now. False without memory, and for a row of another process without room for a
- * signature in the place of our encoder: unsigned, a reader would refuse it.
+ * Sign the file of a row in place. Other threads look at signatures only in files, and one thread does all jobs of a
+ * row, so no other thread signs it now. False without memory, and for a row of another process that has no room for a
+ * signature where our encoder puts it: a reader would refuse such an unsigned row.
  */
 static bool sign(hth_writer *writer, hth_ram_row *row)
 {
@@ -288,7 +288,7 @@ static void *write_rows(void *context)
 
 /* ---- opening and closing ---- */
 
-/* Tell the threads to end, and wait. False if a thread does not end within timeout_ms. */
+/* Ask the threads to end, and wait. False if a thread does not end within timeout_ms. */
 static bool end_workers(hth_writer *writer, uint32_t timeout_ms)
 {
     struct timespec deadline = hth_deadline_after(timeout_ms);
@@ -376,7 +376,7 @@ bool hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
     return true;
 }
 
-/* ---- what others ask for ---- */
+/* ---- requests from other threads ---- */
 
 static bool queue_row(hth_writer *writer, size_t tier, hth_ram_row *row, const hth_row_id *superseded)
 {

@@ -2,10 +2,11 @@
  * writer.h - writes rows from the RAM tier to the file tiers in the background
  *
  * A request never waits for a device: it hands over a pinned row and goes on. A pool of threads publishes the row and
- * unpins it. The queue is bounded in rows and bytes. A row that does not fit is not written (and counted), which costs
- * only a later restore from a file. Of the threads of a cache, only these write to an index unasked.
+ * unpins it. The queue is bounded in rows and bytes. A row that does not fit is counted and not written; the only cost
+ * is that it cannot be restored from a file later. Of the threads of a cache, only these write to an index on their
+ * own.
  *
- * One thread does all jobs of one row id, in order. So a quarantine that was queued before a save takes the old file
+ * One thread does all jobs of one row id, in order. So a quarantine that was queued before a save moves the old file
  * and not the new one.
  */
 #ifndef HTH_CACHE_WRITER_H
@@ -33,8 +34,8 @@ typedef struct hth_writer_options {
     unsigned n_threads;                             /* 1 .. HTH_WRITER_THREADS_MAX */
     hth_writer_limits limits;
     /*
-     * Called on a thread of the writer when a row was set aside or removed, and the tier no longer has it. Not called
-     * if that failed. May be NULL.
+     * Called on a writer thread after a row was set aside or removed and the tier no longer has it. Not called on
+     * failure. May be NULL.
      */
     void (*on_taken_away)(const hth_row_id *id, size_t tier, void *user_data);
     void *user_data;
@@ -47,15 +48,15 @@ typedef struct hth_writer_options {
 /* Start the threads. The objects that options point to outlive the writer. */
 hearth_status hth_writer_open(const hth_writer_options *options, hth_writer **out, hearth_error *err);
 /*
- * Stop. Jobs that still wait after timeout_ms are dropped and counted; ongoing writes are finished. Accepts NULL.
- * False, with nothing freed, if a write takes 10 more seconds: another process was stopped while it held the lock of
- * the index. The writing thread then still uses all objects of the options.
+ * Stop. Jobs still waiting after timeout_ms are dropped and counted; ongoing writes are finished. Accepts NULL. False,
+ * with nothing freed, if a write takes 10 more seconds, for example because another process was stopped while it held
+ * the lock of the index. The writing thread then still uses all objects of the options.
  */
 bool hth_writer_close(hth_writer *writer, uint32_t timeout_ms);
 
 /* ---- any thread; these never wait for a device ---- */
 
-/* Queue an inserted row for a tier; adds a pin. False if the queue is full or closed (counted). */
+/* Queue an inserted row for a tier; adds a pin. False if the queue is full or closed, which is counted. */
 bool hth_writer_publish(hth_writer *writer, size_t tier, hth_ram_row *row);
 /* The same for the last tier. Once the row is there, the row that it supersedes is removed from all tiers. */
 bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id *superseded);

@@ -23,7 +23,7 @@ struct hth_control_texts {
     size_t n_bytes_max; /* of the longest */
     uint8_t *kinds;     /* [n_vocab] */
     uint32_t n_vocab;
-    size_t first_of[UCHAR_MAX + 2]; /* of the items with this first byte; the next one's: their end */
+    size_t first_of[UCHAR_MAX + 2]; /* index of the first item with this first byte; the next entry is their end */
 };
 
 void hth_control_texts_free(hth_control_texts *texts)

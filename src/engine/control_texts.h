@@ -1,19 +1,19 @@
 /*
- * control_texts.h - where a tokenizer reads a text as one token
+ * control_texts.h - finds the texts that a tokenizer reads as one token
  *
- * A tokenizer that is asked to (HEARTH_TOKENIZE_SPECIAL) reads the text of a control token as that token, wherever it
- * stands. A control token is one with HEARTH_TOKEN_CONTROL or HEARTH_TOKEN_UNKNOWN. The text of a token with
- * HEARTH_TOKEN_USER_DEFINED is read as that token, whether it is asked or not. These functions find such texts,
- * overlapping ones included; reads_controls tells whether those of control tokens count.
+ * With HEARTH_TOKENIZE_SPECIAL, a tokenizer reads the text of a control token as that token, wherever it occurs. A
+ * control token is one with HEARTH_TOKEN_CONTROL or HEARTH_TOKEN_UNKNOWN. The text of a token with
+ * HEARTH_TOKEN_USER_DEFINED is always read as that token. These functions find such texts, including overlapping ones;
+ * reads_controls says whether those of control tokens count.
  */
 #ifndef HTH_ENGINE_CONTROL_TEXTS_H
 #define HTH_ENGINE_CONTROL_TEXTS_H
 
 #include "engine/backend.h"
 
-typedef struct hth_control_texts hth_control_texts; /* never changes: any number of threads may use it */
+typedef struct hth_control_texts hth_control_texts; /* immutable: any number of threads may use it */
 
-/* Asks for the flags of every token once. NULL without memory. */
+/* Queries the flags of every token once. NULL without memory. */
 hth_control_texts *hth_control_texts_new(const hth_backend *backend, const hth_engine_model *model, uint32_t n_vocab);
 void hth_control_texts_free(hth_control_texts *texts); /* accepts NULL */
 
@@ -21,11 +21,11 @@ bool hth_control_texts_is_control(const hth_control_texts *texts, hearth_token t
 /* Is it a control token or a user-defined one? */
 bool hth_control_texts_is_whole(const hth_control_texts *texts, hearth_token token);
 
-/* Does such a text begin before position and end behind it? */
+/* Does such a text begin before position and end after it? */
 bool hth_control_texts_cross(const hth_control_texts *texts, bool reads_controls, const char *text, size_t n_bytes,
                              size_t position);
 
-/* The end of the longest such text that begins at position; 0: none begins there. */
+/* The end of the longest such text that begins at position; 0: none. */
 size_t hth_control_texts_end(const hth_control_texts *texts, bool reads_controls, const char *text, size_t n_bytes,
                              size_t position);
 

@@ -40,7 +40,7 @@ hearth_status hth_tensor_split_read(const char *text, float out[HTH_DEVICES_MAX]
     return HEARTH_OK;
 }
 
-/* The item at *at without its comma, of *n bytes; *at moves behind both. */
+/* The item at *at without its comma, of *n bytes; *at moves past both. */
 static const char *next_item(const char **at, size_t *n)
 {
     const char *item = *at;
@@ -50,7 +50,7 @@ static const char *next_item(const char **at, size_t *n)
     return item;
 }
 
-/* Copy n bytes as a text that is not empty. */
+/* Copy n bytes as a non-empty string. False if they are none or do not fit. */
 static bool copy(char *to, size_t capacity, const char *from, size_t n)
 {
     if (n == 0 || n >= capacity)
@@ -176,7 +176,7 @@ static hearth_status check_lists(const hearth_engine_options *o, hearth_error *e
     return status;
 }
 
-/* NAN is not given. */
+/* NAN means not given. */
 static hearth_status check_number(const char *name, double value, double low, hearth_error *err)
 {
     if (isnan(value) || (value >= low && value <= 1e9))

@@ -10,22 +10,25 @@
 #include "hearth.h"
 
 #ifdef __cplusplus
-extern "C" { /* our own headers are C and do not say so themselves */
+extern "C" { /* our own headers are C and have no extern "C" themselves */
 #endif
 
 #include "base/status.h"
 #include "engine/backend.h"
 
 /*
- * Read the caller's options into ours; NULL: the defaults. HEARTH_MISUSE names the option or the text that is wrong,
- * and the remedy. Pointers stay the caller's.
+ * Read the caller's options into ours; NULL: the defaults. The message of HEARTH_MISUSE names the option or text that
+ * is wrong, and the remedy. The caller keeps owning the strings.
  */
 hearth_status hth_engine_options_read(const hearth_engine_options *given, hearth_engine_options *out,
                                       hearth_error *err);
-/* The options of a draft model. It has none of its target's RPC servers, so that numbers of devices mean others. */
+/*
+ * The options of a draft model. It does not use its target's RPC servers, so device numbers would mean different
+ * devices.
+ */
 hearth_engine_options hth_engine_options_of_draft(const hearth_engine_options *target, bool target_has_servers);
 
-/* Does an option change the positions' angles? */
+/* Does an option change the RoPE angles of positions? */
 bool hth_engine_options_turn(const hearth_engine_options *options);
 
 /* Read "3,1" into *n_out shares, which are finite and not negative, with a sum above 0. HEARTH_MISUSE. */
@@ -55,8 +58,8 @@ typedef struct hth_metadata_override {
 } hth_metadata_override;
 
 /*
- * Read the item at *at, up to a comma or the end, and move *at behind it. The list ends where **at is 0. HEARTH_MISUSE
- * shows the item and the right form.
+ * Read the item at *at, up to a comma or the end, and move *at past it. The list ends where **at is 0. The message of
+ * HEARTH_MISUSE shows the item and the right form.
  */
 hearth_status hth_tensor_override_read(const char **at, hth_tensor_override *out, hearth_error *err);
 hearth_status hth_metadata_override_read(const char **at, hth_metadata_override *out, hearth_error *err);

@@ -2,8 +2,8 @@
  * module.c - find and load engine modules
  *
  * llama.cpp is megabytes of C++ with its own threads and static state, so it is loaded only with a model. A loaded
- * module stays until the process ends, because its libraries cannot be unloaded safely. So a process has one module of
- * a name. A runtime whose engine directory has another file of that name gets an error.
+ * module stays until the process ends, because its libraries cannot be unloaded safely. So a process has only one
+ * module of each name. A runtime whose engine directory has a different file of that name gets an error.
  *
  * Only files "hearth-NAME.so" of the engine directory are loaded, and NAME consists of letters, so no path of a model
  * leads anywhere else.
@@ -20,11 +20,11 @@
 #include "engine/backend.h"
 
 #define LLAMA "llama"
-#define NAME_BYTES 17 /* of a module's name, and its end */
+#define NAME_BYTES 17 /* of a module's name, with the terminating NUL */
 #define N_MODULES_MAX 4
 #define PATH_BYTES 4096
 
-/* Where `make install` puts the module, as seen from the folder of programs; the build sets it. */
+/* Where `make install` puts the module, relative to the folder of programs; set by the build. */
 #ifndef HTH_ENGINE_FROM_PROGRAMS
 #define HTH_ENGINE_FROM_PROGRAMS "../lib/hearth"
 #endif
@@ -34,20 +34,20 @@ typedef struct module {
     char name[NAME_BYTES];
     char *path;                       /* of its file, without links; never freed */
     uint8_t digest[HTH_SHA256_BYTES]; /* of its file; LLAMA's is not computed: its models are files */
-    bool is_unknown;                  /* the digest is perhaps not that of the loaded code */
+    bool is_unknown;                  /* the digest may not be that of the loaded code */
 } module;
 
-/* The engines of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
+/* The engines of this process. A dynamic library is inherently process-wide state, so its handle is, too. */
 static struct {
-    pthread_mutex_t lock; /* held while loading, so that one thread does it */
+    pthread_mutex_t lock; /* held while loading, so that only one thread loads */
     module modules[N_MODULES_MAX];
 } loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The places looked at, for the message. */
+/* The places searched, for the message. */
 typedef struct search {
     const char *name; /* of the module */
     char places[384];
-    char path[PATH_BYTES]; /* of the module, where one was found */
+    char path[PATH_BYTES]; /* of the module, if one was found */
 } search;
 
 static bool look_in(search *at, const char *directory)
@@ -58,7 +58,7 @@ static bool look_in(search *at, const char *directory)
         return false;
     if (access(at->path, F_OK) == 0)
         return true;
-    /* Cut when too long. */
+    /* Truncated if too long. */
     (void)snprintf(at->places + n, sizeof(at->places) - n, "%s%s", n > 0 ? ", " : "", directory);
     return false;
 }
@@ -74,7 +74,7 @@ static bool own_folder(char *folder, size_t capacity)
 
     if (!dladdr(&marker, &info) || !info.dli_fname)
         return false;
-    /* A program's own name may be relative or bare; the kernel knows better where it can be asked. */
+    /* A program's own name may be relative or bare; the kernel knows better, where it can be asked. */
     path = strchr(info.dli_fname, '/') ? realpath(info.dli_fname, NULL) : realpath("/proc/self/exe", NULL);
     if (!path)
         return false;
@@ -103,7 +103,7 @@ static bool look_beside(search *at)
     return false;
 }
 
-/* Look only in a directory that the caller named: a module from elsewhere would be a surprise. */
+/* If the caller named a directory, look only there: a module from elsewhere would be a surprise. */
 static bool find_module(const char *directory, search *at)
 {
     const char *named = directory ? directory : getenv("HEARTH_ENGINE_DIRECTORY");
@@ -143,7 +143,7 @@ static hearth_status open_module(const char *path, const hth_backend **out, hear
     }
     symbol = dlsym(handle, HTH_BACKEND_SYMBOL);
     if (!symbol) {
-        (void)dlclose(handle); /* nothing of it ran */
+        (void)dlclose(handle); /* none of its code ran */
         return hth_fail(err, HEARTH_ENGINE, "'%s' is no engine of Hearth: it has no symbol '%s'", path,
                         HTH_BACKEND_SYMBOL);
     }
@@ -165,8 +165,9 @@ static hearth_status refuse_unknown(const module *m, hearth_error *err)
 }
 
 /*
- * Read the file before and after loading, so that the digest is that of the loaded code. A module that changed between
- * stays mapped, so a second try would find the old code under the new digest: it is kept, to be refused.
+ * Read the file before and after loading, so that the digest is that of the loaded code. A module that changed in
+ * between stays mapped, so a second try would find the old code under the new digest. Its entry is kept so that it is
+ * refused.
  */
 static hearth_status load_module(const char *path, const char *name, module *to, hearth_error *err)
 {
@@ -190,7 +191,7 @@ static hearth_status load_module(const char *path, const char *name, module *to,
     return made.is_unknown ? refuse_unknown(to, err) : HEARTH_OK;
 }
 
-/* The module of that name, or the place for one more; NULL: there is none. */
+/* The module of that name, or a free entry for it; NULL if there is neither. */
 static module *module_named_locked(const char *name)
 {
     for (size_t i = 0; i < N_MODULES_MAX; i++)
@@ -199,7 +200,7 @@ static module *module_named_locked(const char *name)
     return NULL;
 }
 
-/* A loaded module serves the file that it came from. found is NULL when no file is there any more. */
+/* A loaded module serves only the file that it came from. found is NULL if there is no longer a file. */
 static hearth_status use_loaded(const module *has, const char *found, const hth_backend **out, hearth_error *err)
 {
     char *path = found ? realpath(found, NULL) : NULL;
@@ -261,7 +262,7 @@ hearth_status hth_backend_llama(const char *directory, const hth_backend **out, 
     return load_once(directory, LLAMA, out, err);
 }
 
-/* Does the path begin with the name of a module that is there? LLAMA takes files, and is named by none of them. */
+/* Does the path begin with the name of an existing module? LLAMA loads files and is never named in a path. */
 static bool names_module(const char *directory, const char *model_path, char name[NAME_BYTES])
 {
     size_t n = strspn(model_path, "abcdefghijklmnopqrstuvwxyz");

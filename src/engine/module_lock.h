@@ -1,8 +1,8 @@
 /*
- * module_lock.h - locks of our code in the engine's module, seen by ThreadSanitizer
+ * module_lock.h - locks in our part of the engine module, made visible to ThreadSanitizer
  *
- * The engine is not instrumented, so ThreadSanitizer ignores all calls from its module (tests/tsan.supp), and our own
- * locks there with them. Without these annotations, all data that such a lock guards would look like a race.
+ * The engine is not instrumented, so ThreadSanitizer ignores all calls from its module (tests/tsan.supp), including our
+ * own locks there. Without these annotations, all data that such a lock guards would look like a race.
  */
 #ifndef HTH_ENGINE_MODULE_LOCK_H
 #define HTH_ENGINE_MODULE_LOCK_H
@@ -21,7 +21,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* A mutex of the default kind, which its holder does not lock again, so neither call can fail. */
+/* A default mutex that its holder does not lock again, so neither call can fail. */
 static inline void hth_module_lock(pthread_mutex_t *lock)
 {
     (void)pthread_mutex_lock(lock);
@@ -39,8 +39,8 @@ static inline void hth_module_unlock(pthread_mutex_t *lock)
 }
 
 /*
- * The same for a lock of readers and writers. That readers wait for each other, too, is how ThreadSanitizer sees it: it
- * finds no race between two of them.
+ * The same for a reader-writer lock. For ThreadSanitizer, readers also exclude each other, so it finds no race between
+ * two readers.
  */
 static inline void hth_module_acquired(pthread_rwlock_t *lock)
 {
@@ -62,7 +62,7 @@ static inline void hth_module_write_lock(pthread_rwlock_t *lock)
     hth_module_acquired(lock);
 }
 
-/* False: somebody has it. */
+/* False: another thread has it. */
 static inline bool hth_module_try_write_lock(pthread_rwlock_t *lock)
 {
     if (pthread_rwlock_trywrlock(lock) != 0)
@@ -80,7 +80,7 @@ static inline void hth_module_release(pthread_rwlock_t *lock)
 }
 
 #ifdef __cplusplus
-/* Holds a lock for as long as it lives. */
+/* Holds a lock for as long as the object lives. */
 class hth_module_guard
 {
   public:

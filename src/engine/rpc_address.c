@@ -1,5 +1,5 @@
 /*
- * rpc_address.c - the addresses of RPC servers, as users give them and the engine takes them
+ * rpc_address.c - the addresses of RPC servers, as users write them and as the engine expects them
  */
 #include "engine/rpc_address.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The port of "host:port", or 0. For the engine the host ends at the first colon, and has an IPv4 address. */
+/* The port of "host:port", or 0. For the engine, the host ends at the first colon and must have an IPv4 address. */
 static uint16_t port_of(const char *address)
 {
     const char *colon = strchr(address, ':');

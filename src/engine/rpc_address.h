@@ -1,5 +1,5 @@
 /*
- * rpc_address.h - the addresses of RPC servers, as users give them and the engine takes them
+ * rpc_address.h - the addresses of RPC servers, as users write them and as the engine expects them
  */
 #ifndef HTH_ENGINE_RPC_ADDRESS_H
 #define HTH_ENGINE_RPC_ADDRESS_H
@@ -7,21 +7,24 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-extern "C" { /* our own headers are C and do not say so themselves */
+extern "C" { /* our own headers are C and have no extern "C" themselves */
 #endif
 
 #include "base/status.h"
 
 enum { HTH_RPC_SERVERS_MAX = 16, HTH_RPC_ADDRESS_BYTES = 300 };
 
-/* The addresses of "host:port,host:port", in its order. */
+/* The addresses in "host:port,host:port", in order. */
 typedef struct hth_rpc_addresses {
     char texts[HTH_RPC_SERVERS_MAX][HTH_RPC_ADDRESS_BYTES]; /* "host:port" */
     uint16_t ports[HTH_RPC_SERVERS_MAX];
     unsigned n;
 } hth_rpc_addresses;
 
-/* HEARTH_MISUSE names a text that is no address, an address given twice, and the first address too many. */
+/*
+ * HEARTH_MISUSE for a text that is not an address, an address given twice, or too many addresses; the message names the
+ * first such text.
+ */
 hearth_status hth_rpc_addresses_read(const char *text, hth_rpc_addresses *out, hearth_error *err);
 
 #ifdef __cplusplus

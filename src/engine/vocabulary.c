@@ -1,8 +1,8 @@
 /*
  * vocabulary.c - read and sort a vocabulary
  *
- * Sorted pieces with the lengths of their shared beginnings are a flat trie. A walk in this order that keeps a state
- * for each byte does the work of a shared beginning once, and skips all pieces that begin with a refused text.
+ * Sorted pieces with the lengths of their shared prefixes form a flat trie. A walk in this order that keeps a state for
+ * each byte processes a shared prefix once, and skips all pieces that begin with a refused text.
  */
 #include "engine/vocabulary.h"
 
@@ -127,7 +127,7 @@ void hth_vocabulary_free(hth_vocabulary *vocabulary)
 
 struct hth_texts {
     hth_vocabulary_source source;
-    pthread_mutex_t lock; /* guards the fields below until they are set */
+    pthread_mutex_t lock; /* guards the fields below until they have been set */
     hearth_token *ends;
     size_t n_ends;
     hth_vocabulary *vocabulary;

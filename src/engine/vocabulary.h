@@ -1,7 +1,7 @@
 /*
  * vocabulary.h - the text of every token, for samplers that look at text
  *
- * Grammars, triggers and DRY's phrase breakers are about text. A backend makes one vocabulary per model, once, and
+ * Grammars, triggers and DRY's sequence breakers work on text. A backend makes one vocabulary per model, once, and
  * every sampler of the model reads it. Immutable, so any number of threads may read it.
  */
 #ifndef HTH_ENGINE_VOCABULARY_H
@@ -19,7 +19,7 @@ typedef struct hth_piece {
 typedef struct hth_vocabulary {
     uint32_t n_tokens;
     hth_piece *pieces; /* by token, [n_tokens] */
-    hth_piece *sorted; /* pieces with text, in the order of their bytes, [n_sorted] */
+    hth_piece *sorted; /* pieces with text, in byte order, [n_sorted] */
     uint32_t *shared;  /* number of leading bytes that sorted[i] shares with sorted[i - 1], [n_sorted] */
     uint32_t n_sorted;
     uint32_t n_bytes_max; /* of the longest piece */
@@ -40,8 +40,8 @@ hearth_status hth_vocabulary_new(const hth_vocabulary_source *source, hth_vocabu
 void hth_vocabulary_free(hth_vocabulary *vocabulary); /* accepts NULL */
 
 /*
- * A model's vocabulary, read at the first call that needs it, because few requests look at text. Any thread may call at
- * any time. Results live as long as the object.
+ * A model's vocabulary, read by the first call that needs it, because few requests need the text. Any thread, at any
+ * time. Results live as long as the object.
  */
 typedef struct hth_texts hth_texts;
 hth_texts *hth_texts_new(const hth_vocabulary_source *source); /* NULL without memory */

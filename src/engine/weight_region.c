@@ -1,5 +1,5 @@
 /*
- * weight_region.c - fill a file with repacked weights once, and map it from then on
+ * weight_region.c - fills a file with repacked weights once, and maps it from then on
  *
  *   1. make NAME.filling, lock it exclusively, allocate its pages, map it
  *   2. the caller writes the weights
@@ -7,17 +7,17 @@
  *   4. rename to NAME.weights, and hold a shared lock instead
  *
  * NAME is the first 32 hex digits of a digest of the key: the model's files (device, inode, size, times), the machine
- * text, the number and the size. A step that looks at names or changes them holds the folder's lock, which nobody holds
- * for long: not while weights are written or checked. All locks are flock(), which the kernel drops with the process.
- * So a file without a lock has no holder. A crash before 4 leaves a NAME.filling without a lock, a crash after 4 a
- * NAME.weights without one. The next process that opens a region in the folder maps it or removes it.
+ * text, the number and the size. A step that looks at names or changes them holds the folder's lock. It is never held
+ * for long, and not while weights are written or checked. All locks are flock(), which the kernel drops with the
+ * process. So a file without a lock has no holder. A crash before 4 leaves a NAME.filling without a lock, a crash after
+ * 4 a NAME.weights without one. The next process that opens a region in the folder maps it or removes it.
  *
  * Every process that maps a region checks all of it: the size, the header, and a CRC32C of the weights. The pages are
- * allocated before they are written, so a full file system is an error at step 1 and no SIGBUS at step 2.
+ * allocated before they are written, so a full file system is an error at step 1 instead of a SIGBUS at step 2.
  *
  * Users who may write to the folder are trusted, because they could change a mapped file. So folders of other users,
- * except root, are refused, and files that an untrusted user could have written are no regions. In a folder that its
- * group may write to, the group is trusted, and files are the group's, too.
+ * except root, are refused, and files that an untrusted user could have written are not used as regions. In a folder
+ * that its group may write to, the group is trusted, and its files may belong to the group, too.
  *
  * Layout of a file, little-endian:
  *
@@ -72,7 +72,7 @@ enum {
     AT_MODEL = 96,
     AT_PATH = 128,
     NAME_DIGITS = 32,
-    WAIT_MS = 30000, /* for another process that fills the region, and for the folder's lock */
+    WAIT_MS = 30000, /* for another process that is filling the region, and for the folder's lock */
     OWN_MODE = 0600,
     SHARED_MODE = 0660, /* in a folder that its group may write to */
 };
@@ -83,7 +83,7 @@ static const char filling_suffix[] = ".filling";
 
 struct hth_weight_region {
     int folder_fd;
-    int fd;             /* holds the lock; -1: no file any more */
+    int fd;             /* holds the lock; -1 once there is no file any more */
     struct stat folder; /* its owner, group and mode */
     bool is_filled;
     bool keep;
@@ -112,7 +112,7 @@ static int add_file(hth_sha256 *sha, const char *path)
     hth_put_u64(facts + 8, (uint64_t)st.st_ino);
     hth_put_u64(facts + 16, (uint64_t)st.st_size);
     hth_put_u64(facts + 24, hth_os_mtime_ns(&st));
-    hth_put_u64(facts + 32, hth_os_ctime_ns(&st)); /* every change of the bytes changes it, and nobody can set it */
+    hth_put_u64(facts + 32, hth_os_ctime_ns(&st)); /* every change of the bytes changes it, and no user can set it */
     hth_sha256_update(sha, facts, sizeof(facts));
     return 0;
 }
@@ -133,8 +133,8 @@ int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES
 }
 
 /*
- * The path without links among its folders. The name stays, also that of a link, because it tells the parts. 0, or an
- * error number.
+ * Resolve links in the folders of the path. The file name stays, even if it is a link, because it identifies the parts.
+ * 0, or an error number.
  */
 static int resolve(const char *path, char out[HEADER_BYTES - AT_PATH])
 {
@@ -195,7 +195,7 @@ out:
 
 /* ---- the folder ---- */
 
-/* A lock that another process holds is waited for. False with errno: EWOULDBLOCK if it was held all the time. */
+/* Take a lock, waiting if another process holds it. False with errno: EWOULDBLOCK if it was held all the time. */
 static bool lock_patiently(int fd, hth_fs_lock_mode mode)
 {
     const int result = hth_fs_lock_within(hth_fs_system(), fd, mode, WAIT_MS);
@@ -204,7 +204,7 @@ static bool lock_patiently(int fd, hth_fs_lock_mode mode)
     return result == 0;
 }
 
-/* Say that a lock could not be had. doing: "examining", "filling". */
+/* Report that a lock could not be taken. doing: "examining", "filling". */
 static hearth_status fail_lock(hearth_error *err, int problem, const char *doing, const char *path)
 {
     if (problem == EWOULDBLOCK)
@@ -222,7 +222,7 @@ static hearth_status open_folder(const char *folder, int *fd_out, struct stat *s
     int fd;
 
     *st = (struct stat){ .st_mode = 0 };
-    (void)mkdir(folder, 0700); /* it is there, or opening it fails */
+    (void)mkdir(folder, 0700); /* it exists already, or opening it fails */
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open the folder of host weights '%s'", folder);
@@ -230,7 +230,7 @@ static hearth_status open_folder(const char *folder, int *fd_out, struct stat *s
         *fd_out = fd;
         return HEARTH_OK;
     }
-    (void)close(fd); /* only looked at */
+    (void)close(fd); /* only inspected */
     if (st->st_mode & S_IWOTH)
         return hth_fail(err, HEARTH_MISUSE,
                         "everybody may write to the folder of host weights '%s', so others could change them; name a "
@@ -242,7 +242,7 @@ static hearth_status open_folder(const char *folder, int *fd_out, struct stat *s
                     folder);
 }
 
-/* Can only this user, root and users whom the folder trusts have written the file? */
+/* Is it certain that only this user, root and users trusted with the folder can have written the file? */
 static bool is_trusted(int fd, const struct stat *folder)
 {
     struct stat st;
@@ -254,7 +254,7 @@ static bool is_trusted(int fd, const struct stat *folder)
     return is_groups || (st.st_uid == geteuid() && !(st.st_mode & S_IWGRP));
 }
 
-/* Before another process can open the file. */
+/* Called before another process can open the file. */
 static bool set_mode(int fd, const struct stat *folder)
 {
     if ((folder->st_mode & S_IWGRP) && fchown(fd, (uid_t)-1, folder->st_gid) == 0)
@@ -262,7 +262,7 @@ static bool set_mode(int fd, const struct stat *folder)
     return fchmod(fd, OWN_MODE) == 0;
 }
 
-/* Is the open file the one of that name? */
+/* Is the open file the one with that name? */
 static bool has_name(int fd, const char *path)
 {
     struct stat open_file, named;
@@ -304,9 +304,9 @@ typedef enum header_state {
 } header_state;
 
 /*
- * Where reading fails, as in a hugetlbfs, map the whole file. A mapping that only looks needs no reservation of huge
- * pages, which fails where all are taken. Files are read first, because one that somebody truncates would end a process
- * that looks at its mapping.
+ * If reading fails, as in a hugetlbfs, map the whole file. A mapping that is only inspected needs no reservation of
+ * huge pages, which would fail when all are taken. Reading is tried first, because a file that is truncated would kill
+ * a process that accesses its mapping.
  */
 static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
 {
@@ -319,21 +319,24 @@ static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
         return HEADER_BAD;
     n_read = pread(fd, header, HEADER_BYTES, 0);
     if (n_read < 0 && errno != EINVAL && errno != EOPNOTSUPP)
-        return HEADER_UNKNOWN; /* a page that cannot be read would end a process that maps it */
+        return HEADER_UNKNOWN; /* a page that cannot be read would kill a process that maps it */
     if (n_read < 0) {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
         if (map == MAP_FAILED)
             return HEADER_UNKNOWN;
         memcpy(header, map, HEADER_BYTES);
-        (void)munmap(map, (size_t)st.st_size); /* a mapping of ours */
+        (void)munmap(map, (size_t)st.st_size); /* our own mapping */
     } else if (n_read < HEADER_BYTES) {
         return HEADER_UNKNOWN;
     }
     return is_header(header) ? HEADER_GOOD : HEADER_BAD;
 }
 
-/* Is the file's model as it was? Yes, when this process cannot tell: the model's folder may be closed to it. */
+/*
+ * Is the file's model unchanged? True if this process cannot tell, because the model's folder may be inaccessible to
+ * it.
+ */
 static bool is_model_unchanged(const uint8_t header[HEADER_BYTES])
 {
     uint8_t now[HTH_SHA256_BYTES];
@@ -342,7 +345,10 @@ static bool is_model_unchanged(const uint8_t header[HEADER_BYTES])
     return problem ? problem != ENOENT && problem != ENOTDIR : memcmp(now, header + AT_MODEL, sizeof(now)) == 0;
 }
 
-/* A file that stays without a holder: kept, of a model that is as it was, and of this machine (NULL: of any). */
+/*
+ * Does the file stay without a holder? It does if it is marked as kept, its model is unchanged, and it is for this
+ * machine (NULL: for any).
+ */
 static bool stays(int fd, const uint32_t *machine)
 {
     uint8_t header[HEADER_BYTES];
@@ -356,7 +362,9 @@ static bool stays(int fd, const uint32_t *machine)
 
 /* ---- files without holders ---- */
 
-/* Remove a file that nobody holds. Under the folder's lock, so nobody begins to. 0, or the error number. */
+/*
+ * Remove a file that no process holds. Under the folder's lock, so that none starts to hold it. 0, or the error number.
+ */
 static int remove_unheld(const char *path, bool also_kept, const uint32_t *machine)
 {
     int problem = 0, fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -370,7 +378,7 @@ static int remove_unheld(const char *path, bool also_kept, const uint32_t *machi
 }
 
 /*
- * Remove files without a holder. Kept files of this machine stay while their model is as it was. except: the path that
+ * Remove files without a holder. Kept files for this machine stay while their model is unchanged. except: the path that
  * the caller is about to open.
  */
 static void sweep_locked(const char *folder, const char *except, const uint32_t *machine)
@@ -386,7 +394,7 @@ static void sweep_locked(const char *folder, const char *except, const uint32_t 
             continue;
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
             strcmp(path, except) != 0)
-            (void)remove_unheld(path, ends_with(entry->d_name, filling_suffix), machine); /* else the next sweep does */
+            (void)remove_unheld(path, ends_with(entry->d_name, filling_suffix), machine); /* the next sweep retries */
     }
     (void)closedir(directory);
 }
@@ -397,7 +405,7 @@ typedef struct model_files {
     uint8_t model[HTH_SHA256_BYTES];
     struct stat folder; /* its owner, group and mode */
     bool drops;
-    uint64_t n_bytes; /* of them; of those that were dropped */
+    uint64_t n_bytes; /* their total size, or that of the dropped ones */
 } model_files;
 
 static void visit_file(model_files *of, const char *path)
@@ -411,7 +419,7 @@ static void visit_file(model_files *of, const char *path)
     if (is_trusted(fd, &of->folder) && read_header(fd, header) == HEADER_GOOD &&
         memcmp(header + AT_MODEL, of->model, sizeof(of->model)) == 0 && fstat(fd, &st) == 0) {
         if (of->drops)
-            (void)remove_unheld(path, true, NULL); /* else it stays */
+            (void)remove_unheld(path, true, NULL); /* otherwise it stays */
         if (!of->drops || !has_name(fd, path))
             of->n_bytes += (uint64_t)st.st_blocks * 512;
     }
@@ -468,7 +476,7 @@ static void close_file(hth_weight_region *region)
 static void unmap(hth_weight_region *region)
 {
     if (region->map)
-        (void)munmap(region->map, region->map_bytes); /* a mapping of ours */
+        (void)munmap(region->map, region->map_bytes); /* our own mapping */
     region->map = NULL;
 }
 
@@ -480,14 +488,14 @@ static bool map_file(hth_weight_region *region, int protection)
     return region->map != NULL;
 }
 
-/* Is the mapped file the region of the key? All but the weights. */
+/* Is the mapped file the region of the key? Checks everything except the weights. */
 static bool is_mine(const hth_weight_region *region)
 {
     return is_header(region->map) && hth_get_u64(region->map + AT_BYTES) == region->n_bytes &&
            memcmp(region->map + AT_KEY, region->key, sizeof(region->key)) == 0;
 }
 
-/* Writes through a mapping, because hugetlbfs has no write(). */
+/* Writes through a mapping, because hugetlbfs does not support write(). */
 static void mark_kept(const hth_weight_region *region)
 {
     int fd = open(region->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -495,13 +503,13 @@ static void mark_kept(const hth_weight_region *region)
 
     if (map != MAP_FAILED) {
         ((uint8_t *)map)[AT_KEPT] = 1;
-        (void)munmap(map, region->map_bytes); /* a mapping of ours */
-    }                                         /* else the last holder, or the next sweep, removes the file */
+        (void)munmap(map, region->map_bytes); /* our own mapping */
+    }                                         /* otherwise the last holder, or the next sweep, removes the file */
     if (fd >= 0)
-        (void)close(fd); /* there is nothing to sync */
+        (void)close(fd); /* nothing to sync */
 }
 
-/* Hold and map the published file, if there is one. A damaged one is removed. */
+/* Lock and map the published file, if any. A damaged file is removed. */
 static hearth_status hold_ready_locked(hth_weight_region *region, hearth_error *err)
 {
     struct stat st;
@@ -514,7 +522,7 @@ static hearth_status hold_ready_locked(hth_weight_region *region, hearth_error *
         if (flock(region->fd, LOCK_SH | LOCK_NB) != 0 || !map_file(region, PROT_READ)) {
             const hearth_status status = hth_fail_errno(err, errno, "cannot map '%s'", region->path);
 
-            close_file(region); /* the file may be good: it stays */
+            close_file(region); /* the file may be sound, so it stays */
             return status;
         }
         region->is_filled = is_mine(region);
@@ -524,7 +532,7 @@ static hearth_status hold_ready_locked(hth_weight_region *region, hearth_error *
             mark_kept(region);
         return HEARTH_OK;
     }
-    (void)unlink(region->path); /* else publishing replaces it */
+    (void)unlink(region->path); /* otherwise publishing replaces it */
     unmap(region);
     close_file(region);
     return HEARTH_OK;
@@ -550,7 +558,10 @@ static hearth_status begin_filling_locked(hth_weight_region *region, hearth_erro
     return HEARTH_NO_MEMORY;
 }
 
-/* Another process fills the region: give the folder up and wait for its lock, which it loses in any case. */
+/*
+ * Another process is filling the region: release the folder's lock and wait for that process's lock, which ends in any
+ * case.
+ */
 static hearth_status await_filling(hth_weight_region *region, const char *folder, hearth_error *err)
 {
     int fd = open(region->filling_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -566,7 +577,7 @@ static hearth_status await_filling(hth_weight_region *region, const char *folder
     return lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY) ? HEARTH_OK : fail_lock(err, errno, "examining", folder);
 }
 
-/* Under the folder's lock, which it gives up and takes again while it waits. */
+/* Under the folder's lock, which is released while it waits and then taken again. */
 static hearth_status take_locked(hth_weight_region *region, const char *folder, hearth_error *err)
 {
     struct stat st;
@@ -590,8 +601,8 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
 }
 
 /*
- * Give up the region's file. Remove it if nobody else holds it and it is not to be kept; without may_keep, in any case.
- * 0, or the error number that kept the file in place.
+ * Release the region's file. Remove it if no other process holds it and it need not be kept; without may_keep, in any
+ * case. 0, or the error number because of which the file stays.
  */
 static int leave(hth_weight_region *region, bool may_keep)
 {
@@ -714,7 +725,7 @@ hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t
     hearth_status status = make_visible(region, layout, err);
 
     if (status != HEARTH_OK)
-        (void)leave(region, false); /* so that nobody waits for it */
+        (void)leave(region, false); /* so that no process waits for it */
     return status;
 }
 
@@ -728,7 +739,7 @@ void hth_weight_region_close(hth_weight_region *region)
     if (!region)
         return;
     unmap(region);
-    (void)leave(region, true); /* else the next sweep removes it */
+    (void)leave(region, true); /* otherwise the next sweep removes it */
     if (region->folder_fd >= 0)
         (void)close(region->folder_fd);
     free(region);

@@ -16,20 +16,20 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-#define ALLOCATION_BYTES ((size_t)32) /* about the cost of an allocation besides its bytes */
+#define ALLOCATION_BYTES ((size_t)32) /* approximate overhead of an allocation */
 
 typedef struct record record;
 typedef struct space space;
 typedef struct node node;
 
-/* A place in the tree of a space. The text of a node is that of its parent with the edge behind it. */
+/* A node in the tree of a space. The text of a node is that of its parent followed by the edge. */
 struct node {
     node *parent; /* NULL: the root */
     node *first;  /* child */
     node *next;   /* sibling */
     char *edge;   /* [n_edge] */
     size_t n_edge;
-    record *record; /* NULL: none ends here */
+    record *record; /* NULL: no record ends here */
 };
 
 struct record {
@@ -37,13 +37,13 @@ struct record {
     UT_hash_handle hh;
     space *space;
     node *node;
-    record *below; /* NULL: it stands on the beginning */
+    record *below; /* NULL: it starts at the beginning of the text */
     unsigned n_above;
-    hearth_token *tokens; /* [n_tokens], behind the record below */
+    hearth_token *tokens; /* [n_tokens], after the record below */
     size_t n_tokens;
     size_t n_tokens_all;
-    size_t n_bytes_all; /* of text, from the beginning */
-    size_t at_reply;    /* where the reply begins in it */
+    size_t n_bytes_all; /* of text, from its beginning */
+    size_t at_reply;    /* where the reply begins in that text */
     bool is_new;
     record *prev, *next;         /* in `by_use` */
     record *prev_new, *next_new; /* in `fresh` */
@@ -64,8 +64,8 @@ struct hth_history {
     pthread_mutex_t lock;
     space *spaces;
     record *by_digest;
-    record *by_use; /* the latest use first */
-    record *fresh;  /* not shown yet; a record behind the one below it */
+    record *by_use; /* most recently used first */
+    record *fresh;  /* not taken yet; a record comes after the one below it */
     size_t n_bytes; /* in use */
     size_t n_records;
 };
@@ -95,7 +95,7 @@ static void link_new(hth_history *h, record *r)
     r->is_new = true;
 }
 
-/* Free the nodes that lead nowhere, from this one upwards. */
+/* Free the nodes without records or children, from this one upwards. */
 static void prune_nodes(hth_history *h, node *n)
 {
     while (n->parent && !n->record && !n->first) {
@@ -147,7 +147,7 @@ static void evict(hth_history *h)
         remove_record(h, h->by_use->prev); /* the last of the list */
 }
 
-/* The records below count as used later, so that they outlive it. */
+/* The records below count as used more recently, so that they outlive it. */
 static void use(hth_history *h, record *r)
 {
     for (; r; r = r->below) {
@@ -220,7 +220,7 @@ static size_t n_equal(const char *a, const char *b, size_t n)
     return i;
 }
 
-/* Go down along the text while whole edges agree; *n_out: the bytes that lead to the result. */
+/* Descend along the text while whole edges match; *n_out: the number of bytes up to the result. */
 static node *descend(node *n, const char *text, size_t n_bytes, size_t *n_out)
 {
     size_t at = 0;
@@ -237,7 +237,7 @@ static node *descend(node *n, const char *text, size_t n_bytes, size_t *n_out)
     return n;
 }
 
-/* A node with a copy of the edge, without a place in the tree; NULL without memory. */
+/* A node with a copy of the edge, not yet in the tree; NULL without memory. */
 static node *node_new(const char *edge, size_t n_edge)
 {
     node *n = calloc(1, sizeof(*n));
@@ -262,7 +262,7 @@ static void put_child(hth_history *h, node *parent, node *child)
     h->n_bytes += node_bytes(child);
 }
 
-/* Put a node into the edge of a child, behind n_upper of its bytes; NULL without memory. */
+/* Split the edge of a child by a new node after n_upper of its bytes; NULL without memory. */
 static node *split(hth_history *h, node *child, size_t n_upper)
 {
     node *upper = node_new(child->edge, n_upper), **at = &child->parent->first;
@@ -288,7 +288,7 @@ static node *split(hth_history *h, node *child, size_t n_upper)
     return upper;
 }
 
-/* The node of the text behind a node, made if it is missing; NULL without memory, perhaps with an empty node. */
+/* The node for the text that follows a node, created if missing; NULL without memory, perhaps leaving an empty node. */
 static node *grow(hth_history *h, node *from, const char *text, size_t n_bytes)
 {
     size_t at;
@@ -378,7 +378,7 @@ static space *find_or_add_space(hth_history *h, const hth_history_space *name)
     return s;
 }
 
-/* Are the record's tokens, from the beginning, the first of these? */
+/* Are all tokens up to the end of the record the first of these? */
 static bool begins_with(const record *r, const hearth_token *tokens, size_t n_tokens)
 {
     if (r->n_tokens_all > n_tokens)
@@ -390,8 +390,8 @@ static bool begins_with(const record *r, const hearth_token *tokens, size_t n_to
 }
 
 /*
- * Add a record, whose digest is known, behind another one (NULL: at the beginning). Its place is free. The result may
- * be evicted later.
+ * Add a record, whose digest is known, after another one (NULL: at the beginning). Its node must have no record. The
+ * result may be evicted later.
  */
 static record *add_behind(hth_history *h, space *s, record *below, const hth_history_record *plain,
                           const hth_history_digest *digest)
@@ -449,7 +449,8 @@ static bool are_tokens(const hth_history *h, const hearth_token *tokens, size_t 
 }
 
 /*
- * The longest record that text and tokens begin with, but for one of the whole text; NULL: none. n: where text leads.
+ * The longest record that text and tokens begin with, except one of the whole text; NULL: none. n: the node that text
+ * leads to.
  */
 static record *find_below(const node *n, size_t n_bytes, const hearth_token *tokens, size_t n_tokens)
 {
@@ -459,22 +460,22 @@ static record *find_below(const node *n, size_t n_bytes, const hearth_token *tok
     return NULL;
 }
 
-/* A record that is to be added: the part of a text behind the record below, with its digest. */
+/* A record to be added: the part of a text after the record below, with its digest. */
 typedef struct addition {
     hth_history_record part;
     hth_history_digest digest;
-    bool is_needed; /* else the text is known */
+    bool is_needed; /* false if the text is already known */
 } addition;
 
-/* Is the text known with tokens that stay? `at` is where it leads, having used all of it. */
+/* Is the text known with tokens that should stay? `at` is the node that the whole text leads to. */
 static bool is_kept(const record *at, const hearth_token *tokens, size_t n_tokens)
 {
     return at->n_above > 0 || n_tokens > at->n_tokens_all || begins_with(at, tokens, n_tokens);
 }
 
 /*
- * The record that a text gets, without its digest; *below_out: the record it stands on. Counts a known text as used.
- * The part is not needed if it has no token of its own, or is too long.
+ * The record that a text would get, without its digest; *below_out: the record it stands on. Counts a known text as
+ * used. The addition is not needed if its part has no token of its own, or is too long.
  */
 static addition plan(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
                      const hearth_token *tokens, size_t n_tokens, record **below_out)
@@ -507,7 +508,7 @@ static addition plan(hth_history *h, const hth_history_space *name, const char *
     return a;
 }
 
-/* Add the record of a plan that still holds. */
+/* Add the record of a plan that is still valid. */
 static void carry_out(hth_history *h, const addition *a, record *below)
 {
     space *s = find_or_add_space(h, &a->part.space);
@@ -532,7 +533,7 @@ static void carry_out(hth_history *h, const addition *a, record *below)
     evict(h);
 }
 
-/* The digest is made without the lock. When the record below is another one then, it is made again. */
+/* The digest is computed without the lock. If the record below has changed by then, it is computed again. */
 void hth_history_add(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
                      size_t n_reply_bytes, const hearth_token *tokens, size_t n_tokens)
 {
@@ -625,7 +626,7 @@ static size_t copy_end(const record *r, char *bytes, size_t n)
     return n_text;
 }
 
-/* The node behind this one in the tree below top, or behind its branch; NULL: none. */
+/* The node after this one in the tree below top, or after its branch; NULL: none. */
 static const node *next_node(const node *n, const node *top, bool passes_branch)
 {
     if (!passes_branch && n->first)
@@ -636,9 +637,9 @@ static const node *next_node(const node *n, const node *top, bool passes_branch)
 }
 
 /*
- * The replies of records below top that begin in the first n_known bytes of the text. Behind a record whose reply
- * begins later, all others begin later, too. The branches of other conversations that begin like this one are many, so
- * only some are looked at, the latest ones first.
+ * The replies of records below top that begin in the first n_known bytes of the text. After a record whose reply begins
+ * later, all others also begin later. There may be many branches of other conversations that begin like this one, so
+ * only some are examined, the latest first.
  */
 static size_t collect_replies(const node *top, size_t n_known, hth_history_reply out[HTH_HISTORY_REPLIES_MAX])
 {
@@ -699,7 +700,7 @@ static bool is_digest_of_space(const space *s, const hth_history_digest *digest)
     return memcmp(&s->digest, digest, sizeof(*digest)) == 0;
 }
 
-/* The record with a digest in a space; NULL: there is none. */
+/* The record with a digest in a space; NULL: none. */
 static record *find_record(hth_history *h, const hth_history_space *name, const hth_history_digest *digest)
 {
     record *r;
@@ -739,14 +740,14 @@ void hth_history_add_record(hth_history *h, const hth_history_record *from, cons
     below = find_record(h, &from->space, &from->below);
     s = find_or_add_space(h, &from->space);
     if (s && (below || is_digest_of_space(s, &from->below)))
-        (void)add_behind(h, s, below, from, digest); /* else it is known */
+        (void)add_behind(h, s, below, from, digest); /* otherwise it is known */
     if (s)
         prune_space(h, s);
     evict(h);
     pthread_mutex_unlock(&h->lock);
 }
 
-/* A copy of a record in one piece of memory; NULL without memory. */
+/* A copy of a record in one allocation; NULL without memory. */
 static hth_history_record *copy_of(const record *r)
 {
     size_t n_bytes = r->n_bytes_all - (r->below ? r->below->n_bytes_all : 0);

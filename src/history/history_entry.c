@@ -24,7 +24,7 @@ enum {
     AT_REPLY = 84,
     AT_TOKENS = 88,
     CRC_BYTES = 4,
-    CHECKS_MAX = 4, /* of a byte, on average */
+    CHECKS_MAX = 4, /* per byte, on average */
 };
 
 static_assert(AT_ZERO + 1 == AT_REPLY, "the head has no gap");
@@ -47,7 +47,7 @@ static bool sign(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *ke
     return true;
 }
 
-/* The form that gives the text of the record; HTH_HISTORY_FORMS: none. */
+/* The form that reproduces the text of the record; HTH_HISTORY_FORMS: none. */
 static unsigned form_of(const hth_history_record *record, const hth_history_end *before, hth_history_text_fn text_of,
                         void *user_data)
 {
@@ -98,7 +98,7 @@ bool hth_history_entry_write(const hth_history_record *record, const hth_history
     return true;
 }
 
-/* Are all bytes of the entry as they were written? */
+/* Are all bytes of the entry intact? */
 static bool is_sound(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *key)
 {
     bool is_signed = bytes[AT_SIGNED] == 1;
@@ -113,7 +113,7 @@ static bool is_sound(const uint8_t *bytes, size_t n_bytes, const hth_signing_key
     return is_signed && sign(bytes, n_signed, key, expected) && hth_hmac_equal(expected, bytes + n_signed);
 }
 
-/* The length of the entry that seems to begin here, by its head; 0: none does. */
+/* The length of the entry that seems to begin here, according to its head; 0: none does. */
 static size_t claimed_bytes(const uint8_t *bytes, size_t n_bytes)
 {
     size_t n_entry, n_tokens;
@@ -128,7 +128,7 @@ static size_t claimed_bytes(const uint8_t *bytes, size_t n_bytes)
     return n_entry;
 }
 
-/* Where the next entry may begin, behind the first byte; n_bytes: nowhere. */
+/* Where the next entry may begin, after the first byte; n_bytes: nowhere. */
 static size_t next_magic(const uint8_t *bytes, size_t n_bytes)
 {
     const uint8_t *at = n_bytes > sizeof(magic) ? memmem(bytes + 1, n_bytes - 1, magic, sizeof(magic)) : NULL;

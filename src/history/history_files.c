@@ -18,7 +18,7 @@
 #include "rows/directory.h"
 
 enum {
-    BATCH_BYTES = 1 << 20, /* of one write, and one entry more */
+    BATCH_BYTES = 1 << 20, /* per write, plus one entry */
     FILES_MANY = 16,
     FILES_MAX = 4096, /* more are not read */
     FOLDERS_TIMES = 4,
@@ -26,15 +26,15 @@ enum {
 };
 
 typedef enum file_state {
-    FILE_UNREAD,  /* not yet, or it could not be */
+    FILE_UNREAD,  /* not read yet, or could not be read */
     FILE_READ,    /* its records are in the history */
-    FILE_FOREIGN, /* nothing in it is for us: the entries of another key, or no history */
+    FILE_FOREIGN, /* of no use to us: entries of another key, or not a history */
     FILE_GONE,
 } file_state;
 
 typedef struct file {
     uint64_t number;
-    uint64_t n_bytes; /* that were read or written */
+    uint64_t n_bytes; /* bytes that were read or written */
     file_state state;
 } file;
 
@@ -49,12 +49,12 @@ struct hth_history_files {
     const hth_fs *fs;
     const hth_log *log;
 
-    /* Of the thread; of the opening before. */
+    /* Used by the thread; before that, by the opening. */
     file *items; /* [n_items], by their numbers; the last one is written if there is an fd */
     size_t n_items, capacity;
-    uint64_t bytes_limit; /* with more, or with more files, they become one */
+    uint64_t bytes_limit; /* above this, or with too many files, they are merged into one */
     size_t files_limit;
-    int fd; /* the file that is written; -1: none */
+    int fd; /* the file being written; -1: none */
     bool has_written;
     bool has_warned;
     uint8_t *batch; /* [n_batch] */
@@ -85,7 +85,7 @@ static uint64_t sum_of_bytes(const hth_history_files *files)
     return n;
 }
 
-/* From now on, wait for as much again before the files become one: what stays now stays then. */
+/* From now on, merge the files only after as much again was added: what stays now would also stay then. */
 static void set_limits(hth_history_files *files)
 {
     uint64_t n_bytes = sum_of_bytes(files) + files->bytes_max, least = 2 * (uint64_t)files->bytes_max;
@@ -125,7 +125,7 @@ static int compare_items(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Add the record of an entry, if it can have these tokens, and they have the text that they had. */
+/* Add the record of an entry, if it can have these tokens and they still give the same text. */
 static void add_entry(const hth_history_files *files, const hth_history_entry *entry)
 {
     hth_history_record record = {
@@ -221,7 +221,7 @@ static void warn_once(hth_history_files *files, const char *what, int error)
     files->has_warned = true;
 }
 
-/* Make the folder, and the one above it, if they are missing. */
+/* Create the folder, and its parent, if they are missing. */
 static int make_folder(const hth_history_files *files)
 {
     char above[PATH_BYTES];
@@ -232,7 +232,7 @@ static int make_folder(const hth_history_files *files)
     slash = strrchr(above, '/');
     if (slash && slash > above) {
         *slash = '\0';
-        (void)hth_fs_make_directory(files->fs, above); /* the next call tells what is wrong */
+        (void)hth_fs_make_directory(files->fs, above); /* the next call reports what is wrong */
     }
     result = hth_fs_make_directory(files->fs, files->directory);
     return result == -EEXIST ? 0 : result;
@@ -248,8 +248,8 @@ static bool is_at(const hth_history_files *files, int fd, const char *path)
 }
 
 /*
- * Make a file of this number and lock it. Another process may take it for one whose writer has ended, until it is
- * locked.
+ * Create a file with this number and lock it. Until it is locked, another process may mistake it for one whose writer
+ * has ended.
  */
 static int make_file(const hth_history_files *files, uint64_t number)
 {
@@ -260,7 +260,7 @@ static int make_file(const hth_history_files *files, uint64_t number)
     fd = hth_fs_open(files->fs, path, HTH_FS_CREATE);
     if (fd < 0)
         return fd;
-    (void)hth_fs_lock(files->fs, fd, HTH_FS_LOCK_TRY); /* it is new; where locks fail, nobody removes it */
+    (void)hth_fs_lock(files->fs, fd, HTH_FS_LOCK_TRY); /* it is new; where locks fail, no process removes it */
     if (is_at(files, fd, path))
         return fd;
     hth_fs_close(files->fs, fd);
@@ -308,7 +308,7 @@ static bool put_entry(hth_history_files *files, const hth_history_record *record
     uint8_t *grown;
 
     if (!hth_history_end_of(files->history, &record->space, &record->below, &before))
-        return true; /* both were evicted meanwhile */
+        return true; /* both were evicted in the meantime */
     grown = hth_grown_by(files->batch, files->n_batch, n, &files->batch_capacity, 1);
     if (!grown)
         return false;
@@ -319,7 +319,7 @@ static bool put_entry(hth_history_files *files, const hth_history_record *record
     return true;
 }
 
-/* An entry that a failure cuts off is passed over by readers, so the file can go on. */
+/* Readers skip an entry that a failure cut off, so the file can still be used. */
 static bool write_batch(hth_history_files *files)
 {
     int result;
@@ -339,7 +339,7 @@ static bool write_batch(hth_history_files *files)
     return result == 0;
 }
 
-/* Write all that is new. False if some of it was not written. */
+/* Write all new records. False if some were not written. */
 static bool write_new(hth_history_files *files)
 {
     hth_history_record *record;
@@ -354,7 +354,7 @@ static bool write_new(hth_history_files *files)
     return write_batch(files) && ok;
 }
 
-/* Read the files that were not read, or have changed since. True if all are in the history then. */
+/* Read the files that were not read yet or have changed since. True if all are then in the history. */
 static bool read_changed(hth_history_files *files)
 {
     bool ok = true;
@@ -372,7 +372,7 @@ static bool read_changed(hth_history_files *files)
     return ok;
 }
 
-/* Remove a file whose writer has ended, if it was read to its end. False: it stays. */
+/* Remove a file whose writer has ended, if it was read to the end. False: it stays. */
 static bool remove_read(const hth_history_files *files, const file *f)
 {
     char path[PATH_BYTES];
@@ -404,7 +404,7 @@ static void remove_superfluous(hth_history_files *files)
     files->n_items = n_kept;
 }
 
-/* Give up the last file, which was begun in vain. */
+/* Discard the last file, which is not needed after all. */
 static void discard_file(hth_history_files *files)
 {
     char path[PATH_BYTES];
@@ -415,7 +415,7 @@ static void discard_file(hth_history_files *files)
         files->n_items--;
 }
 
-/* Write everything to one new file, and remove the files that are superfluous then. */
+/* Write everything to one new file, and remove the files that are then superfluous. */
 static void compact(hth_history_files *files)
 {
     end_file(files);
@@ -432,7 +432,7 @@ static void compact(hth_history_files *files)
     set_limits(files);
 }
 
-/* Whoever only reads changes nothing. */
+/* A process that only reads changes nothing. */
 static bool should_compact(const hth_history_files *files)
 {
     return files->has_written && (sum_of_bytes(files) > files->bytes_limit || files->n_items > files->files_limit);
@@ -452,7 +452,7 @@ static void *run(void *user_data)
         files->has_new = false;
         files->is_writing = true;
         pthread_mutex_unlock(&files->lock);
-        (void)write_new(files); /* a failure was told */
+        (void)write_new(files); /* a failure was logged */
         if (should_compact(files))
             compact(files);
         pthread_mutex_lock(&files->lock);
@@ -478,7 +478,7 @@ static void files_free(hth_history_files *files)
     free(files);
 }
 
-/* A folder that is not there yet is made with the first file. */
+/* A missing folder is created with the first file. */
 static hearth_status check_folder(const hth_history_files *files, hearth_error *err)
 {
     hth_fs_stat st;

@@ -21,10 +21,10 @@ typedef struct found_file {
 
 typedef struct room {
     const hth_fs *fs;
-    const char *above; /* the folder of all folders */
+    const char *above; /* the folder that contains all folders */
     char (*folders)[FOLDER_NAME_BYTES];
     size_t n_folders, folders_capacity;
-    size_t folder; /* that is listed */
+    size_t folder; /* that is being listed */
     found_file *files;
     size_t n_files, files_capacity;
     uint64_t n_bytes;
@@ -86,7 +86,7 @@ static bool note_file(const char *name, void *user_data)
     return r->n_files < FILES_MAX;
 }
 
-/* The oldest first; of one second, by their numbers. */
+/* The oldest first; within the same second, by number. */
 static int compare(const void *a, const void *b)
 {
     const found_file *x = a, *y = b;
@@ -108,7 +108,7 @@ static void find_files(room *r)
         qsort(r->files, r->n_files, sizeof(*r->files), compare);
 }
 
-/* Also the folder, if it is empty then. False: the file's writer lives, or it cannot be removed. */
+/* Remove the file, and its folder if that is then empty. False: the file's writer is alive, or it cannot be removed. */
 static bool remove_file(const room *r, const found_file *f)
 {
     char path[HTH_HISTORY_PATH_BYTES], folder[HTH_HISTORY_PATH_BYTES];
@@ -120,7 +120,7 @@ static bool remove_file(const room *r, const found_file *f)
     ok = hth_fs_lock(r->fs, fd, HTH_FS_LOCK_PROBE) == 0 && hth_fs_remove(r->fs, path) == 0;
     hth_fs_close(r->fs, fd);
     if (ok && folder_path(r, f->folder, folder))
-        (void)hth_fs_remove(r->fs, folder); /* fails while it has files */
+        (void)hth_fs_remove(r->fs, folder); /* fails if it still has files */
     return ok;
 }
 

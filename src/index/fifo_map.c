@@ -1,7 +1,7 @@
 /*
  * fifo_map.c - a ring of records, and chains through it
  *
- * A new record takes the next place of the ring and replaces the record there, which is the oldest. A forgotten record
+ * A new record takes the next place in the ring and replaces the record there, which is the oldest. A forgotten record
  * leaves its place empty until the ring reaches it again.
  */
 #include "index/fifo_map.h"

@@ -30,7 +30,7 @@ struct hth_index {
     size_t n_refs;
 
     pid_t pid;
-    unsigned n_forks; /* at the opening */
+    unsigned n_forks; /* when the index was opened */
     const hth_fs *fs;
     hth_owner *owner;
     hth_index_env *env;
@@ -45,8 +45,8 @@ struct hth_index {
 
 /*
  * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
- * After HEARTH_OK, end it with reading_end, or with hth_index_env_read_end when nobody needs the cause of a failure. rc
- * is the result of the reads.
+ * After HEARTH_OK, end it with reading_end, or with hth_index_env_read_end when the cause of a failure is not needed.
+ * rc is the result of the reads.
  */
 static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err);
 
@@ -58,15 +58,15 @@ typedef struct index_reservation {
 /* True when a thread of this process holds the row. */
 static bool held_has(hth_index *index, const hth_row_id *id);
 static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out);
-/* True when another process that lives has the reservation, and its deadline has not passed. */
+/* True when another living process has the reservation, and its deadline has not passed. */
 static bool reservation_is_foreign(const hth_index *index, const index_reservation *r);
 
-enum { LOOK_AGAIN_MS = 200 }; /* interval at which a waiter checks that the owner lives */
+enum { LOOK_AGAIN_MS = 200 }; /* interval at which a waiter checks that the owner is alive */
 
 /*
- * The open indexes of this process. LMDB loses its locks when a process opens an environment twice, and only a list of
- * the whole process can prevent that for independent callers. The lock guards the list and the reference counts, and is
- * held while an index is opened or closed.
+ * The open indexes of this process. LMDB loses its locks when a process opens an environment twice, and only a
+ * process-wide list can prevent that among independent callers. The lock guards the list and the reference counts, and
+ * is held while an index is opened or closed.
  */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static hth_index *registry;
@@ -86,7 +86,7 @@ static void count_fork(void)
 static void count_forks(void)
 {
     if (pthread_atfork(NULL, NULL, count_fork) != 0)
-        abort(); /* out of memory; without the handler a child would write to its parent's environment */
+        abort(); /* out of memory; without the handler a child could write to its parent's environment */
 }
 
 /* ---- common to all calls ---- */
@@ -150,7 +150,7 @@ static hearth_status open_new(const hth_index_options *options, const hth_fs *fs
     if (status != HEARTH_OK)
         return status;
     /*
-     * Without a boot id, the token gives a name that no later process has: every start is then like one after a boot.
+     * Without a boot id, the token gives a name that no later process uses: every start is then like one after a boot.
      */
     if (!options->boot_id && !hth_os_boot_id(boot_id, sizeof(boot_id))) {
         uint8_t token[8];
@@ -326,7 +326,7 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
         return status;
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     found = rc == 0;
-    if (rc == MDB_NOTFOUND) /* a found row needs no more */
+    if (rc == MDB_NOTFOUND) /* a row that was found needs nothing more */
         rc = hth_index_state_get(read.txn, &read.dbs, &s);
     status = index_reading_end(index, &read, rc, what, err);
     if (status == HEARTH_OK) {
@@ -665,7 +665,7 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
         is_reserved = rc == 0;
     }
     hth_index_env_read_end(index->env, &read, rc);
-    /* After the transaction: the check that an owner lives asks the file system. */
+    /* After the transaction, because the check for a living owner asks the file system. */
     if (result == HTH_WAIT_NOBODY && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
         result = HTH_WAIT_TIMEOUT;
     return result;
@@ -703,8 +703,8 @@ void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
  *
  * A reservation in the index informs other processes. Between threads of this process, only the list of held rows
  * counts, whatever the index says: a transaction that dropped a reservation may have failed, or a new environment may
- * know of none. A held row is given to nobody else, so a hold has one holder. A thread that gives up a hold, also
- * because the transaction that was to reserve the row failed, therefore gives up its own.
+ * know of none. A held row is not given to any other thread, so a hold has one holder. A thread that releases a hold,
+ * even because the transaction that was to reserve the row failed, therefore always releases its own.
  */
 
 /* ---- reservations inside a transaction ---- */
@@ -744,7 +744,7 @@ static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
     return mdb_put(txn, dbs->reservations, &key, &value, 0);
 }
 
-/* ---- what this process holds ---- */
+/* ---- rows held by this process ---- */
 
 /* The index of the row in held, or n_held. */
 static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
@@ -802,7 +802,7 @@ static bool reservation_is_foreign(const hth_index *index, const index_reservati
            hth_owner_lives(index->owner, r->owner);
 }
 
-/* *out: a thread of ours, or another process, holds the row. */
+/* *out: a thread of this process, or another process, holds the row. */
 static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
 {
     index_reservation r;
@@ -835,7 +835,7 @@ static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs 
     return mdb_del(txn, dbs->reservations, &key, NULL);
 }
 
-/* Add a reservation of ours for a row that nobody holds; from now on a thread of ours holds it. */
+/* Add our reservation for a row that is not held; from now on a thread of this process holds it. */
 static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
                        uint32_t deadline_s)
 {
@@ -849,7 +849,7 @@ static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs,
     return rc;
 }
 
-/* ---- asking for reservations ---- */
+/* ---- requesting reservations ---- */
 
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
@@ -871,7 +871,7 @@ hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *
 static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, hth_row_id *out,
                            size_t capacity, size_t *n_out)
 {
-    uint64_t dead_owner = 0; /* 0 is nobody's token */
+    uint64_t dead_owner = 0; /* no owner has token 0 */
     MDB_val key, value;
     MDB_cursor *cursor;
     int rc = mdb_cursor_open(txn, dbs->reservations, &cursor);
@@ -946,7 +946,7 @@ static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         int rc;
 
         if (request->results[i] == HTH_RESERVED)
-            held_remove(request->index, id); /* the transaction began anew */
+            held_remove(request->index, id); /* the transaction started again */
         request->results[i] = HTH_RESERVE_TAKEN;
         rc = hth_index_row_get(txn, dbs, id, &meta);
         if (rc == 0) {
@@ -1007,7 +1007,7 @@ static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     int rc;
 
     if (request->result == HTH_RESERVED)
-        held_remove(request->index, request->id); /* the transaction began anew */
+        held_remove(request->index, request->id); /* the transaction started again */
     request->result = HTH_RESERVE_TAKEN;
     request->was_known = false;
     rc = row_is_held(request->index, txn, dbs, request->id, &is_held);
@@ -1077,7 +1077,7 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
     row_change change = { .index = index, .rows = rows, .n = n };
     hearth_status status = write_rows(index, publish_body, &change, "publish rows", err);
 
-    if (status != HEARTH_OK) /* so that others need not wait for the deadlines; if this fails, too, they wait */
+    if (status != HEARTH_OK) /* so that others need not wait for the deadlines; if this also fails, they wait */
         (void)write_rows(index, release_body, &change, "release reservations", NULL);
     for (size_t i = 0; i < n; i++)
         held_remove(index, &rows[i].meta.id);
@@ -1085,13 +1085,13 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
     return status;
 }
 
-/* Drop a reservation that no thread of ours holds. */
+/* Drop a reservation that no thread of this process holds. */
 static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
 {
     return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id);
 }
 
-/* Put in one row that was found as a file, unless somebody else holds it. */
+/* Add one row that was found as a file, unless another thread or process holds it. */
 static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head,
                      hth_index_totals *totals)
 {
@@ -1161,7 +1161,7 @@ static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_
 
     if (rc == 0)
         rc = hth_index_row_get(txn, dbs, &request->meta->id, &known);
-    /* A row that is there was put in by somebody else after our deadline. */
+    /* A row that is there was added by another process after our deadline. */
     return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, dbs, request->meta, request->gone) : rc;
 }
 
@@ -1265,7 +1265,7 @@ hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighti
 
 /* ---- state ---- */
 
-/* Claim the rebuild of an incomplete index that nobody is filling. */
+/* Claim the rebuild of an incomplete index that no process is filling. */
 static int claim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     row_change *change = user_data;
@@ -1364,12 +1364,12 @@ void hth_index_rebuild_failed(hth_index *index)
                      NULL); /* if this fails, the claim ends with its owner */
 }
 
-/* ---- chooses the rows to evict, and records the uses that decide it ---- */
+/* ---- choosing the rows to evict, and recording the uses that decide it ---- */
 
 enum {
     EVICTED_DEADLINE_S = 60, /* time to remove the files of one round of eviction */
     DEPTH_MAX = 1 << 20,     /* rows of one prefix */
-    AHEAD_S = 60,            /* the most that a time of use may be ahead of the clock */
+    AHEAD_S = 60,            /* maximum by which a time of use may be ahead of the clock */
 };
 
 /* ---- eviction ---- */
@@ -1379,7 +1379,7 @@ static const hth_row_kind bearing_kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_R
 
 enum { N_BEARING_KINDS = sizeof(bearing_kinds) / sizeof(bearing_kinds[0]) };
 
-/* Move age back to the rows that meta stood on, if they are older: they may have become leaves. */
+/* Propagate the age to the rows that meta stood on, if they are older: they may have become leaves. */
 static int step_back(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
 {
     for (size_t i = 0; i < N_BEARING_KINDS; i++) {
@@ -1458,8 +1458,8 @@ static void let_go(evict_request *request)
 }
 
 /*
- * Rows that were used while the clock was ahead of its present time would outlast all later rows. So they count as used
- * now. This is enough: the index lives until the next boot, and times of files are bounded where they are read.
+ * Rows that were used while the clock was ahead would outlast all later rows. So they count as used now. That is
+ * enough: the index lives until the next boot, and file times are bounded where they are read.
  */
 static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, uint64_t now)
 {
@@ -1528,7 +1528,9 @@ hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_ne
 
 /* ---- uses ---- */
 
-/* Make a row's ancestors as recent as time. Stop at the first that is: its ancestors were touched with it. */
+/*
+ * Make a row's ancestors as recent as time. Stop at the first one that already is: its ancestors were touched with it.
+ */
 static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *row, uint64_t time)
 {
     hth_row_meta at = *row;

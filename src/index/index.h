@@ -2,17 +2,18 @@
  * index.h - the rows that exist in a file tier, in LMDB, shared by all processes of a machine
  *
  * The files are the truth; the index is a view of them that makes lookups, totals and eviction order cheap. It runs
- * without sync. After a reboot or a change of version, and when it is damaged or missing, it is emptied and filled
- * again from the files (by scan.c), while lookups fall back to the files.
+ * without sync. After a reboot or a version change, or when it is damaged or missing, it is emptied and refilled from
+ * the files (by scan.c); in the meantime, lookups fall back to the files.
  *
  * Databases: rows ((key, kind) -> meta), tokens ((key, kind) -> a row's own tokens), children (parent key -> rows, the
  * most recently used first), lru ((last_used, key, kind)), reservations ((key, kind) -> (owner token, deadline)), meta
  * (version, totals), and the memory of removed rows (index_past.h). Rows and totals change in the same transaction.
  *
  * Reads are lock-free LMDB read transactions; any thread may read. Functions that open a write transaction say so; only
- * writer threads call them, so that a process that is stopped inside such a transaction stalls no scheduler. An index
- * that is damaged or could not be opened warns once and answers HEARTH_IO or HEARTH_CORRUPT to everything, until
- * hth_index_maintain has made a new one. In the child of a fork every function but hth_index_close is HEARTH_MISUSE.
+ * writer threads call them, so that a process that is stopped inside such a transaction does not stall a scheduler. An
+ * index that is damaged or could not be opened warns once and answers HEARTH_IO or HEARTH_CORRUPT to everything, until
+ * hth_index_maintain has made a new one. In the child of a fork every function except hth_index_close returns
+ * HEARTH_MISUSE.
  */
 #ifndef HTH_INDEX_INDEX_H
 #define HTH_INDEX_INDEX_H
@@ -37,33 +38,35 @@ typedef struct hth_index_totals {
     uint64_t rows;
     uint64_t bytes;
     uint64_t rows_by_kind[HTH_ROW_KINDS];
-    uint64_t index_bytes; /* the index's own file, which keeps its largest size */
-    bool complete;        /* false while the index is filled from the files: rows exist that it does not know */
+    uint64_t index_bytes; /* size of the index's own file, which never shrinks */
+    bool complete;        /* false while the index is being filled from the files: there are rows it does not know */
 } hth_index_totals;
 
 /*
  * Open or create the index. *rebuild_out: the index is incomplete, and the caller must fill it from the files, with
  * hth_index_adopt, and call hth_index_rebuilt at the end. rebuild_out NULL: the caller calls hth_index_claim_rebuild
- * later. That call may wait for another process that is writing; without it, opening waits for no process. One process
- * opens a directory at most once (an LMDB rule): a second open shares the first, with the first one's options.
+ * later. That call may wait for another process that is writing; without it, opening waits for no process. A process
+ * opens a directory at most once (an LMDB rule): a second open shares the first one and its options.
  *
- * Fails when no owner file can be made (HEARTH_PERMISSION, HEARTH_FULL, HEARTH_IO) or memory is short. A database that
- * cannot be opened is no failure.
+ * Fails when no owner file can be created (HEARTH_PERMISSION, HEARTH_FULL, HEARTH_IO) or memory is short. A database
+ * that cannot be opened is not a failure.
  */
 hearth_status hth_index_open(const hth_index_options *options, hth_index **out, bool *rebuild_out, hearth_error *err);
 void hth_index_close(hth_index *index); /* accepts NULL */
-/* Before its close by one of several users: after the return, nothing is written to the log that it opened with.
- * Accepts NULL. */
+/*
+ * One of several users calls this before its close: after the return, nothing is written to the log that it opened the
+ * index with. Accepts NULL.
+ */
 void hth_index_forget_log(hth_index *index, const hth_log *log);
 
 /* The token that marks this process's reservations. */
 uint64_t hth_index_owner_token(const hth_index *index);
-/* True when the owner of that token lives, or in doubt. */
+/* True when the owner of that token is alive, or if that is unknown. */
 bool hth_index_owner_lives(const hth_index *index, uint64_t token);
 
 /*
- * True when the index is incomplete and nobody is filling it: the caller must do it, as after hth_index_open. Writer
- * threads only.
+ * True when the index is incomplete and no process is filling it: the caller must fill it, as after hth_index_open.
+ * Writer threads only.
  */
 bool hth_index_claim_rebuild(hth_index *index);
 
@@ -72,7 +75,7 @@ bool hth_index_claim_rebuild(hth_index *index);
 /* Sets *found_out and, when true, *out. */
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err);
-/* The same; when the row is not found, *is_complete_out tells whether the index is complete (hth_index_totals). */
+/* The same; when the row is not found, *is_complete_out says whether the index is complete (hth_index_totals). */
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err);
 /*
@@ -86,7 +89,7 @@ hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta,
 /* The rows with this parent key, the most recently used first, at most capacity; *n_out: their number. */
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err);
-/* The row's own tokens, at most capacity; 0 when the row is absent or no leaf (row.h). Not verified: see leaf.h. */
+/* The row's own tokens, at most capacity; 0 when the row is absent or not a leaf (row.h). Not verified: see leaf.h. */
 size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity);
 /*
  * Show a search the rows whose parent is its boundary, the most recently used first, at most n_rows_max of them. About
@@ -103,12 +106,12 @@ hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn 
                               hearth_error *err);
 /* The reservations of dead owners, at most capacity; *n_out: their number. */
 hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err);
-/* The quota that any process set last; 0: none was set. */
+/* The quota that was last set by any process; 0: none was set. */
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err);
 
 /*
- * The memory of rows that were here and of beginnings of prompts (past.h). False, with *out unchanged, when nothing is
- * remembered or the index cannot be used. About a microsecond; no system call, no allocation.
+ * The records of rows that were once here and of prompt beginnings (past.h). False, with *out unchanged, when nothing
+ * is remembered or the index cannot be used. About a microsecond; no system call, no allocation.
  */
 bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out);
 bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out);
@@ -119,20 +122,20 @@ void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, 
 /* The result of hth_index_wait. */
 typedef enum hth_wait_result {
     HTH_WAIT_THERE,   /* the row is in the index */
-    HTH_WAIT_NOBODY,  /* the row is absent, and no living process is writing it (or the index cannot tell) */
+    HTH_WAIT_NOBODY,  /* the row is absent, and no living process is writing it (or that is unknown) */
     HTH_WAIT_TIMEOUT, /* the row is still being written */
 } hth_wait_result;
 
 /*
- * Wait until the row is published, its reservation is gone, or timeout_ms are over. A process of this machine that
- * publishes or gives up wakes the caller (see notifier.h). The silent death of an owner is noticed within 200 ms. Any
- * thread; waits for no lock of another process.
+ * Wait until the row is published, its reservation is gone, or timeout_ms have passed. A process on this machine that
+ * publishes or abandons a row wakes the caller (see notifier.h). If an owner dies silently, that is noticed within 200
+ * ms. Any thread; never waits for a lock of another process.
  */
 hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms);
 
 /*
- * Wait until any process publishes or gives up any row: read the number, look for the rows, then sleep until the number
- * changes or timeout_ms are over; may return early. Any thread.
+ * Wait until any process publishes or abandons any row: read the number, look for the rows, then sleep until the number
+ * changes or timeout_ms have passed; may return early. Any thread.
  */
 uint32_t hth_index_changes(const hth_index *index);
 void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms);
@@ -148,22 +151,22 @@ typedef enum hth_reserve_result {
 /*
  * Reserve ids[i] for this process until now + deadline_s; results into results[i]. The call takes over a reservation of
  * another process whose owner died (its lock is free) or whose deadline passed. A row that a thread of this process
- * holds is HTH_RESERVE_TAKEN, whatever reservations the index has. A row that hth_index_publish or hth_index_release
- * gave up is free, even when those calls failed. One transaction.
+ * holds is HTH_RESERVE_TAKEN, whatever reservations the index has. A row that was passed to hth_index_publish or
+ * hth_index_release is free, even if those calls failed. One transaction.
  */
 hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
                                 hth_reserve_result *results, hearth_error *err);
-/* Sets *ours_out when the reservation is still ours. A read. */
+/* Sets *ours_out to whether the reservation is still ours. A read transaction. */
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err);
 /*
- * Put rows in and drop our reservations of them; existing rows are replaced. For the holder of the rows; others use
+ * Add rows and drop our reservations of them; existing rows are replaced. For the holder of the rows; others use
  * hth_index_adopt. One transaction.
  */
 hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size_t n, hearth_error *err);
 /*
  * Reserve one row in order to change its file, whether or not the index knows it. A known row is taken out of the
- * index; *was_known_out and *meta_out tell. End with hth_index_publish when the file stays, with hth_index_release when
- * it is gone. *result_out is HTH_RESERVED or HTH_RESERVE_TAKEN. One transaction.
+ * index; *was_known_out and *meta_out describe it. End with hth_index_publish if the file stays, or with
+ * hth_index_release if it is gone. *result_out is HTH_RESERVED or HTH_RESERVE_TAKEN. One transaction.
  */
 hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
                              hth_reserve_result *result_out, bool *was_known_out, hth_row_meta *meta_out,
@@ -174,15 +177,15 @@ hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t de
  */
 typedef bool (*hth_index_confirm_fn)(const hth_row_id *id, void *user_data);
 /*
- * Put in rows that were found as files. Rows that are there stay as they are; rows that a living owner is writing or
- * removing are left to it; rows that is_there (may be NULL) denies are skipped. *adopted_out (may be NULL): the number
- * put in. One transaction.
+ * Add rows that were found as files. Rows that are already there stay as they are; rows that a living owner is writing
+ * or removing are left to that owner; rows for which is_there (may be NULL) returns false are skipped. *adopted_out
+ * (may be NULL): the number of rows added. One transaction.
  */
 hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t n, hth_index_confirm_fn is_there,
                               void *user_data, size_t *adopted_out, hearth_error *err);
 /* Drop the reservations that the caller or a dead owner has. One transaction. */
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
-/* The same for one taken row whose file is gone now; the index remembers why. One transaction. */
+/* The same for one taken row whose file is now gone; the index remembers why. One transaction. */
 hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,
                                      hearth_error *err);
 /* Remember that keyspaces kept beginnings of prompts. One transaction. */
@@ -198,11 +201,11 @@ hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, siz
                                     void *user_data, size_t *removed_out, hearth_error *err);
 /*
  * Take out the least recently used rows without children until at most bytes_max bytes are left, at most capacity of
- * them. Reserve them for us, so that nobody publishes them while the caller removes their files. The caller then
- * releases them, or publishes those whose file stays. The index remembers them as evicted until they are published
- * again. Nothing is evicted while the index is incomplete, because unknown rows may stand on known ones. A row for
- * which is_needed (may be NULL) returns true stays. is_needed is called inside the transaction and may read other
- * indexes. One transaction.
+ * them. They become reserved for us, so that no other process publishes them while the caller removes their files. The
+ * caller then releases them, or publishes those whose files stay. The index remembers them as evicted until they are
+ * published again. Nothing is evicted while the index is incomplete, because unknown rows may stand on known ones. A
+ * row for which is_needed (may be NULL) returns true stays. is_needed is called inside the transaction and may read
+ * other indexes. One transaction.
  */
 typedef bool (*hth_index_needed_fn)(const hth_row_meta *meta, void *user_data);
 hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_needed_fn is_needed, void *user_data,
@@ -217,14 +220,14 @@ typedef struct hth_index_use {
     uint32_t hits;
 } hth_index_use;
 hearth_status hth_index_touch(hth_index *index, const hth_index_use *uses, size_t n, hearth_error *err);
-/* Note the quota for processes that only show it. */
+/* Record the quota for processes that only display it. */
 hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_error *err);
 /* Empty the index, except for reservations and the memory of the past, before a rebuild by the caller. */
 hearth_status hth_index_clear(hth_index *index, hearth_error *err);
-/* The caller has completed the rebuild that it had to do. */
+/* Report that the caller has completed its rebuild. */
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err);
 /*
- * Replace a damaged index, follow another process that replaced it, forget dead readers. True when the index is
+ * Replace a damaged index, switch to one that another process replaced, forget dead readers. True when the index is
  * incomplete and the caller must fill it, as after hth_index_open.
  */
 bool hth_index_maintain(hth_index *index);

@@ -3,30 +3,30 @@
  *
  *   <directory>/lock                  held while an environment is opened, closed or dropped
  *   <directory>/v3-<boot id>/         the environment of this boot and version: data.mdb, lock.mdb
- *   <directory>/unclean               one byte for each process that ended without closing, since the last close
+ *   <directory>/unclean               one byte for each process that ended without closing since the last close
  *   <directory>/dropped-<n>/          being removed
  *
  * The environment runs with MDB_NOSYNC and without MDB_WRITEMAP: LMDB writes pages with pwrite, and a commit ends with
  * one small write of a meta page. So a process that is killed at any instruction leaves the last commit intact. Only a
- * crash of the system can tear it. After that the boot id in the name is different, and the files are never opened
- * again. The map is read-only, so no stray pointer of ours can write to it.
+ * system crash can tear it. After that, the boot id in the name is different, and the files are never opened again. The
+ * map is read-only, so a stray pointer of ours cannot write to it.
  *
  * A damaged environment is dropped: it is renamed, so that the next open makes a new one. Other processes that have the
- * old one open see by its inode that it lost its name, and follow. Damage that crashes LMDB itself would do so at every
- * start. So after three processes in a row that did not close, the environment is dropped, too.
+ * old one open notice by its inode that it lost its name, and switch to the new one. Damage that crashes LMDB itself
+ * would do so at every start. So after three processes in a row that did not close, the environment is dropped, too.
  *
  * No transaction may run while the map is replaced. Readers hold env_lock shared; writers hold write_lock; a thread
  * that replaces the map or the environment holds both, write_lock first. Another process may stop at any instruction,
  * and no reader may wait for it. So every wait for another process (the directory's lock, LMDB's two mutexes) happens
  * under write_lock alone, for which no reader waits. A new environment is opened beside the old one and replaces it
- * when it is complete; by then its read transactions have their slots in LMDB's reader table. A reader does without the
- * index once when it needs a larger map while somebody writes, or when no read transaction is free.
+ * when it is complete; by then its read transactions have their slots in LMDB's reader table. A single read goes
+ * without the index if it needs a larger map while another thread writes, or if no read transaction is free.
  *
  * Damage belongs to the environment in which it was met. It is noted under env_lock or write_lock, while that
  * environment is still in use.
  *
- * LMDB never makes its files shorter. If somebody else does, the next transaction sees it (map_size.h), and the
- * environment is damaged.
+ * LMDB never makes its files shorter. If another program does, the next transaction notices it (map_size.h), and the
+ * environment counts as damaged.
  */
 #include "index/index_env.h"
 
@@ -61,7 +61,7 @@ enum {
     ATTEMPTS_MAX = 64, /* tries of one write: the map reaches its limit in 12 doublings */
 };
 
-/* One open environment; all zero: none. */
+/* One open environment; zeroed if none. */
 typedef struct environment {
     MDB_env *mdb; /* NULL: absent */
     hth_index_dbs dbs;
@@ -70,7 +70,7 @@ typedef struct environment {
     uint64_t lock_inode; /* of lock.mdb */
     uint64_t page_bytes;
     hth_map_size data; /* data.mdb; LMDB owns the descriptor */
-    hth_map_size lock; /* lock.mdb; ours, closed behind mdb, because closing it drops LMDB's locks */
+    hth_map_size lock; /* lock.mdb; ours, closed after mdb, because closing it drops LMDB's locks */
     MDB_txn *pool[POOL_MAX];
     size_t n_pool;
 } environment;
@@ -91,7 +91,10 @@ struct hth_index_env {
     _Atomic bool is_damaged;
     _Atomic bool was_warned;
 
-    /* Guards the logs of those who have the index open; held while a line is written, so that none is written later. */
+    /*
+     * Guards the logs of the users that have the index open; held while a line is written, so that no line is written
+     * after a log is removed.
+     */
     pthread_mutex_t log_lock;
     const hth_log **logs;
     size_t n_logs;
@@ -101,7 +104,7 @@ struct hth_index_env {
     pthread_mutex_t pool_lock;
 };
 
-/* ---- what codes mean ---- */
+/* ---- the meaning of codes ---- */
 
 static bool is_damage(int rc)
 {
@@ -121,7 +124,7 @@ static bool is_damage(int rc)
     }
 }
 
-/* Tell the user who opened first; the others share the index. */
+/* Log to the user that opened the index first; the others share the index. */
 static void tell(hth_index_env *env, hearth_log_level level, const char *line)
 {
     pthread_mutex_lock(&env->log_lock);
@@ -142,7 +145,7 @@ static void warn_once(hth_index_env *env, const char *what, int rc)
     tell(env, HEARTH_LOG_WARNING, line);
 }
 
-/* Note damage that an operation of the environment in use met. Under env_lock, shared, or write_lock. */
+/* Note damage that an operation met in the environment in use. Under env_lock, shared, or write_lock. */
 static void note_damage(hth_index_env *env, int rc)
 {
     if (!is_damage(rc))
@@ -171,8 +174,8 @@ hearth_status hth_index_env_fail(const hth_index_env *env, int rc, const char *w
 
 /*
  * Can the maps of the environment in use be read? A file that became shorter is damaged. A data file that is shorter
- * than its meta page says may be sound: a page that a transaction takes and frees is counted but never written. Under
- * env_lock, shared, or write_lock.
+ * than its meta page claims may be sound: a page that a transaction allocates and frees is counted but never written.
+ * Under env_lock, shared, or write_lock.
  */
 static bool is_whole(hth_index_env *env)
 {
@@ -230,7 +233,7 @@ static void drop_environment(hth_index_env *env)
         remove_environment(env->fs, env->path);
 }
 
-/* The name is "v3-..." or "dropped-...", as this file makes them; nothing else here is ours to remove. */
+/* True for names "v3-..." or "dropped-..." as this file makes them; nothing else here is ours to remove. */
 static bool is_environment_name(const char *name, bool is_dropped)
 {
     const char *digits = name + (is_dropped ? strlen("dropped-") : 1);
@@ -282,7 +285,7 @@ static int open_dbs(MDB_txn *txn, unsigned flags, hth_index_dbs *out)
     return 0;
 }
 
-/* Open the databases; make missing ones. Only making writes, so a stopped writer does not stall a start. */
+/* Open the databases; create missing ones. Only creating one writes, so a stopped writer does not stall a start. */
 static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
 {
     MDB_txn *txn;
@@ -308,9 +311,9 @@ static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
 }
 
 /*
- * A truncated file would end the process (SIGBUS) at a read of the map behind its end. Lengthen it: the new zeros are
- * no valid pages, and LMDB notices that. A short file may be sound: a page that a transaction takes and frees is
- * counted but never written. Only the holder of the write transaction may change the size.
+ * With a truncated file, reading the map beyond the file's end would kill the process (SIGBUS). Lengthen it: the new
+ * zeros are not valid pages, and LMDB notices that. A short file may be sound: a page that a transaction allocates and
+ * frees is counted but never written. Only the holder of the write transaction may change the size.
  */
 static int lengthen(MDB_env *mdb)
 {
@@ -340,7 +343,7 @@ static int lengthen(MDB_env *mdb)
     return rc;
 }
 
-/* Make read transactions ahead, because a new one waits for any process that changes the reader table. */
+/* Create read transactions in advance, because a new one waits for any process that is changing the reader table. */
 static int fill_pool(environment *e)
 {
     while (e->n_pool < POOL_MAX) {
@@ -348,7 +351,7 @@ static int fill_pool(environment *e)
         int rc = mdb_txn_begin(e->mdb, NULL, MDB_RDONLY, &txn);
 
         if (rc == MDB_READERS_FULL && e->n_pool > 0)
-            break; /* fewer reads run at once then */
+            break; /* then fewer reads can run at once */
         if (rc != 0)
             return rc;
         mdb_txn_reset(txn);
@@ -369,8 +372,8 @@ static void environment_close(environment *e)
 }
 
 /*
- * LMDB writes to its lock file through a map. That ends the process (SIGBUS) when the device has no block left for a
- * page. So allocate the whole file before. Under the directory's lock, and only while this process does not have the
+ * LMDB writes to its lock file through a map. That kills the process (SIGBUS) when the device has no block left for a
+ * page. So allocate the whole file first. Under the directory's lock, and only while this process does not have the
  * file open. 0, or an errno; *fd_out is open on success.
  */
 static int allocate_lock_file(const hth_index_env *env, int *fd_out)
@@ -447,7 +450,7 @@ out:
 
 /*
  * Lock the directory; returns the descriptor to close, or -errno. Other processes hold the lock only briefly. If one of
- * them was stopped meanwhile, it must not keep this process from starting: the result is -EWOULDBLOCK after two
+ * them is stopped while holding it, that must not keep this process from starting: the result is -EWOULDBLOCK after two
  * seconds.
  */
 static int lock_directory(const hth_index_env *env)
@@ -486,8 +489,8 @@ static bool has_name(const hth_index_env *env)
 }
 
 /*
- * Open the environment or make it, into *out, and drop a damaged one. Under write_lock; the environment in use stays
- * open meanwhile. Its lock file must not be opened twice, so it loses its name if it still has it.
+ * Open or create the environment, into *out, and drop a damaged one. Under write_lock; the environment in use stays
+ * open in the meantime. Its lock file must not be opened twice, so it loses its name if it still has it.
  */
 static void open_beside(hth_index_env *env, size_t n_crashes, environment *out)
 {
@@ -516,7 +519,7 @@ static void open_beside(hth_index_env *env, size_t n_crashes, environment *out)
             tell(env, HEARTH_LOG_INFO, line);
             drop_environment(env);
         } else if ((fd = hth_fs_open(env->fs, unclean, HTH_FS_CREATE)) >= 0) {
-            (void)hth_fs_write_all(env->fs, fd, "....", (size_t)n); /* a lost count costs one more crash */
+            (void)hth_fs_write_all(env->fs, fd, "....", (size_t)n); /* if this fails, one more crash is needed */
             hth_fs_close(env->fs, fd);
         }
     }
@@ -555,7 +558,7 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
     pthread_mutex_init(&env->log_lock, NULL);
     hth_index_env_add_log(env, log);
     pthread_mutex_lock(&env->write_lock);
-    open_beside(env, n_crashes, &env->now); /* nobody else has env yet */
+    open_beside(env, n_crashes, &env->now); /* no other thread has env yet */
     pthread_mutex_unlock(&env->write_lock);
     *out = env;
     return HEARTH_OK;
@@ -586,7 +589,7 @@ void hth_index_env_close(hth_index_env *env)
 
 /* ---- reading ---- */
 
-/* Use the size that another process gave the map, unless somebody is using it. */
+/* Use the size that another process gave the map, unless a thread is using the map. */
 static void try_remap(hth_index_env *env)
 {
     if (pthread_mutex_trylock(&env->write_lock) != 0)
@@ -758,7 +761,7 @@ void hth_index_env_add_log(hth_index_env *env, const hth_log *log)
         return;
     pthread_mutex_lock(&env->log_lock);
     logs = hth_grown(env->logs, env->n_logs, &env->logs_capacity, sizeof(*logs));
-    if (logs) { /* otherwise this user hears nothing */
+    if (logs) { /* otherwise nothing is logged for this user */
         env->logs = logs;
         env->logs[env->n_logs++] = log;
     }

@@ -36,7 +36,7 @@ static MDB_val value_of(void *bytes, size_t n_bytes)
     return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
 }
 
-/* A record that the other database promises is missing here: that is damage. */
+/* If a record that the other database refers to is missing here, that is damage. */
 static int must_be_there(int rc)
 {
     return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
@@ -103,7 +103,7 @@ static int forget(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const v
     return rc ? rc : must_be_there(mdb_del(txn, dbs->past, &id, NULL));
 }
 
-/* The last ticket of a kind; 0: there is none. */
+/* The last ticket of a kind; 0: none. */
 static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
 {
     uint8_t order[ORDER_BYTES];

@@ -4,7 +4,7 @@
  *   database      key                                        value
  *   rows          key 32, kind 1                             parent 32, first_position u32, n_tokens u32, bytes u64,
  *                                                            last_used_time u64, hit_count u32, save_reason u8
- *   tokens        key 32, kind 1                             the row's own tokens, u32 each; where they are known
+ *   tokens        key 32, kind 1                             the row's own tokens, u32 each, if they are known
  *   children      parent 32                                  ~last_used_time u64 big-endian, key 32, kind 1,
  *                                                            first_position u32, n_tokens u32 (sorted duplicates: the
  *                                                            most recently used first)

@@ -1,5 +1,5 @@
 /*
- * index_records.h - the records of the index, and rows in and out of them inside a transaction
+ * index_records.h - the records of the index, and adding, changing and removing rows inside a transaction
  */
 #ifndef HTH_INDEX_INDEX_RECORDS_H
 #define HTH_INDEX_INDEX_RECORDS_H
@@ -20,7 +20,7 @@ int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_met
 /* Encode the key of a row in lru. */
 void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES]);
 
-/* A row as it stands in its parent's record. */
+/* A row as its parent's record describes it. */
 typedef struct hth_index_child {
     hth_row_id id;
     uint32_t first_position;
@@ -37,18 +37,18 @@ typedef struct hth_index_state {
 
 /* ---- inside a transaction: 0, an LMDB code or an errno ---- */
 
-/* A record that rows promises is missing here: that is damage. */
+/* If a record that rows refers to is missing here, that is damage. */
 int hth_index_must_be_there(int rc);
 
 int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
-/* The row of a child of this parent. That the two records contradict each other is damage. */
+/* The row of a child of this parent. If the two records contradict each other, that is damage. */
 int hth_index_child_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, const hth_index_child *child,
                         hth_row_meta *out);
 /* Add or replace a row. */
 int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals);
 /*
- * Get the n_tokens tokens of a row, u32 little-endian, in memory of the transaction. MDB_NOTFOUND: the row can be no
- * leaf, or its file could not be read when the row was put in.
+ * Get the n_tokens tokens of a row, u32 little-endian, in memory of the transaction. MDB_NOTFOUND: the row cannot be a
+ * leaf, or its file could not be read when the row was added.
  */
 int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint32_t n_tokens,
                          const uint8_t **out);

@@ -9,7 +9,7 @@
 
 #include "base/os.h"
 
-/* Allocating the last byte cannot cut off what another process appends meanwhile. */
+/* Allocating the last byte cannot cut off what another process appends in the meantime. */
 static int extend(int fd, uint64_t n_bytes)
 {
     struct stat st;

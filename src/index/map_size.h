@@ -1,9 +1,9 @@
 /*
- * map_size.h - notices that somebody made a mapped file shorter
+ * map_size.h - notices when another program made a mapped file shorter
  *
- * An access of a map behind the end of its file ends the process (SIGBUS). So whoever reads or writes a map of a file
- * that never becomes shorter looks at the size first. A file that did become shorter is lengthened again: the zeros at
- * its end are wrong, but can be read. Only an access at that very moment may still end the process.
+ * An access to a map beyond the end of its file kills the process (SIGBUS). So code that reads or writes the map of a
+ * file that should never become shorter checks the size first. A file that did become shorter is lengthened again: the
+ * zeros at its end are wrong, but can be read. Only an access at that very moment may still kill the process.
  */
 #ifndef HTH_INDEX_MAP_SIZE_H
 #define HTH_INDEX_MAP_SIZE_H
@@ -19,8 +19,9 @@ typedef struct hth_map_size {
 } hth_map_size;
 
 /*
- * Look at the file, and give it n_bytes_min if it has fewer. *was_cut_out: it became shorter since it was last seen,
- * and its content is lost in part. 0, or an errno: the map cannot be used. Any thread; a system call, usually one.
+ * Check the file's size, and extend it to n_bytes_min if it is shorter. *was_cut_out: it became shorter since it was
+ * last seen, and part of its content is lost. Returns 0, or an errno if the map cannot be used. Any thread; usually one
+ * system call.
  */
 int hth_map_size_look(hth_map_size *size, uint64_t n_bytes_min, bool *was_cut_out);
 

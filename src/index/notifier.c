@@ -1,5 +1,5 @@
 /*
- * notifier.c - a counter in shared memory, with the wait that the system offers
+ * notifier.c - a counter in shared memory, and the system's way to wait on it
  *
  *   <path>    4096 bytes; the counter is the u32 at 0, in the byte order of the machine. It has no meaning once all
  *             processes have closed it
@@ -33,7 +33,8 @@ struct hth_notifier {
 };
 
 /*
- * A store into a map without a block on the device would end the process. Some file systems cannot reserve the block.
+ * A store into a page that has no block on the device would kill the process. Some file systems cannot reserve the
+ * block.
  */
 static bool has_room(int fd)
 {
@@ -61,7 +62,7 @@ static void *map_file(const char *path, int *fd_out)
     return map;
 }
 
-/* If somebody made the file shorter, give it its length again: waiters then see another count, and check. */
+/* If another program made the file shorter, restore its length: waiters then see another count, and check. */
 static _Atomic uint32_t *count_of(hth_notifier *notifier)
 {
     bool was_cut;

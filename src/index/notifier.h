@@ -7,7 +7,7 @@
  * condition variable wakes threads of this process, which poll for notifications of other processes at growing
  * intervals of at most 50 ms.
  *
- * A process that dies does not notify, and a waiter that maps a replaced file gets no notification. So a waiter checks
+ * A process that dies does not notify, and a waiter that maps a replaced file gets no notifications. So a waiter checks
  * again after a while.
  */
 #ifndef HTH_INDEX_NOTIFIER_H
@@ -20,11 +20,11 @@
 typedef struct hth_notifier hth_notifier;
 
 /*
- * Open the notifier in the file at path; a missing file is made with mode 0600. If that fails, the notifier works
- * inside this process only. NULL: no memory.
+ * Open the notifier in the file at path; a missing file is made with mode 0600. If that fails, the notifier works only
+ * inside this process. NULL: no memory.
  */
 hth_notifier *hth_notifier_open(const char *path);
-void hth_notifier_close(hth_notifier *notifier); /* accepts NULL; no thread waits any more */
+void hth_notifier_close(hth_notifier *notifier); /* accepts NULL; no thread may be waiting */
 
 /* Any thread may call these. */
 void hth_notifier_notify(hth_notifier *notifier);

@@ -2,9 +2,9 @@
  * owner.c - making, probing and sweeping of locked files
  *
  * The lock belongs to the open file, not to the process (flock), so a probe from the same process does not drop it. A
- * prober shares the lock of a dead owner for a moment. If an owner meets such a prober while it takes its own lock, it
- * tries another token. An owner with its lock checks that its file still has its name, because a prober may have swept
- * the file just before.
+ * prober holds a shared lock on a dead owner's file for a moment. If an owner runs into such a prober while it takes
+ * its own lock, it tries another token. Once it has its lock, an owner checks that its file still has its name, because
+ * a prober may have swept the file just before.
  */
 #include "index/owner.h"
 
@@ -52,14 +52,14 @@ static int attempt(hth_owner *owner, const char *path)
         return fd;
     result = hth_fs_lock(owner->fs, fd, HTH_FS_LOCK_TRY);
     if (result == -EWOULDBLOCK)
-        result = -ESTALE; /* a prober has it and may be stopped: do not wait */
+        result = -ESTALE; /* a prober has the lock and may be stopped: do not wait */
     if (result == 0 && !has_name(owner->fs, fd, path))
         result = -ESTALE;
     if (result == 0) {
         owner->fd = fd;
         return 0;
     }
-    (void)hth_fs_remove(owner->fs, path); /* gone already, or unlocked, and the next sweep removes it */
+    (void)hth_fs_remove(owner->fs, path); /* already gone, or unlocked, so the next sweep removes it */
     hth_fs_close(owner->fs, fd);
     return result;
 }
@@ -117,7 +117,7 @@ void hth_owner_close(hth_owner *owner)
     if (!owner)
         return;
     if (owner_path(owner, owner->token, path, sizeof(path)))
-        (void)hth_fs_remove(owner->fs, path); /* a remaining file is unlocked, and another process sweeps it */
+        (void)hth_fs_remove(owner->fs, path); /* a remaining file is unlocked, so another process sweeps it */
     hth_owner_forget(owner);
 }
 

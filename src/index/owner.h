@@ -1,9 +1,9 @@
 /*
- * owner.h - a file that is locked as long as its process lives
+ * owner.h - a file that stays locked as long as its process lives
  *
  * A process signs its reservations in the index with a token. The token is the name of a file that its owner keeps
- * locked. The system drops the lock when the process ends in any way. So the lock tells whether an owner lives; a
- * process id cannot, because another process may have it by now.
+ * locked. The system drops the lock however the process ends. So the lock shows whether an owner is alive; a process id
+ * cannot, because another process may have it by now.
  */
 #ifndef HTH_INDEX_OWNER_H
 #define HTH_INDEX_OWNER_H
@@ -24,7 +24,7 @@ void hth_owner_forget(hth_owner *owner);
 
 /* Never 0. */
 uint64_t hth_owner_token(const hth_owner *owner);
-/* Does the owner of that token live? True if unknown. Any thread. */
+/* Is the owner of that token alive? True if unknown. Any thread. */
 bool hth_owner_lives(const hth_owner *owner, uint64_t token);
 /* Remove the files of dead owners. Returns their number. */
 size_t hth_owner_sweep(const hth_owner *owner);

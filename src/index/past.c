@@ -91,7 +91,7 @@ bool hth_beginning_add(hth_beginning *beginning, const hth_beginning_space *spac
     return true;
 }
 
-/* ---- what a process remembers ---- */
+/* ---- the memory of a process ---- */
 
 void hth_past_init(hth_past *past)
 {
@@ -116,7 +116,7 @@ static void note_end_locked(hth_past *past, const hth_row_meta *meta)
 
     if (end == 0 || !past->ends)
         return;
-    (void)hth_fifo_map_get(past->ends, meta->parent.bytes, &ends); /* not there: zeros */
+    (void)hth_fifo_map_get(past->ends, meta->parent.bytes, &ends); /* absent: zeros */
     if (hth_past_ends_add(&ends, end))
         hth_fifo_map_put(past->ends, meta->parent.bytes, &ends);
 }
@@ -174,7 +174,7 @@ void hth_past_note_beginning(hth_past *past, const hth_beginning_name *name, con
 
     pthread_mutex_lock(&past->lock);
     if (past->beginnings) {
-        (void)hth_fifo_map_get(past->beginnings, name, &beginning); /* not there: zeros */
+        (void)hth_fifo_map_get(past->beginnings, name, &beginning); /* absent: zeros */
         if (hth_beginning_add(&beginning, space))
             hth_fifo_map_put(past->beginnings, name, &beginning);
     }

@@ -1,17 +1,18 @@
 /*
  * past.h - memory of rows that are gone, and of other keyspaces that kept the beginning of a prompt
  *
- * A lookup that finds nothing cannot tell why. These records can, for a while: which rows were evicted, damaged or
- * superseded, under names cut from their keys; and under which other models and parameters the same first tokens were
- * kept. Size and number of the records are bounded, and the oldest are forgotten. Losing all of them costs only an
- * explanation. These records are those of the process. The index of a directory remembers the events of its files in
- * the same form (index_past.h), so that a restart and other processes know them.
+ * A lookup that finds nothing cannot say why. These records can, for a while: they list which rows were evicted,
+ * damaged or superseded, under shortened keys, and under which other models and parameters the same first tokens were
+ * kept. The size and number of the records are bounded, and the oldest are forgotten. Losing all of them costs only an
+ * explanation. These records belong to the process. The index of a directory remembers the events of its files in the
+ * same form (index_past.h), so that a restart and other processes know them.
  *
  *   gone         row -> why and when it went, and the row that holds its content now
  *   ends         key of a block boundary -> how far beyond it lost rows of the next block reached. Without these, a
- *                lost tail of an earlier turn could not be found: the boundaries of the prompt do not give its key
+ *                lost tail of an earlier turn could not be found, because its key is not that of a boundary of the
+ *                prompt
  *   beginnings   (scope of salts, digest of first tokens) -> the keyspaces that kept them. The scope comes first, so
- *                the owner of one salt never meets a record of another
+ *                the owner of one salt never sees a record of another
  *
  * The first tokens are the first block of a prompt, or all tokens of a tail that begins at position 0.
  */
@@ -40,9 +41,9 @@ typedef struct hth_past_name {
 
 void hth_past_name_of(const hth_row_id *id, hth_past_name *out);
 
-/* The later of two events counts; within one second, the event with the larger number. */
+/* Of two events, the later one counts; within one second, the one with the larger number. */
 typedef enum hth_gone_reason {
-    HTH_GONE_SUPERSEDED = 1, /* another row holds all of it */
+    HTH_GONE_SUPERSEDED = 1, /* another row holds all of its content */
     HTH_GONE_EVICTED = 2,
     HTH_GONE_DAMAGED = 3,
 } hth_gone_reason;
@@ -50,7 +51,7 @@ typedef enum hth_gone_reason {
 typedef struct hth_gone {
     hth_gone_reason reason;
     uint64_t time;           /* Unix seconds */
-    hth_past_name successor; /* where superseded */
+    hth_past_name successor; /* if superseded */
 } hth_gone;
 
 /* Does event a count if b is known, too? */
@@ -62,17 +63,17 @@ uint8_t hth_past_end_of(const hth_row_meta *meta);
 typedef struct hth_past_ends {
     uint8_t ends[HTH_PAST_ENDS];
 } hth_past_ends;
-/* Put an end at the front; false if it was there already. */
+/* Put an end at the front; false if it was already there. */
 bool hth_past_ends_add(hth_past_ends *ends, uint8_t end);
 
-/* A keyspace that kept a beginning, and the row that holds it. Keyspaces are cut to their leading bytes. */
+/* A keyspace that kept a beginning, and the row that holds it. Keyspaces are shortened to their leading bytes. */
 typedef struct hth_beginning_space {
     uint8_t base[HTH_PAST_DIGEST_BYTES];
     uint8_t fingerprint[HTH_PAST_DIGEST_BYTES];
     uint8_t parameters[HTH_PAST_DIGEST_BYTES];
     uint8_t key[HTH_KEY_BYTES];
     uint8_t kind;
-    uint8_t is_used; /* 1; 0 in free places */
+    uint8_t is_used; /* 1; 0 in free slots */
 } hth_beginning_space;
 
 typedef struct hth_beginning_name {
@@ -88,7 +89,7 @@ void hth_beginning_name_of(const hth_keyspace *keyspace, const hearth_token *tok
                            hth_beginning_name *out);
 void hth_beginning_space_of(const hth_keyspace *keyspace, const hth_row_id *id, hth_beginning_space *out);
 bool hth_beginning_space_is_same(const hth_beginning_space *a, const hth_beginning_space *b);
-/* Put a space at the front; a keyspace has one place. False if nothing changed. */
+/* Put a space at the front; each keyspace has at most one slot. False if nothing changed. */
 bool hth_beginning_add(hth_beginning *beginning, const hth_beginning_space *space);
 
 /* Called for each beginning until it returns false. */
@@ -97,7 +98,7 @@ typedef bool (*hth_beginning_visit_fn)(const hth_beginning_name *name, const hth
 /* The records of a process. Any thread may call every function. */
 typedef struct hth_past {
     pthread_mutex_t lock; /* innermost */
-    /* Each may be NULL for lack of memory: then nothing of its kind is remembered. */
+    /* Each may be NULL for lack of memory; then nothing of that kind is remembered. */
     hth_fifo_map *gone;
     hth_fifo_map *ends;
     hth_fifo_map *beginnings;

@@ -1,29 +1,29 @@
 /*
- * attention.c - the CPU engine's flash attention, over the cells that each row sees
+ * attention.c - replaces the CPU engine's flash attention: each row visits only the cells that it sees
  *
  * All sequences share one KV buffer (kv_unified), so the mask of a row closes every cell of every other sequence,
- * running or idle. The engine's kernels look at closed cells again for each head and each layer; its kernel for few
- * rows looks at them one by one (docs/engine.md, "Attention over own cells"). The kernels also split the buffer, not
- * the sequence, over the threads. So neighbours, idle cells and the number of threads change the bits of a row.
+ * running or idle. The engine's kernels visit closed cells again for each head and each layer; its kernel for few rows
+ * visits them one by one (docs/engine.md, "Attention over own cells"). The kernels also split the buffer, not the
+ * sequence, over the threads. So other sequences, idle cells and the number of threads change the bits of a row.
  *
- * Here the masks of an evaluation are read once and become groups of rows, with bits for their open cells
- * (attention_mask.h). Rows that decode, and short ends of prompts, walk over their own cells (attention_row.h). Chunks
- * of prompts (runs of 16 or more rows of one sequence) are computed in blocks of 64 rows by 64 cells
- * (attention_chunk.h). Tiles and parts are counted in open cells only. Parts are added in their order, whichever thread
- * computed them. So a row's attention depends only on the values of its own cells, on their order in the buffer, and on
- * whether the row is in a chunk. It does not depend on where the cells lie, on the cells between them, on other
- * sequences' rows, or on threads. In a context with an order (attention_order.h), all rows are computed like chunks,
- * and cells are taken by their positions, so not even their order and the chunk matter. The engine computes operations
- * of other forms (several streams, no mask, transposed results, ...).
+ * Here the masks of an evaluation are read once and converted to groups of rows, with bits for their open cells
+ * (attention_mask.h). Decode rows, and short ends of prompts, walk over their own cells (attention_row.h). Chunks of
+ * prompts (runs of 16 or more rows of one sequence) are computed in blocks of 64 rows by 64 cells (attention_chunk.h).
+ * Tiles and parts are counted in open cells only. Parts are added in order, whichever thread computed them. So a row's
+ * attention depends only on the values of its own cells, on their order in the buffer, and on whether the row is in a
+ * chunk. It does not depend on where the cells lie, on the cells between them, on other sequences' rows, or on threads.
+ * In a context with an order (attention_order.h), all rows are computed like chunks, and cells are visited by position,
+ * so not even their order and the chunk matter. The engine still computes operations of other forms (several streams,
+ * no mask, transposed results, ...).
  *
  * The linker redirects the engine's call of ggml_compute_forward_flash_attn_ext to the function here (--wrap). This
  * works because the engine is a set of static libraries in one module. The engine itself is not changed. Every thread
- * of the engine's pool enters with its number and a work buffer that all of them share. The call of ggml_graph_compute
- * is redirected, too; it tells that masks are new.
+ * of the engine's pool enters with its number and a work buffer that all threads share. The call of ggml_graph_compute
+ * is also redirected, because it means that masks are new.
  *
  * This relies on llama.cpp v0.5.0: on the struct below, on the functions declared below, on masks that do not change
- * while a graph is computed, and on a work buffer not smaller than the tiled kernel needs. src/CMakeLists.txt builds
- * this in only when the engine is that version and has these symbols with calls between its objects. Each call checks
+ * while a graph is computed, and on a work buffer not smaller than the tiled kernel needs. src/CMakeLists.txt includes
+ * this file only when the engine is that version and has these symbols with calls between its objects. Each call checks
  * the size of the work buffer. tests/unit/attention_test.c compares the results with the engine's own kernel.
  */
 #include "kernels/attention.h"
@@ -45,12 +45,12 @@
 #include "kernels/attention_row.h"
 
 enum {
-    ATTENTION_ROWS_MAX = 512, /* rows of one evaluation: the engine's n_ubatch as this backend sets it */
+    ATTENTION_ROWS_MAX = 512, /* rows of one evaluation: the engine's n_ubatch, as set by this backend */
     PLANS_MAX = 4,            /* masks of one graph: one for each kind of layer */
     PART_CELLS_MIN = 256,     /* open cells; a multiple of a tile */
     PARTS_MAX = 16,
     TILE_CELLS = 64,
-    ORDERED_HEADS_MAX = 16, /* of a row, done together in an ordered plan */
+    ORDERED_HEADS_MAX = 16, /* heads of a row that are computed together in an ordered plan */
 };
 
 #define CACHE_LINE_FLOATS ((size_t)16)
@@ -97,18 +97,18 @@ bool hth_attention_is_on(void)
 
 /* ---- masks, read once a graph ------------------------------------------------------------------------------------ */
 
-/* Counts the graphs that the process began to compute. A mask that was read is valid within one graph. */
+/* Counts the graphs whose computation has begun in this process. A mask that was read is valid within one graph. */
 static atomic_uint n_graphs;
 
 typedef struct known_mask {
-    unsigned graph; /* n_graphs then; 0: nothing is known */
+    unsigned graph; /* n_graphs at that time; 0: unknown */
     const void *values;
     size_t n_rows;
     size_t n_cells;
     hth_mask_plan plan;
 } known_mask;
 
-/* Each of the engine's threads reads the masks itself, so that none waits for another. */
+/* Each engine thread reads the masks itself, so that no thread waits for another. */
 typedef struct thread_masks {
     known_mask masks[PLANS_MAX];
     size_t oldest;
@@ -142,7 +142,7 @@ static thread_masks *masks_of_thread(void)
     return own_masks;
 }
 
-/* In a context with an order, rows go by it. */
+/* In a context with an order, put the rows' cells in that order. */
 static void put_in_order(hth_mask_plan *plan, hth_cell_order *order, const hth_attention *a)
 {
     const uint32_t *positions;
@@ -159,7 +159,7 @@ static void put_in_order(hth_mask_plan *plan, hth_cell_order *order, const hth_a
 }
 
 /*
- * The plan of an operation's mask. All threads must take the same way, so without memory the process ends, as in the
+ * The plan of an operation's mask. All threads must take the same path, so without memory the process ends, as in the
  * engine.
  */
 static const hth_mask_plan *plan_of(const engine_task *task, const hth_attention *a)
@@ -176,7 +176,7 @@ static const hth_mask_plan *plan_of(const engine_task *task, const hth_attention
         if (mask->graph != graph && !past)
             past = mask;
     }
-    mask = past ? past : &own->masks[own->oldest++ % PLANS_MAX]; /* a model with one mask uses the memory of one plan */
+    mask = past ? past : &own->masks[own->oldest++ % PLANS_MAX]; /* a model with one mask uses memory for one plan */
     mask->graph = graph;
     mask->values = a->mask->data;
     mask->n_rows = a->n_rows;
@@ -191,7 +191,7 @@ enum ggml_status __wrap_ggml_graph_compute(struct ggml_cgraph *graph, struct ggm
 {
     enum ggml_status status;
 
-    /* 0 means unknown, so it is skipped. */
+    /* 0 means unknown, so skip it. */
     if (atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed) == UINT_MAX)
         atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed);
     hth_cell_order_graph_begin(graph, cplan->work_data);
@@ -210,13 +210,13 @@ typedef struct plan {
     const hth_mask_group *chunks[ATTENTION_ROWS_MAX / HTH_RUN_ROWS];
     size_t n_chunks;
     bool is_ordered;     /* rows are computed like chunks */
-    size_t n_slices;     /* of a row: heads that are done together */
+    size_t n_slices;     /* of a row; a slice is a set of heads that are computed together */
     size_t slice_heads;  /* at most */
     size_t group_slices; /* slices of the heads that share K and V */
-    size_t n_parts;      /* of each row; 1: parts are not shared out */
-    float *parts;        /* [n_rows][n_heads][n_parts][part_floats], where they are */
+    size_t n_parts;      /* of each row; 1: a row is not split into parts */
+    float *parts;        /* [n_rows][n_heads][n_parts][part_floats], if n_parts > 1 */
     float *scratch;      /* this thread's */
-    float *total;        /* this thread's, a part a head */
+    float *total;        /* this thread's, one part per head */
     float *part;         /* likewise */
 } plan;
 
@@ -263,7 +263,7 @@ static size_t most_parts(const plan *p)
     return most;
 }
 
-/* Floats of the work buffer that one thread has to itself. */
+/* The number of floats of the work buffer that belong to one thread. */
 static size_t thread_floats(const hth_attention *a, bool needs_chunk)
 {
     size_t n = hth_attention_scratch_floats(a) + 2 * HTH_ATTENTION_HEADS_MAX * hth_attention_part_floats(a);
@@ -291,7 +291,7 @@ static void lay_out(const engine_task *task, plan *p)
     p->part = p->total + HTH_ATTENTION_HEADS_MAX * hth_attention_part_floats(a);
     p->parts = (float *)task->work + n_used;
     p->n_parts = 1;
-    /* With few rows and few heads, threads would have nothing to do unless they share rows. */
+    /* With few rows and few heads, some threads would be idle unless they share rows. */
     if (!p->is_ordered && n_threads > 1 && p->n_rows * p->n_slices < 4 * n_threads) {
         size_t n_parts = most_parts(p);
 
@@ -310,7 +310,7 @@ static size_t slice_heads(const plan *p, size_t i, size_t *head)
     return n_left < p->slice_heads ? n_left : p->slice_heads;
 }
 
-/* Slice i of a row from its first open cell to its last. */
+/* Compute slice i of a row from its first open cell to its last. */
 static void do_slice(const plan *p, const hth_mask_group *group, size_t i)
 {
     const hth_attention *a = &p->attention;
@@ -342,7 +342,7 @@ static float *stored_part(const plan *p, size_t i_row, size_t head, size_t i_par
            ((i_row * p->attention.n_heads + head) * p->n_parts + i_part) * hth_attention_part_floats(&p->attention);
 }
 
-/* One part of slice i of a row, kept. */
+/* Compute one part of slice i of a row, and keep it. */
 static void do_part(const plan *p, size_t i_row, size_t i, size_t i_part)
 {
     const hth_attention *a = &p->attention;
@@ -369,8 +369,8 @@ static void add_parts(const plan *p, size_t i_row, size_t head)
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 /*
- * An item is a head of a chunk, a slice of a row, or a part of a slice. A prompt's last chunk sees most cells: it is
- * first.
+ * An item is a head of a chunk, a slice of a row, or a part of a slice. A prompt's last chunk sees the most cells, so
+ * it comes first.
  */
 static void do_item(const plan *p, size_t i)
 {
@@ -390,7 +390,7 @@ static void do_item(const plan *p, size_t i)
         do_part(p, i_slice / p->n_slices, i_slice % p->n_slices, i % p->n_parts);
 }
 
-/* Threads take items one by one, because other work may delay a thread. */
+/* Threads claim items one by one, because other work may delay a thread. */
 static void do_items(const engine_task *task, const plan *p)
 {
     size_t n_items = p->n_chunks * p->attention.n_heads + p->n_rows * p->n_slices * p->n_parts;

@@ -1,7 +1,7 @@
 /*
- * attention.h - replace the engine's attention of rows that decode, where the build allows it
+ * attention.h - replaces the engine's attention, where the build allows it
  *
- * attention.c explains it. A build without it has the engine's own attention, and the functions here say so.
+ * See attention.c. A build without it uses the engine's own attention, and hth_attention_is_on is then false.
  */
 #ifndef HTH_KERNELS_ATTENTION_H
 #define HTH_KERNELS_ATTENTION_H
@@ -12,7 +12,7 @@
 
 /* Read HEARTH_ATTENTION ("engine": keep the engine's own attention). Call it once, before the first context. */
 void hth_attention_start(void);
-/* Fixed from hth_attention_start on; any thread. */
+/* Does not change after hth_attention_start; any thread. */
 bool hth_attention_is_on(void);
 
 #else

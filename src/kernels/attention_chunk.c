@@ -1,17 +1,17 @@
 /*
  * attention_chunk.c - the attention of a chunk: up to 64 neighbouring rows of one sequence, or up to 64 heads of a row
  *
- * The chunk's open cells are taken 64 at a time. As for a single row, only open cells are counted, so the results do
- * not depend on where the cells lie, or on the cells between them. Scores, weights and sums are f32.
+ * The chunk's open cells are processed 64 at a time. As for a single row, only open cells are counted, so the results
+ * do not depend on where the cells lie, or on the cells between them. Scores, weights and sums are f32.
  *
  * Rows are the lanes of vectors. Q is transposed once, so that Q[d] is a vector of rows; scores[cell] = sum over d of
- * K[cell][d] * Q[d], out[d] += sum over cells of V[cell][d] * weights[cell]. So K and V are used as they lie, and the
- * highest score, the weights and their sum stay in their lanes. The arithmetic of a lane is that of its row alone; a
- * cell that the row does not see has weight 0. So a row has the same bits alone and in a chunk, if the tiles are the
- * same: an ordered plan (attention_mask.h) begins them at multiples of 64 of the positions.
+ * K[cell][d] * Q[d], out[d] += sum over cells of V[cell][d] * weights[cell]. So K and V are used in their memory
+ * layout, and the highest score, the weights and their sum stay in their lanes. The arithmetic of a lane is that of its
+ * row alone; a cell that the row does not see has weight 0. So a row gets the same bits alone and in a chunk, if the
+ * tiles are the same: an ordered plan (attention_mask.h) starts tiles at positions that are multiples of 64.
  *
- * For a single row, the lanes are heads that share K and V, and out has a row of d for each head. So few heads leave
- * lanes unused in the scores only. The additions and their order are the same.
+ * For a single row, the lanes are heads that share K and V, and out has a row of d for each head. So with few heads,
+ * lanes are unused only in the scores. The additions and their order are the same.
  */
 #include "kernels/attention_chunk.h"
 
@@ -22,11 +22,11 @@
 
 #include "kernels/attention_lanes.h"
 
-#define N_ROWS HTH_CHUNK_ROWS /* of the vectors, however many the chunk has */
+#define N_ROWS HTH_CHUNK_ROWS /* rows in the vectors, however many the chunk has */
 #define N_VECTORS (HTH_CHUNK_ROWS / N_LANES)
 #define N_TILE ((size_t)64) /* cells */
 
-/* Sums that are kept in registers at once: rows of a product by vectors; the narrow block is one vector wide. */
+/* Sums that are kept in registers at once: rows of the product times vectors; the narrow block is one vector wide. */
 #if defined(__AVX512F__)
 enum { N_BLOCK = 4, N_WIDE = 4, N_BLOCK_NARROW = 12 };
 #else
@@ -39,9 +39,9 @@ typedef struct work {
     const hth_mask_group *group;
     size_t head; /* the first */
     size_t n_heads;
-    size_t n_lanes;   /* rows, or heads, that there are */
+    size_t n_lanes;   /* actual number of rows or heads */
     float *q;         /* [dk][N_ROWS] */
-    float *out;       /* [dv][N_ROWS]; of a single row [n_heads][dv] */
+    float *out;       /* [dv][N_ROWS]; for a single row [n_heads][dv] */
     float *scores;    /* [N_TILE][N_ROWS], later the weights */
     float *k;         /* [N_TILE][dk] */
     float *v;         /* [N_TILE][dv] */
@@ -76,8 +76,8 @@ static work lay_out(const hth_attention *a, float *scratch)
 /* ---- products ---- */
 
 /*
- * to[i] (+)= sum over s of a[i * a_row + s * a_step] * b[s], for n rows and n_wide vectors from b on, both known when
- * this is compiled. The order of the additions is the same for every element.
+ * to[i] (+)= sum over s of a[i * a_row + s * a_step] * b[s], for n rows and n_wide vectors starting at b, both known at
+ * compile time. The order of the additions is the same for every element.
  */
 static inline __attribute__((always_inline)) void block(float *to, const float *a, size_t a_row, size_t a_step,
                                                         const float *b, size_t n_steps, size_t n, size_t n_wide,
@@ -170,7 +170,7 @@ static void load_cells(const hth_attention *a, size_t kv_head, work *w)
     }
 }
 
-/* Bits of the rows that see a cell; all ones where all do, also for rows that the chunk does not have. */
+/* Bits of the rows that see a cell; all ones if all rows do, including rows that the chunk does not have. */
 static uint64_t rows_of(const hth_mask_plan *plan, const hth_mask_group *group, uint32_t cell)
 {
     size_t i = (cell - group->first_cell) / 64;
@@ -200,7 +200,7 @@ static void close_cell(float *scores, uint64_t rows)
     }
 }
 
-/* Add the mask's values, when they are not only open and closed. */
+/* Add the mask's values, if there are others than open and closed. */
 static void add_values(const hth_attention *a, work *w)
 {
     for (size_t lane = 0; lane < w->n_lanes; lane++) {
@@ -239,7 +239,7 @@ static lanes finite_or_zero(lanes x)
     return x;
 }
 
-/* Turn scores into weights relative to the highest so far, and scale the earlier sums to it, too. */
+/* Turn scores into weights relative to the highest score so far, and rescale the earlier sums accordingly. */
 static void weigh(const hth_attention *a, work *w)
 {
     for (size_t j = 0; j < w->n_vectors * N_LANES; j += N_LANES) {
@@ -247,7 +247,7 @@ static void weigh(const hth_attention *a, work *w)
 
         for (size_t c = 0; c < w->n_cells; c++)
             highest = larger(LOAD(w->scores + c * N_ROWS + j), highest);
-        base = finite_or_zero(highest); /* a row that saw no cell yet has no highest score */
+        base = finite_or_zero(highest); /* a row that has seen no cell yet has no highest score */
         for (size_t c = 0; c < w->n_cells; c++) {
             lanes x = LOAD(w->scores + c * N_ROWS + j) - base;
 
@@ -267,7 +267,7 @@ static void weigh(const hth_attention *a, work *w)
 
 /*
  * out[head][d] = out[head][d] * factor + sum over cells of V[cell][d] * weights[cell], in the order of the cells. The
- * products with the factor are rounded first, as those of a chunk are (weigh).
+ * products with the factor are rounded first, as for a chunk (weigh).
  */
 static void add_to_row(const hth_attention *a, const work *w, size_t lane)
 {
@@ -302,7 +302,7 @@ static void write_rows(const hth_attention *a, const work *w)
         float sum = w->sum[lane];
         float factor = 1;
 
-        if (a->sinks) { /* weight that goes to no cell */
+        if (a->sinks) { /* a sink takes weight that goes to no cell */
             float highest = a->sinks[head] > w->highest[lane] ? a->sinks[head] : w->highest[lane];
 
             factor = expf(w->highest[lane] - highest);

@@ -1,13 +1,13 @@
 /*
  * attention_lanes.h - vectors of floats, as wide as the machine's registers
  *
- * A vector wider than a register would be written to memory between any two operations; that made a chunk's attention
+ * A vector wider than a register would be spilled to memory between any two operations; that made a chunk's attention
  * six times slower. Results do not depend on the width, because sums over lanes always go through 16 lanes (N_PARTS
- * vectors together). Values in memory are aligned as floats only.
+ * vectors together). Values in memory are only aligned as floats.
  *
- * Each function gives a lane the same bits wherever it is called, whatever the other lanes hold: what is fused is said
- * by fused(), if the file is compiled with -ffp-contract=off. Machines with and without fused operations differ. A
- * change of bits here needs another word for attention in the key of rows (backend_context.c).
+ * Each function gives a lane the same bits wherever it is called, whatever the other lanes hold: only fused() fuses
+ * operations, provided the file is compiled with -ffp-contract=off. Machines with and without fused operations differ.
+ * A change that alters bits here needs a new word for attention in the key of rows (backend_context.c).
  */
 #ifndef HTH_KERNELS_ATTENTION_LANES_H
 #define HTH_KERNELS_ATTENTION_LANES_H
@@ -41,8 +41,8 @@ typedef uint32_t bit_lanes __attribute__((vector_size(LANES_BYTES)));
 #define STORE(at, value) (*(loose_lanes *)(at) = (value))
 
 /*
- * a * b + c, rounded once where the machine can, and else twice. Left to the compiler, that is not the same at every
- * place: for processors on which a chain of fused operations is slow (Zen), GCC 12 fuses in loops with many sums and
+ * a * b + c, rounded once where the machine can do that, otherwise twice. If left to the compiler, this would vary from
+ * place to place: for CPUs on which a chain of fused operations is slow (Zen), GCC 12 fuses in loops with many sums but
  * not in those with one.
  */
 static inline lanes fused(lanes a, lanes b, lanes c)
@@ -75,7 +75,8 @@ static inline lanes all_lanes(float x)
 }
 
 /*
- * x to e^x, for x <= 0, right to about 2 units in the last place. Below -87 e^x is nothing beside 1, and the result is
+ * x to e^x, for x <= 0, accurate to about 2 units in the last place. Below -87, e^x is negligible compared with 1, and
+ * the result is
  * 0. x = n ln 2 + r; a series gives e^r, and the bits of a float give 2^n. Adding 1.5 * 2^23 rounds to a whole number
  * and leaves it in the lowest bits.
  */
@@ -94,7 +95,7 @@ static inline void exponential(lanes *x)
         power = fused(power, r, all_lanes(series[i]));
     power = fused(power * r, r, r) + 1;
     memcpy(&bits, &shifted, sizeof(bits));
-    exponent = (bits << 23) + (127u << 23); /* the shift drops the rounder's bits above the number */
+    exponent = (bits << 23) + (127u << 23); /* the shift drops the bits of the rounding constant above the number */
     memcpy(&shifted, &exponent, sizeof(shifted));
     power *= shifted;
     memcpy(&bits, &power, sizeof(bits));
@@ -102,7 +103,7 @@ static inline void exponential(lanes *x)
     memcpy(x, &bits, sizeof(bits));
 }
 
-/* The larger of each pair. Of equals, and when one is NaN, the second. */
+/* The larger of each pair. If they are equal, or one is NaN, the second. */
 static inline lanes larger(lanes a, lanes b)
 {
     bit_lanes takes_a = (bit_lanes)(a > b);

@@ -1,14 +1,13 @@
 /*
- * attention_mask.c - bits of a mask, and its rows in groups
+ * attention_mask.c - converts a mask to bits, and groups its rows
  *
- * A row of a prompt follows the row before it when it sees one more cell, its own, or in an encoder, whose rows see the
- * whole input, when it sees the same cells. A window may have dropped one cell;
- * then the row two before still sees it. Otherwise the lost cell is the last cell of another sequence's row, and no
- * other row sees it. The first two rows of a run do not show which case it is; the third row decides, because a window
- * makes it drop one cell as well. Rows that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut
- * into groups of HTH_CHUNK_ROWS.
+ * A row of a prompt follows the row before it if it sees one more cell, its own, or, in an encoder, whose rows see the
+ * whole input, if it sees the same cells. A window may have dropped one cell; then the row two before still sees it.
+ * Otherwise the lost cell is the last cell of another sequence's row, and no other row sees it. The first two rows of a
+ * run do not show which case it is; the third row decides, because with a window it also drops one cell. Rows that
+ * follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut into groups of HTH_CHUNK_ROWS.
  *
- * Most of a row equals the row before, so 64 cells with the same values are not looked at again.
+ * Most of a row equals the row before it, so 64 cells with unchanged values are skipped.
  */
 #include "kernels/attention_mask.h"
 
@@ -25,7 +24,7 @@ typedef uint16_t halves __attribute__((vector_size(32)));
 
 /* ---- bits of a row ---- */
 
-/* Bit i: value i of up to 64 is not the given one. */
+/* Bit i: value i of up to 64 differs from the given one. */
 static uint64_t other_bits(const uint16_t *mask, uint16_t value)
 {
     static const halves weights = { 1 << 0, 1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
@@ -47,7 +46,7 @@ static uint64_t other_bits(const uint16_t *mask, uint16_t value)
     return bits;
 }
 
-/* Up to 64 values of a row, closed ones behind its end. */
+/* Up to 64 values of a row, filled up with closed ones after its end. */
 static const uint16_t *values_at(const uint16_t *row, size_t n_cells, size_t cell, uint16_t *room)
 {
     if (cell + N_BITS <= n_cells)
@@ -66,11 +65,11 @@ typedef struct reader {
     size_t kept;     /* offset of [2 + HTH_CHUNK_ROWS][n_words]: bits of the last rows of the run, in a ring */
     size_t any;      /* offset of [n_words]: cells that any row of the current group sees */
     size_t begin;    /* of the run */
-    bool is_unsure;  /* of the run's first two rows, whether they are of one sequence */
-    size_t n_closed; /* rows of it that are in groups of a chunk already */
+    bool is_unsure;  /* it is unclear whether the run's first two rows are of one sequence */
+    size_t n_closed; /* rows of it that are already in groups of a chunk */
 } reader;
 
-/* Room for n more words, zeros; false when there is no memory. */
+/* Make room for n more words, zeroed; false without memory. */
 static bool take_words(hth_mask_plan *plan, size_t n, size_t *offset)
 {
     if (plan->n_words + n > plan->words_capacity) {
@@ -97,7 +96,7 @@ static uint64_t *bits_of(const reader *r, size_t row)
 typedef struct difference {
     size_t n_gained;
     size_t n_lost;
-    bool is_seen_twice; /* the lost cells: the row two before saw them, too, in the same run */
+    bool is_seen_twice; /* the lost cells: the row two before also saw them, in the same run */
 } difference;
 
 static difference read_row(const reader *r, const void *mask, size_t row_bytes, size_t row, size_t n_cells)
@@ -132,7 +131,7 @@ static difference read_row(const reader *r, const void *mask, size_t row_bytes, 
     return d;
 }
 
-/* Find the cells that any row of a group sees, the range of words that have such cells, and the number of these. */
+/* Find the cells that any row of a group sees, the range of words that contain such cells, and their number. */
 static void measure(const reader *r, hth_mask_group *group)
 {
     size_t begin = r->n_words, end = 0;
@@ -211,7 +210,7 @@ static bool add_group(reader *r, size_t row, size_t n_rows, bool is_chunk)
     return true;
 }
 
-/* Add the run's rows up to end that are in no group yet. */
+/* Add the run's rows up to end that are not in a group yet. */
 static bool end_run(reader *r, size_t end)
 {
     bool ok = true;
@@ -233,7 +232,7 @@ static bool begin_run(reader *r, size_t row)
     return ok;
 }
 
-/* Go on with the run, or begin another one. */
+/* Continue the run, or begin another one. */
 static bool add_row(reader *r, size_t row, difference d)
 {
     bool is_second = row == r->begin + 1;
@@ -287,7 +286,7 @@ void hth_mask_plan_free(hth_mask_plan *plan)
 
 /* ---- order ---- */
 
-/* Do the open cells of a word have the positions from next on? */
+/* Do the open cells of a word have consecutive positions starting at next? */
 static bool has_positions(uint64_t open, const uint32_t *positions, uint32_t next)
 {
     uint32_t wrong = 0;
@@ -297,12 +296,12 @@ static bool has_positions(uint64_t open, const uint32_t *positions, uint32_t nex
             wrong |= positions[__builtin_ctzll(open)] ^ next++;
         return wrong == 0;
     }
-    for (uint32_t i = 0; i < N_BITS; i++) /* for the compiler to do many at once */
+    for (uint32_t i = 0; i < N_BITS; i++) /* so that the compiler can vectorise it */
         wrong |= positions[i] ^ (next + i);
     return wrong == 0;
 }
 
-/* Is the order of the group's cells that of their positions, without a gap? */
+/* Are the group's cells in the order of their positions, without a gap? */
 static bool is_sorted(const hth_mask_plan *plan, hth_mask_group *group, const uint32_t *positions)
 {
     uint32_t next = 0;
@@ -328,7 +327,10 @@ static bool sees(const hth_mask_plan *plan, const hth_mask_group *group, uint32_
            (plan->words[group->any + word] >> cell % N_BITS & 1) != 0;
 }
 
-/* Does the list of another group begin with the cells of this one? So it is with a later row of the same sequence. */
+/*
+ * Does the list of another group begin with the cells of this one? This is the case for a later row of the same
+ * sequence.
+ */
 static bool shares_list(const hth_mask_plan *plan, hth_mask_group *group, const hth_mask_group *other)
 {
     if (group->n_open > other->n_open)
@@ -341,7 +343,7 @@ static bool shares_list(const hth_mask_plan *plan, hth_mask_group *group, const 
     return true;
 }
 
-/* Put the group's cells to the places of their positions. */
+/* Put the group's cells into the order of their positions. */
 static bool make_list(hth_mask_plan *plan, hth_mask_group *group, const uint32_t *positions, bool *has_gap)
 {
     uint32_t *ordered =
@@ -374,14 +376,14 @@ static bool make_list(hth_mask_plan *plan, hth_mask_group *group, const uint32_t
     return true;
 }
 
-/* From the last row, because the list of a row begins with those of the rows before it. */
+/* Start from the last row, because the list of a row begins with those of the rows before it. */
 bool hth_mask_plan_order(hth_mask_plan *plan, const uint32_t *positions, bool *has_gap)
 {
     const hth_mask_group *listed = NULL;
 
     *has_gap = false;
     plan->n_ordered = 0;
-    plan->is_ordered = false; /* the walks above go by cells */
+    plan->is_ordered = false; /* the walks above visit cells in buffer order */
     for (size_t i = plan->n_groups; i-- > 0;) {
         hth_mask_group *group = &plan->groups[i];
 

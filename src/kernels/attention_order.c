@@ -1,13 +1,13 @@
 /*
- * attention_order.c - note which cell gets which position
+ * attention_order.c - records which cell gets which position
  *
- * Evaluated tokens: the graph has an operation that writes the rows of K to the cells of a list. The list is an input,
+ * Evaluated tokens: the graph has an operation that writes the rows of K to the cells in a list. The list is an input,
  * so it is known before the graph is computed. Restored images: the engine writes K of each layer in runs of cells, in
- * the order of the image. The linker redirects the calls, as attention.c describes. The first layer's K stands for all,
- * because all layers have the same cells.
+ * the order of the image. The linker redirects the calls, as attention.c describes. Only the first layer's K is
+ * tracked, because all layers have the same cells.
  *
- * This relies on llama.cpp v0.5.0: on the names of the tensors that hold K, on batches that are split in their order,
- * and on images that are written in theirs. A wrong number of filled cells is found; so is a row that sees cells with a
+ * This relies on llama.cpp v0.5.0: on the names of the tensors that hold K, on batches that are split in order, and on
+ * images that are written in order. A wrong number of filled cells is detected, and so is a row that sees cells with a
  * gap between their positions (attention.c).
  */
 #include "kernels/attention_order.h"
@@ -21,7 +21,7 @@
 
 #define K_PREFIX "cache_k_l"
 
-enum { GRAPHS_MAX = 64 }; /* computed at the same time, with an order */
+enum { GRAPHS_MAX = 64 }; /* graphs computed at the same time, with an order */
 
 struct hth_cell_order {
     size_t n_cells;
@@ -30,7 +30,7 @@ struct hth_cell_order {
     const int32_t *coming;
     size_t n_coming;
     size_t n_filled;
-    char first_k[GGML_MAX_NAME]; /* the tensor that stands for all; "": not known yet */
+    char first_k[GGML_MAX_NAME]; /* the tensor that represents all layers; "": not known yet */
     atomic_bool has_failed;
 };
 
@@ -39,7 +39,7 @@ static _Thread_local hth_cell_order *current;
 
 static struct {
     pthread_mutex_t lock;
-    size_t n; /* entries in use; they are not in order */
+    size_t n; /* entries in use; unordered */
     struct {
         const void *work;
         hth_cell_order *order;
@@ -99,7 +99,7 @@ void hth_cell_order_fail(hth_cell_order *order)
     atomic_store(&order->has_failed, true);
 }
 
-/* The next position goes to the cell. */
+/* Assign the next position to the cell. */
 static void fill(hth_cell_order *order, int64_t cell)
 {
     if (order->n_filled == order->n_coming || cell < 0 || (uint64_t)cell >= order->n_cells)
@@ -108,7 +108,7 @@ static void fill(hth_cell_order *order, int64_t cell)
         order->positions[cell] = (uint32_t)order->coming[order->n_filled++];
 }
 
-/* Is the tensor the K that stands for all layers? */
+/* Is the tensor the K that represents all layers? */
 static bool is_first_k(hth_cell_order *order, const struct ggml_tensor *tensor)
 {
     const struct ggml_tensor *whole = tensor->view_src ? tensor->view_src : tensor;

@@ -1,10 +1,10 @@
 /*
  * attention_row.c - the engine's operation, and the attention of one row over its open cells
  *
- * Cells are taken 64 at a time, counted over the row's open cells only, so that the arithmetic cannot depend on where
- * they lie or on what lies between them. K and V of such a tile are converted to f32 once for all heads that share
+ * Cells are processed 64 at a time, counted over the row's open cells only, so that the arithmetic cannot depend on
+ * where they are or on what is between them. K and V of such a tile are converted to f32 once for all heads that share
  * them; scores, weights and sums are f32 throughout. K of a quantised type is multiplied by the engine's own function
- * for that type, with Q converted as it wants it, as the engine does.
+ * for that type, with Q converted to the type which that function expects, as in the engine.
  */
 #include "kernels/attention_row.h"
 
@@ -30,7 +30,7 @@ static bool is_plain(enum ggml_type type)
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
 }
 
-/* Can K be multiplied and V be converted? */
+/* Can K of its type be multiplied, and V converted? */
 static bool has_types(const hth_attention *a)
 {
     const struct ggml_type_traits_cpu *k_traits = ggml_get_type_traits_cpu(a->k->type);
@@ -90,7 +90,7 @@ bool hth_attention_read(const struct ggml_tensor *operation, hth_attention *out)
     return true;
 }
 
-/* The weight of ALiBi's distances for a head: a geometric series, continued between its members past a power of 2. */
+/* The ALiBi slope of a head: a geometric series; beyond a power of 2, the values in between are used. */
 float hth_attention_slope(const hth_attention *a, size_t head)
 {
     size_t n_regular = 1;
@@ -143,7 +143,7 @@ static float dot(const float *a, const float *b, size_t n)
     return sum_of(sum) + rest;
 }
 
-/* Turn scores into weights relative to the highest, and add them up. Values from n on become 0. */
+/* Turn scores into weights relative to the highest, and return their sum. Values from n on become 0. */
 static float weigh(float *scores, size_t n, float highest)
 {
     lanes sum[N_PARTS] = { { 0 } };
@@ -204,9 +204,9 @@ typedef struct tile {
     uint32_t cells[N_TILE];
     float bias[N_TILE]; /* the mask's values */
     size_t n;
-    float *k; /* [n][dk], where K's type is plain */
+    float *k; /* [n][dk], if K has a plain type */
     float *v; /* [n][dv] */
-    float *q; /* [heads][dk] floats' room, as K's type wants it, where that is not plain */
+    float *q; /* room for [heads][dk] floats, in the type that K needs, if K is quantised */
 } tile;
 
 size_t hth_attention_scratch_floats(const hth_attention *a)
@@ -246,7 +246,7 @@ static void convert_queries(const hth_attention *a, size_t row, size_t head, siz
                                                    (int64_t)a->dk);
 }
 
-/* The next tile; false when there is none. */
+/* Load the next tile; false at the end. */
 static bool load_tile(const hth_attention *a, const uint16_t *values, hth_open_cells *walk, size_t kv_head,
                       size_t n_max, tile *t)
 {
@@ -262,7 +262,7 @@ static bool load_tile(const hth_attention *a, const uint16_t *values, hth_open_c
     return t->n > 0;
 }
 
-/* The scores of a head in the tile; the highest of them. */
+/* Compute the scores of a head in the tile; returns the highest. */
 static float score(const hth_attention *a, const tile *t, size_t row, size_t head, size_t i_head, float *scores)
 {
     const float *q = hth_attention_query(a, row, head);
@@ -341,7 +341,7 @@ void hth_attention_part_add(const hth_attention *a, float *part, const float *la
     float highest = later[0] > part[0] ? later[0] : part[0];
     float factor, factor_later;
 
-    if (later[1] == 0) /* it saw no cell */
+    if (later[1] == 0) /* the later part saw no cell */
         return;
     factor = part[1] == 0 ? 0 : expf(part[0] - highest);
     factor_later = expf(later[0] - highest);
@@ -356,7 +356,7 @@ void hth_attention_finish(const hth_attention *a, size_t row, size_t head, float
     float sum = part[1];
     float factor = 1;
 
-    if (a->sinks) { /* weight that goes to no cell */
+    if (a->sinks) { /* a sink takes weight that goes to no cell */
         float highest = a->sinks[head] > part[0] ? a->sinks[head] : part[0];
 
         factor = expf(part[0] - highest);

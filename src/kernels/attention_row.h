@@ -12,23 +12,23 @@
 
 struct ggml_tensor;
 
-/* Most heads, of those that share K and V, in one pass over the cells. */
+/* Maximum number of heads sharing K and V in one pass over the cells. */
 #define HTH_ATTENTION_HEADS_MAX ((size_t)8)
 
 /* The engine's operation. */
 typedef struct hth_attention {
     const struct ggml_tensor *q, *k, *v, *mask, *out;
-    const hth_mask_plan *plan; /* of the mask; the caller's */
+    const hth_mask_plan *plan; /* of the mask; owned by the caller */
     const float *sinks;        /* [n_heads], or NULL */
     size_t n_rows;
     size_t n_cells;
     size_t n_heads;
     size_t n_kv_heads;
     size_t n_group; /* heads that share their K and V */
-    size_t dk, dv;  /* values of a K and of a V */
+    size_t dk, dv;  /* number of values in a K and in a V */
     float scale;
     float softcap;
-    float bias; /* of ALiBi; 0: none */
+    float bias; /* for ALiBi; 0: none */
 } hth_attention;
 
 /* Read an operation, without the plan. False: this code does not handle its form. */
@@ -44,8 +44,9 @@ const float *hth_attention_query(const hth_attention *attention, size_t row, siz
 void hth_attention_floats(const struct ggml_tensor *tensor, uint32_t cell, size_t kv_head, float *to);
 
 /*
- * A partial result of one head, 2 + dv floats: the highest score, the sum of the weights relative to it, and the sum of
- * the V so weighted. clear: no cell yet (-infinity, 0, 0). add: part becomes the result of its cells and later's.
+ * A partial result of one head, 2 + dv floats: the highest score, the sum of the weights relative to it, and the
+ * weighted sum of V. clear: no cells yet (-infinity, 0, 0). add: part becomes the result of its own cells plus those of
+ * later.
  */
 size_t hth_attention_part_floats(const hth_attention *attention);
 void hth_attention_part_clear(const hth_attention *attention, float *part);
@@ -56,12 +57,12 @@ size_t hth_attention_scratch_floats(const hth_attention *attention);
 
 /*
  * Compute the parts of the heads head .. head + n_heads - 1, which share K and V, over the next n open cells of walk.
- * The parts of two heads lie part_stride floats apart.
+ * The parts of consecutive heads are part_stride floats apart.
  */
 void hth_attention_cells(const hth_attention *attention, size_t row, size_t head, size_t n_heads, hth_open_cells *walk,
                          size_t n, float *scratch, float *parts, size_t part_stride);
 
-/* Turn a whole result into the output of a head. */
+/* Turn a complete result into the output of a head. */
 void hth_attention_finish(const hth_attention *attention, size_t row, size_t head, float *part);
 
 #endif

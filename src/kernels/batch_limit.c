@@ -1,11 +1,11 @@
 /*
- * batch_limit.c - limit the engine's checks of a batch to the sequences in it
+ * batch_limit.c - limits the engine's checks of a batch to the sequences in it
  *
- * With a unified KV buffer llama.cpp v0.5.0 checks each batch for every pair of its 256 possible sequences, whatever
- * n_seq_max is. This takes 0.05 to 0.08 ms per evaluation, a tenth of a small model's. The number of checked sequences
- * is a parameter. It is lowered here to the highest sequence of the batch; higher ids are not in the batch, so no check
- * is lost. The linker redirects the call, as attention.c describes. The symbol's name holds the parameters' types, so a
- * function of another version with other types would not be found.
+ * With a unified KV buffer, llama.cpp v0.5.0 checks each batch for every pair of its 256 possible sequences, whatever
+ * n_seq_max is. This takes 0.05 to 0.08 ms per evaluation, a tenth of the time of a small model's evaluation. The
+ * number of checked sequences is a parameter. It is lowered here to the highest sequence of the batch; higher ids are
+ * not in the batch, so no check is lost. The linker redirects the call, as attention.c describes. The mangled name of
+ * the symbol includes the parameter types, so a function with other types in another version would not be found.
  */
 #include <llama.h>
 #include <stdbool.h>

@@ -1,20 +1,21 @@
 /*
- * backend.c - the llama.cpp engine behind backend.h
+ * backend.c - the llama.cpp engine as an implementation of backend.h
  *
- * On many wrong arguments llama.cpp v0.5.0 aborts the process, returns wrong results or throws. All cases that were
- * measured are checked here first; exceptions end in llama_shim.cpp. Three rules keep the rest simple:
+ * On many wrong arguments llama.cpp v0.5.0 aborts the process, returns wrong results or throws. All known cases are
+ * checked here first; exceptions are caught in llama_shim.cpp. Three rules keep the rest simple:
  *
- *   - The contents of every sequence are tracked here, and a batch must continue them exactly. The engine tells the
+ *   - The contents of every sequence are tracked here, and a batch must continue them exactly. The engine reports the
  *     highest position that all of its caches have, which says nothing about a sequence that is being restored.
- *   - Only plain attention is ever rewound. Sequences of other kinds are emptied whole or not at all.
+ *   - Only plain attention is ever rewound. Sequences of other kinds are emptied completely or not at all.
  *   - An image is parsed before the engine sees it. Afterwards the sequence must end where the image says; otherwise it
- *     is emptied, because the engine may leave cells of a refused image behind.
+ *     is emptied, because the engine may leave behind cells of a rejected image.
  *
- * The engine copies recurrent state along with a range of cells. An image of no cells, set as the partial state,
- * removes it again and leaves the cells. So a hybrid's block is written without recurrent state, straight into its row.
+ * The engine copies recurrent state along with a range of cells. Setting an image without cells as the partial state
+ * removes the recurrent state again and keeps the cells. So a block of a hybrid model is written without recurrent
+ * state, straight into its row.
  *
- * The first image of a part that the engine writes or accepts in a context defines the layout of all others. When the
- * engine writes a form that the model's kind does not promise, the model becomes HTH_MODEL_UNCACHED.
+ * The first image of a part that the engine writes or accepts in a context defines the layout of all others. If the
+ * engine writes a form that does not match the model's kind, the model becomes HTH_MODEL_UNCACHED.
  */
 #include "llama/backend_inside.h"
 

@@ -1,14 +1,14 @@
 /*
- * backend_adapter.c - load LoRA adapters, and choose those of the next evaluations
+ * backend_adapter.c - loads LoRA adapters, and selects those of the next evaluations
  *
  * The engine keeps the adapters of a model in a list that it reads while it prepares a context or an evaluation, and
- * each context points to the adapters that it applies. So no adapter comes or goes meanwhile: evaluations share the
- * lock of the model's adapters, and a change has it alone. Everybody passes the turnstile first, and a load that waits
- * keeps it, so that one evaluation after the other cannot keep it out.
+ * each context points to the adapters that it applies. So no adapter may be added or removed in the meantime:
+ * evaluations take the lock of the model's adapters shared, and a change takes it exclusively. Every thread passes the
+ * turnstile first, and a waiting load holds it, so that a stream of evaluations cannot starve the load.
  *
  * A load checks and reads the file before it takes the lock, and the engine reads it from the page cache under the
- * lock. Freeing never waits: it only marks the adapter as gone. Whoever finds the lock free, or releases it, buries
- * the adapters that are gone.
+ * lock. Freeing never waits: it only marks the adapter as gone. A thread that finds the lock free, or releases it,
+ * frees the adapters that are gone.
  */
 #include "llama/backend_inside.h"
 
@@ -54,7 +54,7 @@ static hearth_status apply(hth_llama_applied *applied, size_t n, hearth_error *e
     return status;
 }
 
-/* Free the adapters that are gone. The lock is held alone. */
+/* Free the adapters that are gone. The caller holds the lock exclusively. */
 static void bury(hth_engine_model *model)
 {
     hth_engine_adapter *next, *adapter = atomic_exchange(&model->gone, NULL);
@@ -63,7 +63,7 @@ static void bury(hth_engine_model *model)
         next = adapter->next_gone;
         for (hth_llama_applied *applied = model->applied; applied; applied = applied->next)
             if (applies(applied, adapter))
-                (void)apply(applied, 0, NULL); /* to apply none cannot fail */
+                (void)apply(applied, 0, NULL); /* applying none cannot fail */
         hth_shim_adapter_free(adapter->llama);
         model->n_adapter_pairs -= adapter->n_pairs;
         free(adapter);
@@ -73,7 +73,7 @@ static void bury(hth_engine_model *model)
 static void bury_if_free(hth_engine_model *model)
 {
     if (!atomic_load(&model->gone) || !hth_module_try_write_lock(&model->adapters_lock))
-        return; /* the holder does it */
+        return; /* the holder frees them */
     bury(model);
     hth_module_release(&model->adapters_lock);
 }
@@ -108,10 +108,10 @@ static void change_begin(hth_engine_model *model)
 /* ---- loading ---- */
 
 /*
- * The pairs of matrices that all adapters of the model may have together; UINT64_MAX: the engine makes room for all. In
- * graphs of these architectures it makes none (llama-context.cpp, graph_max_nodes, v0.5.0): a graph may have 32 nodes
- * for each tensor of the model, uses about a third of them, and a pair adds 4. Some architectures compute a layer
- * several times, with a pair each time.
+ * The maximum number of matrix pairs in all adapters of the model together; UINT64_MAX: the engine makes room for any
+ * number. In the graphs of these architectures it makes no room (llama-context.cpp, graph_max_nodes, v0.5.0): a graph
+ * may have 32 nodes for each tensor of the model, uses about a third of them, and a pair adds 4. Some architectures
+ * compute a layer several times, using a pair each time.
  */
 static uint64_t n_pairs_max(const hth_engine_model *model, uint64_t n_tensors)
 {
@@ -287,7 +287,7 @@ void hth_backend_llama_adapters_part(hth_llama_applied *applied)
     hth_llama_applied **at;
 
     if (!applied->model)
-        return; /* it never joined */
+        return; /* it was never added to the list */
     change_begin(applied->model);
     at = &applied->model->applied;
     while (*at != applied)

@@ -1,5 +1,5 @@
 /*
- * backend_context.c - make a context, and the text of all settings that decide the meaning of its cells' bytes
+ * backend_context.c - makes a context, and the text of all settings that determine the meaning of its cells' bytes
  */
 #include "llama/backend_inside.h"
 
@@ -16,7 +16,7 @@
 
 #define N_UBATCH_MAX 512
 #define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
-#define ROW_FORMAT 2       /* of the other kinds; 1 was snapshots */
+#define ROW_FORMAT 2       /* for the other kinds; 1 was snapshots */
 #define IDLE_ROW_PS 400    /* docs/performance.md, "Idle sequences" */
 #define IDLE_SEQUENCE_PS 3000
 #define IDLE_CELLS_MAX 1024
@@ -60,8 +60,8 @@ static bool cells_on_devices(const hth_engine_model *model)
 }
 
 /*
- * About how many bytes the KV buffer takes. 0: unknown, because some layers keep less, or the buffer is not in this
- * machine's main memory.
+ * Approximate size of the KV buffer. 0: unknown, because some layers keep less, or the buffer is not in this machine's
+ * main memory.
  */
 static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
 {
@@ -97,7 +97,7 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
         out->free_bytes = hth_os_memory_available_bytes();
         out->total_bytes = hth_os_memory_bytes();
     }
-    if (out->is_device != model->on_gpu) /* the weights do not lie there */
+    if (out->is_device != model->on_gpu) /* the weights are not there */
         return;
     /* Mapped weights are in the page cache, which counts as free although the weights are needed. */
     if (model->no_weights || (model->is_mapped && !model->on_gpu))
@@ -106,8 +106,8 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
 }
 
 /*
- * All settings that decide the meaning of a cell's bytes. Models carry their own RoPE values, which enter as they are;
- * so do values that were given instead.
+ * Write all settings that determine the meaning of a cell's bytes. A model's own RoPE values are written as they are,
+ * and so are values that were given instead.
  */
 static hearth_status write_params_text(hth_engine_context *context, const struct llama_context_params *params,
                                        hearth_error *err)
@@ -240,7 +240,10 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
     return HEARTH_OK;
 }
 
-/* Does the CPU compute the attention of some layers? It does where the cells lie. The output counts as a layer. */
+/*
+ * Does the CPU compute the attention of some layers? Attention is computed where the cells are. The output counts as a
+ * layer.
+ */
 static bool attends_on_cpu(const hth_engine_model *model)
 {
     const int32_t n_layers = model->facts.n_layers + llama_model_n_layer_nextn(model->llama);
@@ -248,7 +251,10 @@ static bool attends_on_cpu(const hth_engine_model *model)
     return !cells_on_devices(model) || (model->n_gpu_layers >= 0 && model->n_gpu_layers <= n_layers);
 }
 
-/* Rows that the engine computes at once: one of each sequence, and no more than our own attention takes. */
+/*
+ * Number of rows that the engine computes at once: at least one per sequence, and no more than our own attention
+ * accepts.
+ */
 static uint32_t n_ubatch(const hth_engine_model *model, const struct llama_context_params *params, bool deterministic)
 {
     const uint32_t step = deterministic ? HTH_EXACT_ROWS_STEP : 1;
@@ -291,11 +297,11 @@ hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const
     if (model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF && ggml_is_quantized(out->type_v))
         return hth_fail(err, HEARTH_MISUSE, "V of type '%s' needs flash attention; do not switch it off, or take f16",
                         type_v);
-    /* The engine rounds up anyway, but bounds the batch by the requested size before. */
+    /* The engine rounds up anyway, but only after it bounds the batch by the requested size. */
     out->n_ctx = (n_ctx + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
     /*
-     * The engine aborts if a batch has no place for one row of every sequence. hth_backend_llama_decode() keeps to the
-     * requested number.
+     * The engine aborts if a batch has no room for one row of every sequence. hth_backend_llama_decode() still enforces
+     * the requested number.
      */
     out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
     out->n_seq_max = params->n_seq_max;
@@ -304,7 +310,7 @@ hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const
     out->abort_callback = params->abort;
     out->abort_callback_data = params->abort_user_data;
     out->embeddings = false;
-    out->pooling_type = LLAMA_POOLING_TYPE_NONE; /* a row that wants a vector gets its own */
+    out->pooling_type = LLAMA_POOLING_TYPE_NONE; /* a row that wants a vector gets its own vector */
     out->no_perf = true;
     out->swa_full = false;
     out->kv_unified = true;
@@ -314,7 +320,7 @@ hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const
     return status;
 }
 
-/* Keep the partial state of sequence 0, which is empty. */
+/* Save the partial state of sequence 0, which is empty. */
 static hearth_status learn_empty_rest(hth_engine_context *context, hearth_error *err)
 {
     size_t n_bytes = hth_shim_state_size(context->llama, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
@@ -389,17 +395,17 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
 }
 
 /*
- * With our own attention, idle cells cost a row only its mask: the engine fills it, mostly by copying the row before,
- * and it is read once. The first row of a sequence costs more, because the engine looks at its cells one by one.
- * Elsewhere attention itself may look at all cells. A fast device's rows cost too little to measure, but few idle cells
- * are right there in any case.
+ * With our own attention, the only cost of idle cells to a row is its mask: the engine fills it, mostly by copying the
+ * row before, and it is read once. The first row of a sequence costs more, because the engine visits its cells one by
+ * one. Without our attention, the kernel itself may visit all cells. On a fast device, the cost per row is too small to
+ * measure, but few idle cells are right there in any case.
  */
 static hth_idle_cost idle_cost(const hth_engine_model *model)
 {
     bool is_ours = hth_attention_is_on() && !model->on_gpu;
 
     if (atomic_load(&model->kind) == HTH_MODEL_RECURRENT)
-        return (hth_idle_cost){ .cells_max = UINT32_MAX }; /* no row looks at another sequence's state */
+        return (hth_idle_cost){ .cells_max = UINT32_MAX }; /* no row reads another sequence's state */
     return (hth_idle_cost){
         .row_ps = is_ours ? IDLE_ROW_PS : 0,
         .sequence_ps = is_ours ? IDLE_SEQUENCE_PS : 0,

@@ -3,11 +3,11 @@
  *
  * A model reads its control vectors once and adds them up. Each of its contexts gets the sum before its first
  * evaluation. The engine gets only the layers between the first and the last one that the sum changes, so equal digests
- * stand for equal computations. A sum of zeros counts as none.
+ * mean equal computations. A sum of zeros counts as no vector.
  *
  * Each architecture's graph must ask for the vector, and about 30 of v0.5.0 do not (llama-graph.h, build_cvec). The
- * engine does not tell. So the model evaluates a few tokens without and with a vector of large values, and refuses
- * control vectors when the bits are equal.
+ * engine does not report that. So a few tokens are evaluated without and with a vector of large values, and control
+ * vectors are refused if the results are bit-identical.
  */
 #include "llama/backend_inside.h"
 
@@ -51,7 +51,7 @@ static hearth_status add_file(const hth_engine_model *model, const hth_control_v
     return status;
 }
 
-/* Clear the layers outside of [first, last]; the range that is left goes to control. */
+/* Clear the layers outside [first, last]; the remaining range is stored in control. */
 static hearth_status cut(hth_llama_control *control, uint32_t first, uint32_t last, hearth_error *err)
 {
     const uint32_t n_embd = control->sum.n_embd;
@@ -99,7 +99,7 @@ static hearth_status digest(hth_llama_control *control, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* ---- does the architecture take a control vector? ---- */
+/* ---- does the architecture support control vectors? ---- */
 
 /* Evaluate the tokens in an empty context. vector, [n_embd_out], receives the engine's output for the last one. */
 static hearth_status evaluate(const hth_engine_model *model, struct llama_context *llama, float *vector,

@@ -1,12 +1,12 @@
 /*
- * backend_embedder.c - vectors of inputs, in a context of their own
+ * backend_embedder.c - vectors of inputs, in a separate context
  *
- * The engine pools the vectors of one internal batch (ubatch) only. So an evaluation is one such batch: n_ubatch is
- * n_batch, and the context has room for it and no more. Each input is a sequence. All are removed before the next
- * evaluation, so no input sees another one.
+ * The engine pools vectors only within one internal batch (ubatch). So an evaluation is one such batch: n_ubatch is
+ * n_batch, and the context has room for it and no more. Each input is a sequence. All sequences are removed before the
+ * next evaluation, so inputs never see each other.
  *
- * Encoders have no cells: all inputs attend within the batch, and positions beyond the trained ones do not exist in the
- * weights of some. The caller keeps to n_ctx_train.
+ * Encoders have no cells: attention stays within the batch, and the weights of some models have no positions beyond the
+ * trained ones. The caller must respect n_ctx_train.
  */
 #include "llama/backend_inside.h"
 
@@ -18,7 +18,7 @@
 
 enum {
     N_INPUTS_MAX = 256,
-    N_STATES_MAX = 8, /* inputs at once of a model that keeps recurrent state for each */
+    N_STATES_MAX = 8, /* inputs at once for a model that keeps recurrent state for each */
 };
 
 struct hth_engine_embedder {
@@ -27,7 +27,7 @@ struct hth_engine_embedder {
     hth_embedder_params params;
     struct llama_batch batch; /* arrays of n_tokens_max */
     llama_seq_id *sequences;
-    uint32_t *first_row; /* [n_inputs_max + 1], of each input of the last evaluation */
+    uint32_t *first_row; /* [n_inputs_max + 1], for each input of the last evaluation */
     size_t n_inputs;     /* of the last evaluation; 0: it failed */
     hth_llama_applied applied;
 };
@@ -87,10 +87,10 @@ static hearth_status allocate_arrays(hth_engine_embedder *embedder, hearth_error
     return HEARTH_OK;
 }
 
-/* About the memory of an evaluation: a model that generates computes the logits of all rows, too, and copies them. */
+/* Approximate memory of an evaluation: a generating model also computes the logits of all rows, and copies them. */
 static uint64_t evaluation_bytes(const hth_engine_model *model, uint64_t n_rows)
 {
-    const uint64_t n_activations = 16; /* a guess: vectors of a row that exist at once */
+    const uint64_t n_activations = 16; /* a guess: number of vectors per row that exist at once */
     char key[128], text[16];
     uint64_t n_logits = 2 * (uint64_t)model->facts.n_vocab;
 
@@ -103,7 +103,7 @@ static uint64_t evaluation_bytes(const hth_engine_model *model, uint64_t n_rows)
 static hearth_status make_context(hth_engine_embedder *embedder, hearth_error *err)
 {
     const hth_embedder_params *params = &embedder->params;
-    /* The engine aborts for mean pooling when it cannot deal the rows of its batch out to all sequences evenly. */
+    /* With mean pooling, the engine aborts if it cannot divide the rows of its batch evenly among all sequences. */
     uint32_t n_rows = (params->n_tokens_max + params->n_inputs_max - 1) / params->n_inputs_max * params->n_inputs_max;
     uint32_t n_ctx = (n_rows + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
     struct llama_context_params llama;

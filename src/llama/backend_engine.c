@@ -15,17 +15,17 @@
 enum { PATH_BYTES = 4096 };
 
 /*
- * The engine has one log callback and one initialisation per process, so this state is process-wide, too. A line goes
- * to the log of the model for which the calling thread is in the engine. Lines of the engine's own threads go to the
+ * The engine has one log callback and one initialisation per process, so this state is also process-wide. A line goes
+ * to the log of the model for which the calling thread is in the engine. Lines from the engine's own threads go to the
  * log of the model that was loaded last.
  */
 static struct {
-    pthread_mutex_t start_lock; /* held while the engine starts, so that one thread does it */
+    pthread_mutex_t start_lock; /* held while the engine starts, so that only one thread starts it */
     bool started;
-    bool has_numa; /* threads heed nodes, as `numa` says */
+    bool has_numa; /* threads are placed on nodes, as `numa` says */
     hearth_numa numa;
     char features[512];    /* of CPU and devices; fixed once started */
-    char start_error[256]; /* the first that it told when it started, as of a driver; "": none. Fixed once started */
+    char start_error[256]; /* the first error at the start, such as from a driver; "": none. Fixed once started */
 
     pthread_mutex_t log_lock; /* held while a line goes to `latest`, so that model_free waits */
     const hth_log *latest;
@@ -34,10 +34,10 @@ static struct {
 /* The engine call of this thread. */
 static _Thread_local struct {
     const hth_log *log;
-    char line[1024]; /* being put together from continuations */
+    char line[1024]; /* being assembled from continuations */
     size_t n_line;
     hearth_log_level level;
-    char first_error[256]; /* since the call began; the engine's statuses say nothing, its log does */
+    char first_error[256]; /* since the call began; the engine's statuses carry no reason, but its log does */
 } here;
 
 static void deliver_line(void)
@@ -80,7 +80,8 @@ static void receive_log(enum ggml_log_level level, const char *text, void *user_
 }
 
 /*
- * The engine calls this just before it ends the process. The line is not one of the engine's own, which may be hidden.
+ * The engine calls this just before it ends the process. The line is logged as ours, because lines of the engine may be
+ * hidden.
  */
 static void receive_last_words(const char *message)
 {
@@ -144,7 +145,7 @@ static void compact_features(char *text)
     *to = '\0';
 }
 
-/* The folder of this module, where engine libraries lie if they are separate. */
+/* The folder of this module, which contains the engine libraries if they are separate. */
 static void own_folder(char *folder, size_t capacity)
 {
     static const char marker;

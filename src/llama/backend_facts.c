@@ -1,5 +1,5 @@
 /*
- * backend_facts.c - what a model's metadata say of it
+ * backend_facts.c - facts from a model's metadata
  */
 #include "llama/backend_inside.h"
 
@@ -27,7 +27,7 @@ uint32_t hth_backend_llama_number(const hth_engine_model *model, const char *key
     return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
 }
 
-/* The engine takes the long factors where the context has more cells than this; all sequences share it. */
+/* The engine uses the long factors if the context has more cells than this; the limit is for all sequences together. */
 uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
 {
     return model->has_long_rope_factors ? hth_backend_llama_number(model, "rope.scaling.original_context_length",
@@ -35,7 +35,7 @@ uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
                                         : 0;
 }
 
-/* Models that are parts of others, or whose vectors mean nothing alone. */
+/* False for models that are parts of others, or whose vectors mean nothing on their own. */
 bool hth_backend_llama_embeds(const hth_engine_model *model)
 {
     static const char *const others[] = { "dflash", "eagle3", "gemma4-assistant", "wavtokenizer-dec" };

@@ -1,21 +1,21 @@
 /*
- * backend_inside.h - shared by the files of the llama.cpp back end
+ * backend_inside.h - shared by the files of the llama.cpp backend
  *
  *   backend.c            the table, and the rules for all files
  *   backend_engine.c     the engine as a whole: its start, its log, its devices
  *   backend_model.c      loading a model; its tokens, texts and chats
- *   backend_facts.c      what its metadata say of it
+ *   backend_facts.c      facts from its metadata
  *   backend_settings.c   the engine's contexts, with the model's options
- *   backend_weights.c    repacked weights that processes share; a header of its own
+ *   backend_weights.c    repacked weights that processes share; has its own header
  *   backend_adapter.c    LoRA adapters, and those that a context applies
  *   backend_control.c    control vectors, which all contexts apply
  *   backend_context.c    making a context; the text that is hashed into ctx_params_hash
- *   backend_sequences.c  evaluation, and the contents of each sequence; contexts with the same bits in any company
+ *   backend_sequences.c  evaluation, and the contents of each sequence; deterministic contexts
  *   backend_state.c      reading and writing parts of a sequence's state
- *   backend_embedder.c   vectors of inputs, in a context of their own
+ *   backend_embedder.c   vectors of inputs, in a separate context
  *   backend_needs.c      the memory that a model would take
  *   backend_writer.c     model files
- *   backend_sampler.c    with a header of its own
+ *   backend_sampler.c    has its own header
  */
 #ifndef HTH_LLAMA_BACKEND_INSIDE_H
 #define HTH_LLAMA_BACKEND_INSIDE_H
@@ -42,7 +42,7 @@ typedef struct hth_llama_applied hth_llama_applied;
 /* The sum of a model's control vectors. */
 typedef struct hth_llama_control {
     hth_shim_control_sum sum;
-    uint32_t first, last; /* layers that it changes; 0: none, and there is no sum */
+    uint32_t first, last; /* layers that it changes; 0: none, and no sum */
     uint8_t digest[32];   /* of these layers */
 } hth_llama_control;
 
@@ -54,7 +54,7 @@ struct hth_engine_model {
     char chat_problem[256]; /* the reason */
     bool chat_given;
     bool chat_is_fallback;
-    bool is_mapped;  /* the weights are mapped from the file */
+    bool is_mapped;  /* weights are mapped from the file */
     bool no_weights; /* only the metadata was read */
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
@@ -71,21 +71,23 @@ struct hth_engine_model {
     hth_llama_slices *slices; /* NULL: the model has no vocabulary */
     hth_grammar_memo *grammars;
 
-    /* Lock the turnstile only while waiting for the lock, which guards the engine's list of adapters, and these: */
+    /*
+     * Hold the turnstile only while waiting for the lock, which guards the engine's list of adapters and these fields:
+     */
     pthread_mutex_t turnstile;
     pthread_rwlock_t adapters_lock;
     hth_llama_applied *applied; /* by the contexts */
     uint64_t n_adapter_pairs;   /* of all adapters in the engine's list */
 
-    _Atomic(hth_engine_adapter *) gone; /* adapters that are to be freed under the lock */
+    _Atomic(hth_engine_adapter *) gone; /* adapters to be freed under the lock */
 };
 
-/* The contents of a sequence; all zero when it is empty. */
+/* The contents of a sequence; zeroed when it is empty. */
 typedef struct hth_llama_holding {
     uint32_t begin; /* its positions: [begin, end) */
     uint32_t end;
     uint32_t window_begin; /* the window's cells are [window_begin, end), without a gap; end: none */
-    uint32_t rest_end;     /* its recurrent state is that after position rest_end - 1; 0: none */
+    uint32_t rest_end;     /* it has the recurrent state after position rest_end - 1; 0: none */
 } hth_llama_holding;
 
 /* Number of parts whose images differ in layout. */
@@ -118,16 +120,16 @@ struct hth_engine_context {
     llama_seq_id *sequences;
     uint32_t n_batch_rows;
     uint32_t n_ubatch;  /* rows that the engine evaluates at once */
-    uint32_t *next;     /* [n_seq_max], while a batch is checked */
+    uint32_t *next;     /* [n_seq_max], used while a batch is checked */
     size_t n_rows;      /* of the last evaluation; 0: it failed */
     bool has_vectors;   /* its rows have vectors */
-    bool makes_vectors; /* the engine was told so */
+    bool makes_vectors; /* the engine is set to make vectors */
 
     hth_cell_order *order; /* NULL: not deterministic */
-    int32_t *coming;       /* positions of the cells of an image that is being restored */
+    int32_t *coming;       /* cell positions of an image that is being restored */
     size_t coming_capacity;
     bool has_added_rows; /* the extra sequence has cells */
-    bool is_checked;     /* the deterministic context has kept its promise once */
+    bool is_checked;     /* the deterministic context has passed its check */
 
     hth_llama_applied applied;
 
@@ -139,7 +141,8 @@ struct hth_engine_context {
 /* ---- the engine as a whole ---- */
 
 /*
- * Call these before and after any engine call that may log. In between, the lines of this thread go to log. Not nested.
+ * Call these before and after any engine call that may log. In between, the lines of this thread go to log. They must
+ * not be nested.
  */
 void hth_backend_llama_enter(const hth_log *log);
 void hth_backend_llama_leave(void);
@@ -149,24 +152,30 @@ const char *hth_backend_llama_reason(const char *fallback);
 hearth_status hth_backend_llama_start(hearth_error *err);
 /* The features of CPU and devices, as one word. Only after the start. */
 const char *hth_backend_llama_features(void);
-/* The first error that the engine told when it started, such as that CUDA cannot start; "": none. Once started. */
+/*
+ * The first error that the engine logged when it started, such as that CUDA cannot start; "": none. Call it only after
+ * the start.
+ */
 const char *hth_backend_llama_start_error(void);
 /* Send the lines of the engine's own threads to this log; forget ends that, if it is still this log. */
 void hth_backend_llama_log_latest(const hth_log *log);
 void hth_backend_llama_log_forget(const hth_log *log);
-/* Let threads heed the nodes of the machine. The first model of the process that asks decides; log tells the others. */
+/*
+ * Make threads respect the NUMA nodes of the machine. The first model of the process that asks decides; other models
+ * get a log line.
+ */
 void hth_backend_llama_use_numa(hearth_numa wanted, const hth_log *log);
-/* HEARTH_NO_MEMORY when the machine says that it has less memory. */
+/* HEARTH_NO_MEMORY if the machine reports that it has less memory. */
 hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err);
 
 /* ---- models, sequences ---- */
 
-/* A number in the model's metadata under its architecture's name; fallback when there is none. */
+/* A number in the model's metadata under its architecture's name; fallback if missing. */
 uint32_t hth_backend_llama_number(const hth_engine_model *model, const char *key, uint32_t fallback);
-/* A metadata value as text, as the options override it. False: there is none, or it does not fit. */
+/* A metadata value as text, as the options override it. False: missing, or it does not fit. */
 bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity);
 
-/* Can the architecture have flash attention? As in llama.cpp v0.5.0. */
+/* Does the architecture support flash attention? As in llama.cpp v0.5.0. */
 static inline bool hth_backend_llama_has_flash(const hth_engine_model *model)
 {
     return strcmp(model->facts.architecture, "grok") != 0;
@@ -193,38 +202,40 @@ static inline uint32_t hth_backend_llama_window_begin(const hth_engine_context *
     return end > context->format.n_window ? end - context->format.n_window : 0;
 }
 
-/* Has the sequence all state that its next token depends on? An empty one has. */
+/* Does the sequence have all state that its next token depends on? True for an empty one. */
 bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
 /* Remove all state of a sequence, which always succeeds. */
 void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
 
-/* Around the life of a model. Its contexts are freed before deinit, which frees the adapters that are gone. */
+/*
+ * Called at the start and end of a model's life. Its contexts must be freed before deinit, which frees the adapters
+ * that are gone.
+ */
 void hth_backend_llama_adapters_init(hth_engine_model *model);
 void hth_backend_llama_adapters_deinit(hth_engine_model *model);
-/* Let no adapter of the model come or go until the release: around the making of a context, and an evaluation. */
+/* Prevent changes to the model's adapters until the release: held while a context is made, and during an evaluation. */
 void hth_backend_llama_adapters_hold(hth_engine_model *model);
 void hth_backend_llama_adapters_release(hth_engine_model *model);
-/* A context of the engine joins its model's list, without adapters, or leaves it if it is there. */
+/* Add a context of the engine, without adapters, to its model's list, or remove it if it is there. */
 void hth_backend_llama_adapters_join(hth_llama_applied *applied, hth_engine_model *model, struct llama_context *llama);
 void hth_backend_llama_adapters_part(hth_llama_applied *applied);
 /* As hth_backend.adapters_apply. */
 hearth_status hth_backend_llama_applied_set(hth_llama_applied *applied, const hth_engine_adapter_use *uses, size_t n,
                                             hearth_error *err);
-/* Read the control vectors of a model that is loaded otherwise. Between enter and leave. */
+/* Read the control vectors of a model that is otherwise loaded. Between enter and leave. */
 hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_engine_model_params *params,
                                              hearth_error *err);
 /* Let a context apply them. */
 hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
                                               hearth_error *err);
-/* The engine's parameters of a context, but for flash attention. Statuses as context_new. */
+/* The engine's parameters for a context, except flash attention. Statuses as context_new. */
 hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
                                             struct llama_context_params *out, hearth_error *err);
-/* Apply the model's options to the parameters of any context: positions, place of the cells, flash attention. */
+/* Apply the model's options to the parameters of any context: positions, location of the cells, flash attention. */
 void hth_backend_llama_apply_options(const hth_engine_model *model, struct llama_context_params *params);
 /*
- * A context with the model's options and control vectors, and with flash attention, or without it when the engine
- * refuses it, the architecture cannot have it, or the options switch it off; params tells which afterwards. Between
- * enter and leave.
+ * A context with the model's options and control vectors. It has flash attention unless the engine refuses it, the
+ * architecture does not support it, or the options switch it off; params says so afterwards. Between enter and leave.
  */
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err);
@@ -232,20 +243,23 @@ hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct lla
 bool hth_backend_llama_embeds(const hth_engine_model *model);
 hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model);
 
-/* ---- deterministic contexts: all but the first may be called for every context ---- */
+/* ---- deterministic contexts: all except the first may be called for every context ---- */
 
-enum { HTH_EXACT_ROWS_STEP = 4 }; /* the engine computes rows in multiples of it */
+enum { HTH_EXACT_ROWS_STEP = 4 }; /* the engine computes rows in multiples of this */
 
-/* Change the parameters of a new context for it. HEARTH_UNSUPPORTED: the reason why it cannot be. */
+/*
+ * Change the parameters of a new context to make it deterministic. HEARTH_UNSUPPORTED, with the reason, if that is not
+ * possible.
+ */
 hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, struct llama_context_params *params,
                                               hearth_error *err);
-/* Note what a context of prepared parameters keeps for itself, once its sizes are known. */
+/* Set up what a context with prepared parameters reserves for itself, once its sizes are known. */
 hearth_status hth_backend_llama_exact_begin(hth_engine_context *context, hearth_error *err);
-/* Does the context keep its promise? Evaluates some tokens, and leaves it empty. */
+/* Is the context really deterministic? Evaluates some tokens, and leaves it empty. */
 hearth_status hth_backend_llama_exact_check(hth_engine_context *context, hearth_error *err);
-/* Add rows and wishes for logits to the batch of n_rows rows, until the engine computes all of its rows alike. */
+/* Add rows and logits requests to the batch of n_rows rows, until the engine computes all of its rows the same way. */
 void hth_backend_llama_exact_fill(hth_engine_context *context, size_t n_rows);
-/* Around the evaluation of a batch, and around the restoring of the image in context->parsed. */
+/* Called before and after the evaluation of a batch, and before and after restoring the image in context->parsed. */
 void hth_backend_llama_exact_evaluates(hth_engine_context *context);
 hearth_status hth_backend_llama_exact_restores(hth_engine_context *context, const uint8_t *bytes, uint32_t n_cells,
                                                hearth_error *err);

@@ -1,7 +1,7 @@
 /*
- * backend_model.c - load a model, and answer questions about it: facts, tokens, texts, chats
+ * backend_model.c - loads a model, and answers queries about it: facts, tokens, texts, chats
  *
- * The same calls free a model after a load and after a load that failed half-way.
+ * A model is freed in the same way after a successful load and after one that failed half-way.
  */
 #include "llama/backend_inside.h"
 
@@ -169,8 +169,8 @@ static void warn_without_devices(const hth_engine_model *model, const hth_engine
 }
 
 /*
- * The engine goes on with what it could lock, and says so in its own log only. How much of the weights is on the host
- * beside GPUs is not known.
+ * The engine continues with what it could lock, and says so only in its own log. How much of the weights is on the host
+ * when there are GPUs is not known.
  */
 static void warn_of_lock_limit(const hth_engine_model *model)
 {
@@ -196,7 +196,7 @@ static void warn_of_options(const hth_engine_model *model, const hth_engine_mode
         hth_warn(model->log, "override_kv: the model's file does not have %s; the engine may not know it", added);
 }
 
-/* Rows of matrices, where devices cannot take them, become layers; without devices they are warned of otherwise. */
+/* If devices cannot take rows of matrices, split by layers instead; without devices there is a separate warning. */
 static void choose_split(const hth_engine_model *model, hearth_engine_options *options)
 {
     if (!model->on_gpu || options->split_mode != HEARTH_SPLIT_MODE_ROW || hth_llama_devices_split_rows(&model->devices))
@@ -221,7 +221,7 @@ static hearth_status place(hth_engine_model *model, const char *path, const hth_
     status = hth_llama_placement_new(path, &options, &model->devices, model->n_gpu_layers, &model->placement, err);
     if (status != HEARTH_OK)
         return status;
-    if (!params->no_weights) { /* the needs of a model are asked for many times */
+    if (!params->no_weights) { /* the memory needs of a model are queried many times */
         warn_of_options(model, params, &options);
         hth_backend_llama_use_numa(options.numa, model->log);
     }
@@ -250,7 +250,7 @@ static hearth_status load_weights(hth_engine_model *model, const char *path, con
     llama.progress_callback = report_progress; /* false ends the loading, which then fails */
     llama.progress_callback_user_data = &progress;
     for (int attempt = 0;; attempt++) {
-        if (attempt < 2 && !params->no_weights) /* a region that is wrong is made anew, once */
+        if (attempt < 2 && !params->no_weights) /* a region that is wrong is made again, once */
             weights = hth_llama_weights_begin(model, path, params);
         status = hth_shim_model_load(path, &llama, &model->llama, err);
         is_right = hth_llama_weights_end(weights, status == HEARTH_OK);
@@ -275,7 +275,7 @@ static hearth_status load_weights(hth_engine_model *model, const char *path, con
     return status;
 }
 
-/* A template that the user gave must work; a broken one in the model only spoils chat. */
+/* A template given by the user must work; a broken one in the model only disables chat. */
 static hearth_status read_chat_template(hth_engine_model *model, const hth_engine_model_params *params,
                                         hearth_error *err)
 {
@@ -381,7 +381,7 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         status = hth_backend_llama_control_load(model, params, err);
     if (status != HEARTH_OK)
         goto out;
-    /* No more files than those are fingerprinted, so two models that differ in another one would share rows. */
+    /* Only these files are fingerprinted, so two models that differ in any other file would share rows. */
     atomic_init(&model->kind,
                 (int)(file.split_count > HTH_GGUF_PARTS_MAX ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
 
@@ -394,7 +394,7 @@ out:
     return status;
 }
 
-/* A number of the metadata, of any type; NAN: there is none. */
+/* A number in the metadata, of any type; NAN: none. */
 static float advised(const hth_engine_model *model, const char *key)
 {
     char text[64], *end;

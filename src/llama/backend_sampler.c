@@ -3,8 +3,8 @@
  *
  * The engine's own samplers are not used. Its grammars end the process when a reply ends too early, throw when a token
  * is refused, print syntax errors to the terminal, and take unbounded time and memory for a very ambiguous grammar. Its
- * XTC draws from a generator with a state. Several filters allocate for each token. So the chain is ours (sampler.c),
- * with the engine's definitions.
+ * XTC draws from a stateful generator. Several filters allocate for each token. So the chain is ours (sampler.c), with
+ * the engine's definitions.
  */
 #include "llama/backend_sampler.h"
 
@@ -59,7 +59,7 @@ static hearth_status read_grammar(const struct llama_model *llama, hth_grammar_m
     return status;
 }
 
-/* Read the names of the shown tokens. */
+/* Read the names of the tokens to be shown. */
 static void read_shown(const struct llama_model *llama, const hearth_sampling *sampling,
                        hth_shown_token shown[HTH_SHOWN_TOKENS_MAX], hth_sampler_parts *parts)
 {
@@ -71,7 +71,7 @@ static void read_shown(const struct llama_model *llama, const hearth_sampling *s
         if (to->token < 0 || (uint32_t)to->token >= parts->n_vocab ||
             hth_shim_piece(llama, to->token, true, (char *)to->bytes, sizeof(to->bytes), &n, NULL) != HEARTH_OK ||
             n <= 0)
-            continue; /* no token, or its name is too long */
+            continue; /* not a token, or its name is too long */
         to->n_bytes = (uint32_t)n;
         parts->n_shown++;
     }
@@ -85,7 +85,7 @@ static hearth_status tokenize(const void *llama, const char *text, hearth_token 
     hearth_status status =
         hth_shim_tokenize(llama, text, (int32_t)strlen(text), false, true, tokens, (int32_t)capacity, &n, err);
 
-    *n_out = (size_t)llabs(n); /* negative: so many do not fit */
+    *n_out = (size_t)llabs(n); /* negative: this many do not fit */
     return status;
 }
 

@@ -10,7 +10,7 @@
 #include "engine/vocabulary.h"
 #include "grammar/grammar_memo.h"
 
-/* As hth_backend.sampler_new; texts and grammars are the model's and outlive the sampler. */
+/* As hth_backend.sampler_new; texts and grammars belong to the model and outlive the sampler. */
 hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, hth_grammar_memo *grammars,
                                     const hearth_sampling *sampling, hth_engine_sampler **out, hearth_error *err);
 

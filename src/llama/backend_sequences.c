@@ -1,8 +1,8 @@
 /*
- * backend_sequences.c - evaluate batches, and track the contents of each sequence
+ * backend_sequences.c - evaluates batches, and tracks the contents of each sequence
  *
  * A batch that does not continue its sequences exactly is refused before the engine sees it. After a failed evaluation,
- * the engine tells the contents of sequences of plain attention; others are empty.
+ * the engine is asked for the contents of sequences of plain attention; others are emptied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static hearth_status fill_batch(hth_engine_context *context, const hth_batch_row
     context->batch.n_tokens = (int32_t)n_rows;
     hth_backend_llama_exact_fill(context, n_rows);
     for (int32_t i = 0; context->has_vectors && i < context->batch.n_tokens; i++)
-        context->batch.logits[i] = true; /* the engine would do it, and warn */
+        context->batch.logits[i] = true; /* the engine would do so itself, with a warning */
     return HEARTH_OK;
 }
 
@@ -157,7 +157,7 @@ bool hth_backend_llama_seq_remove(hth_engine_context *context, uint32_t id, uint
     }
     if (begin >= end || begin >= context->held[id].end)
         return true;
-    /* The engine would return true and be silently wrong, or leave the recurrent state unchanged. */
+    /* The engine would return true but be silently wrong, or leave the recurrent state unchanged. */
     if (hth_backend_llama_kind(context) != HTH_MODEL_PLAIN)
         return false;
     if (end > context->held[id].end)
@@ -192,7 +192,7 @@ static void note_copied(hth_engine_context *context, uint32_t from, uint32_t to,
         held->begin = begin;
         held->window_begin = first > begin ? first : begin;
     } else if (first > begin) {
-        held->window_begin = first; /* a gap: the window's cells before it do not count any more */
+        held->window_begin = first; /* a gap: the window's cells before it no longer count */
     }
     held->end = end;
     held->rest_end = 0;
@@ -240,21 +240,21 @@ uint32_t hth_backend_llama_seq_end(hth_engine_context *context, uint32_t id)
 }
 
 /*
- * ---- contexts whose tokens have the same bits in any company ----
+ * ---- deterministic contexts: the bits of a token do not depend on other rows ----
  *
  * In v0.5.0, on a CPU, two things make a row depend on others (docs/engine.md, "Deterministic contexts"):
  *
- *   the number of rows of a batch. Products with the weights take other code for a single row (F32, F16, BF16), or for
- *   the rows beyond a multiple of 4 (repacked weights). So a batch is filled up to a multiple of 4 with rows of a
- *   sequence of its own, which is emptied afterwards. The last layer computes only the rows whose logits are wanted, so
- *   their number is made a multiple of 4, too.
+ *   the number of rows of a batch. Products with the weights use different code for a single row (F32, F16, BF16), or
+ *   for the rows beyond a multiple of 4 (repacked weights). So a batch is padded to a multiple of 4 with rows of a
+ *   separate sequence, which is emptied afterwards. The last layer computes only the rows whose logits are wanted, so
+ *   their number is also made a multiple of 4.
  *
  *   attention. Hearth's own attention computes all rows in one way, over the sequence's own cells by their positions
  *   (attention_order.h).
  *
- * Threads share out rows and columns, never sums. The context is checked before its first use, because the kernels
- * depend on the machine and on the types of the weights: tokens all over a text must have the same logits after one
- * evaluation and after several.
+ * Threads divide rows and columns among themselves, never sums. The context is checked before its first use, because
+ * the kernels depend on the machine and on the types of the weights: tokens throughout a text must have the same logits
+ * whether it is evaluated at once or in several parts.
  */
 
 enum {
@@ -262,10 +262,10 @@ enum {
     CHECK_GROUPS = 12,
 };
 
-/* The text's parts when it is evaluated the second time: numbers of rows of every kind (docs/engine.md). */
+/* The parts of the text in its second evaluation: row counts of every kind (docs/engine.md). */
 static const uint8_t check_groups[CHECK_GROUPS] = { 1, 2, 3, 5, 4, 7, 1, 6, 9, 13, 1, 20 };
 
-/* The cells that requests get: the others are for the rows that fill batches up. */
+/* The number of cells for requests: the others are for the rows that pad batches. */
 static uint32_t for_requests(uint32_t n_cells)
 {
     return n_cells > HTH_CONTEXT_STEP ? n_cells - HTH_CONTEXT_STEP : 0;
@@ -301,7 +301,7 @@ hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, str
     params->n_seq_max++;
     params->n_batch = (params->n_batch + 1 + HTH_EXACT_ROWS_STEP - 1) / HTH_EXACT_ROWS_STEP * HTH_EXACT_ROWS_STEP;
     n_cells = params->n_ctx + HTH_CONTEXT_STEP;
-    if (params->n_ctx <= n_short && n_cells > n_short) { /* beyond, the engine takes other RoPE factors */
+    if (params->n_ctx <= n_short && n_cells > n_short) { /* beyond this, the engine uses other RoPE factors */
         n_cells = n_short;
         hth_info(model->log,
                  "deterministic: the context has %u tokens for requests, not %u: it needs %d more cells, and with more "
@@ -339,7 +339,7 @@ static bool is_even(size_t n)
     return n % HTH_EXACT_ROWS_STEP == 0;
 }
 
-/* Make the number of rows with logits in [begin, end) a multiple, if there are any. */
+/* Make the number of rows with logits in [begin, end) a multiple of the step, if there are any. */
 static void fill_logits(hth_engine_context *context, size_t begin, size_t end)
 {
     int8_t *logits = context->batch.logits;
@@ -405,7 +405,7 @@ hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_e
 {
     if (!context->order)
         return HEARTH_OK;
-    if (context->has_added_rows) /* a removal looks at all cells */
+    if (context->has_added_rows) /* a removal visits all cells */
         (void)hth_shim_seq_remove(context->llama, (llama_seq_id)context->info.n_seq_max, -1, -1);
     context->has_added_rows = false;
     if (hth_cell_order_end(context->order))
@@ -422,8 +422,9 @@ hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_e
 /* ---- the check ---- */
 
 /*
- * Evaluate the check's text at once, or in groups. digests, [CHECK_GROUPS][HTH_SHA256_BYTES], receives those of the
- * logits of each group's last token. A context that is shorter than the text gets the groups that fit.
+ * Evaluate the check's text at once, or in groups. digests, [CHECK_GROUPS][HTH_SHA256_BYTES], receives the digests of
+ * the logits of each group's last token. If the context is shorter than the text, only the groups that fit are
+ * evaluated.
  */
 static hearth_status evaluate_text(hth_engine_context *context, bool in_groups,
                                    uint8_t digests[CHECK_GROUPS][HTH_SHA256_BYTES], hearth_error *err)

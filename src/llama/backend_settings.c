@@ -36,7 +36,7 @@ static hearth_status new_context(hth_engine_model *model, struct llama_context_p
     return status;
 }
 
-/* Not "auto": it cannot be queried, and is in the parameters' hash. */
+/* Not "auto": its choice cannot be queried, but is part of the parameters' hash. */
 static enum llama_flash_attn_type flash_attention(const hth_engine_model *model)
 {
     return model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF || !hth_backend_llama_has_flash(model)
@@ -87,7 +87,7 @@ hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct lla
     if (status != HEARTH_ENGINE)
         return status;
     (void)snprintf(reason, sizeof(reason), "%s",
-                   hth_backend_llama_reason("it does not say why")); /* cut when too long */
+                   hth_backend_llama_reason("it does not say why")); /* truncated if too long */
     if (!is_wanted && params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
         params->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
         status = new_context(model, params, out, NULL);

@@ -1,9 +1,9 @@
 /*
- * backend_state.c - read parts of a sequence's state from the engine, and write them back
+ * backend_state.c - reads parts of a sequence's state from the engine, and writes them back
  *
- * An image is parsed before the engine sees it, and an image that the engine wrote is parsed as if it were given back.
- * The first image of a part that the engine writes or accepts in a context defines the layout of all others. A sequence
- * is empty after a failed set.
+ * An image is parsed before the engine sees it, and an image that the engine wrote is parsed in the same way. The first
+ * image of a part that the engine writes or accepts in a context defines the layout of all others. A sequence is empty
+ * after a failed set.
  */
 #include "llama/backend_inside.h"
 
@@ -48,7 +48,8 @@ size_t hth_backend_llama_state_size(hth_engine_context *context, uint32_t id, ht
     if (!context->format.has_window || !context->format.has_recurrent || whole == 0)
         return whole;
     /*
-     * Without the window's cells: the partial state has them, and the partial state of an empty sequence is the rest.
+     * Subtract the window's cells: the partial state includes them, and the partial state of an empty sequence is the
+     * rest.
      */
     partial = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
     return partial == 0 || partial > whole ? 0 : whole - partial + context->empty_rest_bytes;
@@ -68,7 +69,7 @@ static hearth_status grow_bounce(hth_engine_context *context, size_t n_bytes, he
     return HEARTH_OK;
 }
 
-/* An image that the engine wrote must pass the checks of an image that it is given. */
+/* An image that the engine wrote must pass the same checks as an image that it is given. */
 static hearth_status check_own_image(hth_engine_context *context, uint32_t id, hth_state_part part,
                                      const uint8_t *bytes, size_t n_bytes, hearth_error *err)
 {
@@ -151,7 +152,10 @@ hearth_status hth_backend_llama_state_get(hth_engine_context *context, uint32_t 
     return status;
 }
 
-/* Give a checked image to the engine. With HTH_MODEL_HYBRID the engine cannot tell the end of cells without state. */
+/*
+ * Give a checked image to the engine. With HTH_MODEL_HYBRID the engine cannot report the end of a sequence that has
+ * cells but no recurrent state.
+ */
 static hearth_status give_image(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
                                 size_t n_bytes, uint32_t end, hearth_error *err)
 {
@@ -169,7 +173,7 @@ static hearth_status give_image(hth_engine_context *context, uint32_t id, hth_st
     return HEARTH_OK;
 }
 
-/* Does the sequence have the cells that the rest belongs to? */
+/* Does the sequence have the cells to which the rest belongs? */
 static bool can_take_rest(const hth_engine_context *context, uint32_t id, uint32_t begin, uint32_t end)
 {
     const hth_llama_holding *held = &context->held[id];
@@ -241,7 +245,7 @@ hearth_status hth_backend_llama_state_set(hth_engine_context *context, uint32_t 
         return status;
     }
     note_set(context, id, part, begin, end);
-    if (part == stored) { /* the engine took it, so its layers are this context's */
+    if (part == stored) { /* the engine accepted it, so its layers are those of this context */
         context->layouts[is_rest] = context->parsed;
         context->layout_known[is_rest] = true;
     }

@@ -1,17 +1,17 @@
 /*
- * backend_weights.c - put the engine's repacked weights into regions (weight_region.h)
+ * backend_weights.c - puts the engine's repacked weights into regions (weight_region.h)
  *
- * The engine keeps weights that it repacks in buffers of the type "CPU_REPACK". Its way with such a buffer is: allocate
- * it; give each tensor its place and its kernels (init_tensor); repack each tensor into its place (set_tensor). Here,
- * for loads that ask for it, the buffer's memory is that of a region, and a filled region makes set_tensor unnecessary.
- * The type stays the engine's own, so all its decisions stay, too.
+ * The engine keeps weights that it repacks in buffers of the type "CPU_REPACK". It handles such a buffer in three
+ * steps: allocate it; assign each tensor its place and its kernels (init_tensor); repack each tensor into its place
+ * (set_tensor). Here, for loads that ask for it, the buffer's memory is that of a region, and a filled region makes
+ * set_tensor unnecessary. The type is still the engine's own, so all its decisions are unchanged.
  *
- * The engine has no public way to do that, so the types below repeat the start of its tables of functions
- * (ggml-backend-impl.h of v0.5.0). Public functions check that the fields are where we expect them; otherwise the
- * engine's buffer is used as it is.
+ * The engine has no public interface for that, so the types below repeat the start of its function tables
+ * (ggml-backend-impl.h of v0.5.0). We check through public functions that the fields are where we expect them;
+ * otherwise the engine's buffer is used unchanged.
  *
- * Wrong weights are worse than a slow load. So the key of a region names the file, the engine and the processor. The
- * region tells the layout of the tensors. And of each kernel's tensors, the smallest is repacked anyway and compared.
+ * Wrong weights are worse than a slow load. So the key of a region includes the file, the engine and the CPU. The
+ * region records the layout of the tensors. And for each kernel, the smallest tensor is still repacked and compared.
  */
 #include "llama/backend_weights.h"
 
@@ -63,16 +63,16 @@ static buffer *fields(ggml_backend_buffer_t of)
 
 /* ---- a load ---- */
 
-/* The smallest tensor of a kernel: "extra" tells the kernel. */
+/* The smallest tensor of a kernel: "extra" identifies the kernel. */
 typedef struct probe {
     const void *kernel;
     const struct ggml_tensor *tensor;
 } probe;
 
-/* The context of a buffer of ours. */
+/* The context of one of our buffers. */
 typedef struct packed {
     hth_weight_region *region;
-    hth_llama_weights *load; /* NULL: it has ended */
+    hth_llama_weights *load; /* NULL once it has ended */
     buffer engines;          /* the engine's entries, whose memory is a few bytes */
     hth_sha256 *layout;
     size_t n_tensors;
@@ -86,18 +86,18 @@ struct hth_llama_weights {
     const hth_engine_model *model;
     const char *path;
     const hth_engine_model_params *params;
-    uint8_t digest[HTH_WEIGHT_MODEL_BYTES]; /* before the engine opened the model */
+    uint8_t digest[HTH_WEIGHT_MODEL_BYTES]; /* computed before the engine opened the model */
     packed *buffers[BUFFERS_MAX];
-    unsigned n_buffers; /* made, also those that are gone */
+    unsigned n_buffers; /* number of buffers made, including freed ones */
 };
 
-/* The load of this thread. The engine passes nothing through to a buffer's functions. */
+/* The current load on this thread. The engine passes no user data to a buffer's functions. */
 static _Thread_local hth_llama_weights *current;
 
 /* The type of repacked buffers, one per process, and the engine's own function for it. */
 static struct {
     pthread_mutex_t lock;
-    buffer_type *type; /* NULL: not looked for, or there is none */
+    buffer_type *type; /* NULL: not looked for yet, or does not exist */
     ggml_backend_buffer_t (*alloc_buffer)(ggml_backend_buffer_type_t, size_t);
 } engine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -167,7 +167,7 @@ static enum ggml_status packed_init_tensor(ggml_backend_buffer_t of, struct ggml
     return status;
 }
 
-/* Repack a tensor elsewhere: is it what the region has? */
+/* Repack a tensor elsewhere and compare: does the region have the same bytes? */
 static bool is_as_repacked(const packed *p, ggml_backend_buffer_t of, const struct ggml_tensor *tensor,
                            const void *values, size_t n_bytes)
 {
@@ -201,7 +201,7 @@ static void packed_set_tensor(ggml_backend_buffer_t of, struct ggml_tensor *tens
         p->n_set++;
         return;
     }
-    if (p->n_set++ == 0) { /* all tensors have their places now */
+    if (p->n_set++ == 0) { /* all tensors now have their places */
         hth_sha256_peek(p->layout, layout);
         p->is_wrong |= !hth_weight_region_has_layout(p->region, layout);
     }
@@ -246,7 +246,7 @@ static packed *packed_new(hth_llama_weights *load, size_t n_bytes, hearth_error 
     return p;
 }
 
-/* In place of the engine's function. */
+/* Replaces the engine's function. */
 static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_t n_bytes)
 {
     hearth_error err = { .message = "there is no memory" };
@@ -277,7 +277,7 @@ static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_
     return made;
 }
 
-/* Put our function into the engine's type, once per process. False: there is no such type, or it is not as expected. */
+/* Put our function into the engine's type, once per process. False: the type does not exist, or is not as expected. */
 static bool replace_allocation(void)
 {
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
@@ -316,7 +316,7 @@ hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const 
         return NULL;
     }
     if (hth_weight_model_digest(path, digest) != 0)
-        return NULL; /* the engine says what is missing */
+        return NULL; /* the engine reports what is missing */
     weights = calloc(1, sizeof(*weights));
     if (!weights)
         return NULL;
@@ -328,7 +328,7 @@ hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const 
     return weights;
 }
 
-/* A region that was filled is published; whether that works changes nothing for this process. */
+/* Publish a region that was filled. Failure makes no difference to this process. */
 static void publish(packed *p, const hth_log *log)
 {
     uint8_t layout[HTH_SHA256_BYTES];

@@ -1,12 +1,13 @@
 /*
- * backend_writer.c - the module's second table: model files in all types that the engine makes without more data
+ * backend_writer.c - the module's second table: writes model files in all types that the engine can make without extra
+ * data
  */
 #include "llama/backend_inside.h"
 #include "llama/llama_writer.h"
 
 #include <string.h>
 
-/* The first are written directly, in the type of their matrices. */
+/* The first ones are written directly, in the type of their matrices. */
 static const struct file_type {
     const char *name;
     enum llama_ftype ftype;

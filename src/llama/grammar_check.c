@@ -1,5 +1,5 @@
 /*
- * grammar_check.c - grammars and schemas that are compiled for the answer alone
+ * grammar_check.c - compiles grammars and schemas only to see whether they can be compiled
  */
 #include "llama/grammar_check.h"
 

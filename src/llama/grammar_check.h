@@ -1,5 +1,5 @@
 /*
- * grammar_check.h - check a schema or a grammar, and keep nothing
+ * grammar_check.h - checks a schema or a grammar without keeping the result
  *
  * For the C++ files, which include this within extern "C"; they cannot read gbnf.h, which uses C's atomics. schema.h
  * describes the accepted schemas. Any thread.
@@ -13,14 +13,14 @@
 enum { HTH_CHECK_STEPS_MAX = 1 << 24 };
 
 /*
- * Can the schema stand behind %json? The steps spent are subtracted from *steps, also on failure. HEARTH_MISUSE names
- * the keyword that cannot be honoured, and its place; HEARTH_NO_MEMORY.
+ * Can the schema be used after %json? The steps spent are subtracted from *steps, also on failure. HEARTH_MISUSE with a
+ * message that names the keyword that is not supported, and its place; HEARTH_NO_MEMORY.
  */
 hearth_status hth_schema_check(const char *schema, size_t n_bytes, uint64_t *steps, hearth_error *err);
 
 /*
- * Is the text a grammar that a sampler takes? The caller checks its length (HTH_GRAMMAR_BYTES_MAX). token finds a token
- * by its name; NULL: no token has a name. Errors as hth_gbnf_new.
+ * Is the text a grammar that a sampler accepts? The caller checks its length (HTH_GRAMMAR_BYTES_MAX). token finds a
+ * token by its name; NULL: tokens have no names. Errors as hth_gbnf_new.
  */
 hearth_status hth_grammar_check(const char *text, size_t n_bytes, uint32_t n_tokens,
                                 bool (*token)(const void *data, const char *text, size_t n_bytes, hearth_token *out),

@@ -86,7 +86,7 @@ bool ends_with(const std::string &text, const char *end)
     return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
 }
 
-/* The text of a key; "": there is none, or it is no text. */
+/* The text of a key; "": missing, or not a text. */
 std::string text_of(const gguf_context *file, const char *key)
 {
     int64_t id = gguf_find_key(file, key);
@@ -118,7 +118,7 @@ hearth_status check_metadata(const char *path, const gguf_context *file, const c
     return HEARTH_OK;
 }
 
-/* Can the engine multiply with it on every device? */
+/* Can the engine multiply with this type on every device? */
 bool is_usable(enum ggml_type type)
 {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || type == GGML_TYPE_Q8_0;
@@ -132,8 +132,8 @@ std::string shape_of(const ggml_tensor *t)
 }
 
 /*
- * Do a and b make a change of the shape of the matrix? The embeddings' rows are looked up in a, so there the pair lies
- * the other way round.
+ * Does the product of a and b have the shape of the matrix? For embeddings, rows are looked up in a, so there the pair
+ * is the other way round.
  */
 bool fits(const ggml_tensor *matrix, const ggml_tensor *a, const ggml_tensor *b, bool is_embedding)
 {
@@ -168,7 +168,10 @@ hearth_status check_pair(const char *path, const std::vector<head> &model, const
     if (matrix->type == GGML_TYPE_NVFP4)
         return hth_fail(err, HEARTH_UNSUPPORTED, "the adapter '%s' changes '%s', whose type %s takes no adapters", path,
                         name.c_str(), ggml_type_name(matrix->type));
-    /* The engine multiplies by the same pair where such a model looks for its output, which the shapes do not allow. */
+    /*
+     * If such a model reuses its embeddings as the output matrix, the engine would multiply by the same pair there,
+     * which the shapes do not allow.
+     */
     if (is_embedding && !find(model, "output.weight"))
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "the adapter '%s' changes '%s', which this model uses for its output, too; such adapters "
@@ -188,7 +191,7 @@ hearth_status check_tensors(const char *path, const std::vector<head> &model, co
         std::string name = t->name;
 
         if (ends_with(name, "_norm.weight"))
-            continue; /* the engine leaves it out */
+            continue; /* the engine ignores it */
         if (!ends_with(name, ".lora_a") && !ends_with(name, ".lora_b"))
             return hth_fail(err, HEARTH_MISUSE, "the adapter '%s' has a tensor '%s', which is half of no pair", path,
                             name.c_str());

@@ -1,9 +1,10 @@
 /*
  * llama_bounds.cpp - see llama_bounds.h
  *
- * The module replaces `operator new` and `operator delete` for itself. It links its own C++ library, because that
- * allocates texts, too. Outside of hth_run_bounded, the functions are malloc and free, and a look at a thread's
- * variable. A call may free more than it allocated, because it frees values of others; then it may hold more.
+ * The module replaces `operator new` and `operator delete` for itself. It links its own C++ library, because that also
+ * allocates strings. Outside hth_run_bounded, the functions are malloc and free, plus a check of a thread-local
+ * variable. A call may free more than it allocated, because it may free values that it did not allocate; it may then
+ * hold more.
  */
 #include "llama/llama_bounds.h"
 
@@ -42,17 +43,17 @@ namespace
 {
 
 constexpr size_t stack_for_calls = (size_t)16 << 20;
-constexpr unsigned allocations_a_look = 1024; /* at the clock */
+constexpr unsigned allocations_a_look = 1024; /* allocations between two checks of the clock */
 constexpr unsigned spare_allocations = 100000;
 constexpr size_t spare_bytes = (size_t)64 << 20;
 
 enum class bound { none, memory, stack, time };
 
-/* What a thread may use; there is one for each call of hth_run_bounded. */
+/* What a thread may use; each call of hth_run_bounded has one. */
 struct allowance {
     size_t bytes_max;
     int64_t bytes = 0;
-    const char *stack_end = nullptr; /* for calls */
+    const char *stack_end = nullptr; /* limit for calls */
     int64_t end_ns = 0;
     unsigned n_allocations = 0;
     bound met = bound::none;
@@ -60,7 +61,7 @@ struct allowance {
     size_t n_spare_bytes = 0;
 };
 
-/* The thread's; nullptr: no bounds. */
+/* This thread's allowance; nullptr: no bounds. */
 #ifdef __GLIBC__
 __attribute__((tls_model("initial-exec")))
 #endif
@@ -86,9 +87,10 @@ bound bound_met(allowance &a, size_t n_bytes)
 }
 
 /*
- * The engine goes on after some exceptions, as it tries a template in several ways. So what follows the first one gets
- * a little more each time, because a destructor may allocate, too, and must not throw. (The first exception can come
- * from one, if it does not unwind: then the process ends. The interpreter's own values have no such destructors.)
+ * The engine continues after some exceptions, because it tries a template in several ways. So each exception grants a
+ * small extra allowance for what follows it, because a destructor may also allocate and must not throw. (If the first
+ * exception comes from a destructor that does not run during unwinding, the process ends. The interpreter's own values
+ * have no such destructors.)
  */
 bool may_allocate(allowance &a, size_t n_bytes)
 {
@@ -211,7 +213,7 @@ void *run(void *context)
     return nullptr;
 }
 
-/* A stack with a page at its end that cannot be used. Memory is taken only where it is touched. */
+/* A stack with a guard page at its end. Memory is used only where it is touched. */
 class own_stack
 {
   public:
@@ -220,7 +222,7 @@ class own_stack
         bytes_ = mmap(nullptr, n_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (bytes_ == MAP_FAILED)
             throw std::bad_alloc();
-        (void)mprotect(bytes_, guard_bytes, PROT_NONE); /* without it, only our own fault would go unnoticed */
+        (void)mprotect(bytes_, guard_bytes, PROT_NONE); /* without it, only a bug of ours would go unnoticed */
     }
     ~own_stack()
     {
@@ -243,7 +245,7 @@ class own_stack
     void *bytes_;
 };
 
-/* The latest stack is kept, because its first pages are in memory then. */
+/* The latest stack is kept, because its first pages are then already in memory. */
 pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
 std::unique_ptr<own_stack> spare;
 
@@ -297,7 +299,9 @@ std::string told(const hth_bounds &bounds, bound met)
 
 void hth_run_bounded(const hth_bounds &bounds, const std::function<void()> &call)
 {
-    /* A level of nested values takes at least three times as many bytes of memory as its destructor takes of stack. */
+    /*
+     * A level of nested values takes at least three times as many bytes of memory as its destructor takes of the stack.
+     */
     const size_t stack_bytes = stack_for_calls + ((bounds.bytes_max / 2 + 0xffff) & ~(size_t)0xffff);
     std::unique_ptr<own_stack> stack = take_stack(stack_bytes);
     bounded_call bounded = { call, bounds.seconds_max, { bounds.bytes_max }, nullptr };

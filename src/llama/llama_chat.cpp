@@ -4,12 +4,12 @@
  * A checked conversation (llama_conversation.h) goes to the engine's templates. The result is written as plain C: text,
  * grammar, triggers, stops, and the parser as one string, from which a reader is made.
  *
- * This takes two steps. First, the text is rendered from the true conversation, in a way that lets the engine read no
- * schema. Then the parser and its grammar are made from shapes of the schemas (llama_schemas.h). For the second step
- * the engine renders the template some dozens of times, to find out how it writes calls, which takes milliseconds
- * (docs/engine.md, "Chat templates"). The result depends only on the tools and options, so the last few results are
- * kept; see `remembered`. This also holds for templates on the engine's own list. Their code in v0.5.0 changes
- * messages, but no message decides how a reply is parsed, unless the reply continues a message.
+ * This takes two steps. First, the text is rendered from the real conversation, in a way that keeps the engine from
+ * reading any schema. Then the parser and its grammar are made from shapes of the schemas (llama_schemas.h). For the
+ * second step the engine renders the template a few dozen times to find out how it writes calls, which takes
+ * milliseconds (docs/engine.md, "Chat templates"). The result depends only on the tools and options, so the last few
+ * results are kept; see `remembered`. This also holds for templates on the engine's own list. Their code in v0.5.0
+ * changes messages, but messages do not affect how a reply is parsed, unless the reply continues a message.
  */
 #include "llama/llama_chat.h"
 
@@ -51,9 +51,9 @@ constexpr size_t reply_nesting_max = 256;
 constexpr size_t triggers_max = 64;
 constexpr size_t remembered_max = 8;
 constexpr hth_bounds bounds_of_reading{ (size_t)256 << 20, 5 };
-constexpr size_t rendered_bytes_max = (size_t)512 << 20; /* and, for each byte of the conversation: */
+constexpr size_t rendered_bytes_max = (size_t)512 << 20; /* plus, for each byte of the conversation: */
 constexpr size_t rendered_bytes_per_byte = 32;
-constexpr unsigned rendered_seconds_max = 5; /* less than an event loop may stand still; and one for: */
+constexpr unsigned rendered_seconds_max = 5; /* less than an event loop may be blocked; and one more for: */
 constexpr size_t rendered_bytes_per_second = (size_t)64 << 10;
 
 char *copied(const std::string &text)
@@ -75,7 +75,7 @@ template <typename Item> Item *array_of(size_t n)
     return static_cast<Item *>(items);
 }
 
-/* How deep brackets of any kind are nested, wherever they stand. */
+/* Nesting depth of brackets of any kind, wherever they occur. */
 size_t bracket_nesting(const char *text, size_t n_bytes)
 {
     size_t depth = 0, deepest = 0;
@@ -136,7 +136,7 @@ std::string options_of(const common_chat_templates_inputs &inputs)
     return options.dump();
 }
 
-/* The single token whose name is this text, or -1. */
+/* The token whose name is this text, or -1. */
 hearth_token token_of(const llama_vocab *vocab, const std::string &text)
 {
     llama_token tokens[2];
@@ -151,7 +151,7 @@ bool is_control(const llama_vocab *vocab, hearth_token token)
     return (llama_vocab_get_attr(vocab, token) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0;
 }
 
-/* Write the triggers for the sampler. False: one cannot be honoured, so the grammar must be left out. */
+/* Write the triggers for the sampler. False: one is not supported, so the grammar must be left out. */
 bool write_triggers(const llama_vocab *vocab, const common_chat_params &params, hearth_chat_prompt *out)
 {
     if (params.grammar_triggers.empty() || params.grammar_triggers.size() > triggers_max)
@@ -220,7 +220,7 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
     };
 
     out->text = copied(params.prompt);
-    out->n_bytes = std::strlen(out->text); /* a template can write a zero byte, which ends the text */
+    out->n_bytes = std::strlen(out->text); /* a template can write a NUL byte, which ends the text */
     size_t *plain = array_of<size_t>(places.size());
     out->plain = plain;
     for (size_t place : places)
@@ -267,7 +267,7 @@ struct hth_llama_chat {
 
     common_chat_templates_ptr templates;
     const llama_vocab *vocab;
-    const control_names names; /* that are text in messages */
+    const control_names names; /* names that are plain text in messages */
     std::string source;
     std::string abilities;
     bool is_analysed = false; /* the engine analyses the template, because it is not on its list */
@@ -277,19 +277,19 @@ struct hth_llama_chat {
     llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
     bool has_calls = false;                                     /* known with the markup */
     std::set<std::string> reasoning;                            /* the texts around it; known with the markup */
-    around_reasoning around;                                    /* of a reply that goes on; likewise */
-    std::list<remembered> recent;                               /* latest use first */
+    around_reasoning around;                                    /* for continued replies; likewise */
+    std::list<remembered> recent;                               /* most recently used first */
 };
 
 struct hth_engine_chat_reader {
     common_chat_parser_params params;
-    common_chat_msg begun; /* the beginning of a continued reply, which the prompt has already */
+    common_chat_msg begun; /* the beginning of a continued reply, which is already in the prompt */
 };
 
 namespace
 {
 
-/* Is the template on the engine's list of templates with code of their own? That code may change the conversation. */
+/* Is the template on the engine's list of templates with special code? That code may change the conversation. */
 bool is_listed(const common_chat_template &source)
 {
     for (bool with_tools : { false, true }) {
@@ -327,8 +327,8 @@ bool source_has(const hth_llama_chat &chat, const char *text)
 }
 
 /*
- * The markup of calls, seen from the names that the engine gives to the schemas of a tool. The texts around reasoning
- * come with it, and whether there are calls at all: if the engine finds no form of them, it makes no grammar.
+ * The markup of calls, deduced from the names that the engine gives to the schemas of a tool. Also found: the texts
+ * around reasoning, and whether there are calls at all; if the engine finds no form for them, it makes no grammar.
  */
 llama_schemas::markup find_markup(hth_llama_chat &chat)
 {
@@ -358,7 +358,7 @@ llama_schemas::markup find_markup(hth_llama_chat &chat)
                                              : llama_schemas::markup::members;
 }
 
-/* Find it at the first use, because this takes milliseconds. */
+/* Found at the first use, because this takes milliseconds. */
 llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
 {
     hth_module_guard guard(&chat->lock);
@@ -373,7 +373,7 @@ llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
     return found;
 }
 
-/* Render the text, with the beginning of the reply, in a way that lets the engine read no schema. */
+/* Render the text, with the beginning of the reply, in a way that keeps the engine from reading any schema. */
 common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templates_inputs &inputs)
 {
     common_chat_templates_inputs plain = inputs;
@@ -390,7 +390,7 @@ common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templa
     return common_chat_templates_apply(chat.templates.get(), plain);
 }
 
-/* When a reply continues a message, the engine writes the beginning of the reply behind the rendering. */
+/* When a reply continues a message, the engine appends the beginning of the reply to the rendering. */
 std::string beginning(const hth_llama_chat &chat, const asked &given, std::string prompt, const plain_texts &plain)
 {
     const common_chat_templates_inputs told = plain.any() ? plain.marked(given.told) : given.told;
@@ -409,7 +409,10 @@ bool token_by_name(const void *vocab, const char *text, size_t n_bytes, hearth_t
     return *out >= 0;
 }
 
-/* The grammar with the true schemas. A lazy one that cannot be used is left out: calls are found without it, too. */
+/*
+ * The grammar with the real schemas. A lazy one that cannot be used is left out, because calls are also found without
+ * it.
+ */
 std::string grammar_with_schemas(const hth_llama_chat &chat, const asked &given, const common_chat_params &params)
 {
     std::string text = given.schemas.grammar(params.parser, params.grammar_lazy);
@@ -443,7 +446,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given, const plain_t
         hth_module_guard guard(&chat->lock);
 
         for (auto at = chat->recent.begin(); at != chat->recent.end(); ++at)
-            /* The beginning of the reply is a part of the parser, and may depend on the conversation. */
+            /* The beginning of the reply is part of the parser, and may depend on the conversation. */
             if (at->options == options && at->params.generation_prompt == text.generation_prompt) {
                 params = at->params;
                 chat->recent.splice(chat->recent.begin(), chat->recent, at);
@@ -469,7 +472,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given, const plain_t
     return params;
 }
 
-/* The same, with error messages that do not name the part of the engine. */
+/* The same, with error messages that do not name the engine's component. */
 common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given, const plain_texts &plain)
 {
     static constexpr char prefix[] = "Automatic parser generation failed: ";
@@ -483,7 +486,10 @@ common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given, const
     }
 }
 
-/* The prompt, with the places of names in it that are text. A demanded call needs a place for tools, or words. */
+/*
+ * The prompt, with the places of names in it that are plain text. If a call is demanded, the template must have a place
+ * for tools, or they are described in words.
+ */
 common_chat_params prompt_of(hth_llama_chat *chat, asked &given, std::vector<size_t> &places)
 {
     bool is_demanded = given.inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !given.inputs.tools.empty();
@@ -501,7 +507,7 @@ common_chat_params prompt_of(hth_llama_chat *chat, asked &given, std::vector<siz
     return params;
 }
 
-/* The text without the beginning that stands in the prompt already. */
+/* The text without the beginning that is already in the prompt. */
 std::string without(const std::string &begun, const std::string &text)
 {
     if (text.compare(0, begun.size(), begun) == 0)
@@ -526,7 +532,7 @@ size_t n_bytes_of(const char *text)
     return text ? std::strlen(text) : 0;
 }
 
-/* Templates copy texts, but not more often than this. */
+/* Templates copy texts, but not more often than this allows. */
 hth_bounds bounds_of(const hearth_conversation &conversation)
 {
     size_t n_bytes = n_bytes_of(conversation.json_schema) + n_bytes_of(conversation.template_values);
@@ -546,7 +552,7 @@ hth_bounds bounds_of(const hearth_conversation &conversation)
              rendered_seconds_max + (unsigned)(n_bytes / rendered_bytes_per_second) };
 }
 
-/* Read the template, and let the engine try it. */
+/* Read the template, and have the engine try it. */
 std::unique_ptr<hth_llama_chat> read_template(const llama_model *model, const char *given, const char *source,
                                               bool special_in_messages)
 {

@@ -2,8 +2,8 @@
  * llama_chat.h - chat templates of llama-common v0.5.0: from conversations to prompts, and from replies to their parts
  *
  * C functions around C++, as in llama_shim.h; none throws. Templates come with models, and are trusted less than the
- * person who runs them. So their size, their nesting and their inputs are limited. A template that loops or recurses
- * without end cannot be limited from outside. It ends the process, and the supervisor starts another one.
+ * user who runs them. So their size, their nesting and their inputs are limited, and they run within bounds of memory,
+ * stack and time (llama_bounds.h).
  */
 #ifndef HTH_LLAMA_LLAMA_CHAT_H
 #define HTH_LLAMA_LLAMA_CHAT_H
@@ -22,27 +22,27 @@ struct llama_model;
 typedef struct hth_llama_chat hth_llama_chat;
 
 /*
- * Parse the template given or, if that is NULL, the model's own. *out is the caller's; it is NULL, with HEARTH_OK, when
- * there is no template. special_in_messages: texts of conversations may have control tokens. model may be NULL if given
- * is not; otherwise it outlives *out. HEARTH_MISUSE: the template is too large or too deeply nested. HEARTH_ENGINE: it
- * cannot be parsed.
+ * Parse the given template or, if that is NULL, the model's own. The caller owns *out; it is NULL, with HEARTH_OK, when
+ * there is no template. special_in_messages: texts of conversations may contain control tokens. model may be NULL if
+ * given is not; otherwise it outlives *out. HEARTH_MISUSE: the template is too large or too deeply nested.
+ * HEARTH_ENGINE: it cannot be parsed.
  */
 hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, bool special_in_messages,
                                  hth_llama_chat **out, hearth_error *err);
 void hth_llama_chat_free(hth_llama_chat *chat);
-/* The text of the template, valid as long as chat. */
+/* The text of the template, valid as long as chat exists. */
 const char *hth_llama_chat_source(const hth_llama_chat *chat);
 
-/* What it can render, a JSON object of booleans with the engine's names, valid as long as chat. */
+/* What the template can render, as a JSON object of booleans with the engine's names, valid as long as chat exists. */
 const char *hth_llama_chat_abilities(const hth_llama_chat *chat);
 
-/* As hth_backend.chat_prompt. Any thread; *out is left as zeros on failure. */
+/* As hth_backend.chat_prompt. Any thread; *out is zeroed on failure. */
 hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversation *conversation,
                                     hearth_chat_prompt *out, hearth_error *err);
 
 /*
- * As hth_backend.tokenize with HEARTH_TOKENIZE_SPECIAL, for a text with HTH_PLAIN_MARK; *n_out as llama_tokenize's, and
- * n_slice and stop as hth_llama_slices_tokenize's.
+ * As hth_backend.tokenize with HEARTH_TOKENIZE_SPECIAL, for a text with HTH_PLAIN_MARK; *n_out as in llama_tokenize,
+ * and n_slice and stop as in hth_llama_slices_tokenize.
  */
 hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const hth_llama_slices *slices, const char *text,
                                       size_t n_bytes, int32_t n_slice, bool add_special, hearth_token *tokens,

@@ -48,7 +48,7 @@ around_reasoning hth_find_around_reasoning(const common_chat_templates *template
         params = common_chat_templates_apply(templates, inputs);
     } catch (const std::bad_alloc &) {
         throw;
-    } catch (const std::exception &) { /* it lets no reply go on */
+    } catch (const std::exception &) { /* it does not support continued replies */
         return {};
     }
     const std::string &text = params.generation_prompt;

@@ -17,7 +17,7 @@
 namespace
 {
 
-/* The layer of a tensor "direction.N"; -1: the tensor has another name. */
+/* The layer of a tensor "direction.N"; -1: the tensor has a different name. */
 long layer_of(const char *name)
 {
     static const char begin[] = "direction.";
@@ -93,7 +93,7 @@ void copy_hint(const gguf_context *file, char *hint, size_t capacity)
 
     hint[0] = '\0';
     if (id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_STRING)
-        (void)snprintf(hint, capacity, "%s", gguf_get_val_str(file, id)); /* cut when too long */
+        (void)snprintf(hint, capacity, "%s", gguf_get_val_str(file, id)); /* truncated if too long */
 }
 
 } /* namespace */

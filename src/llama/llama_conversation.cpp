@@ -19,12 +19,11 @@ using json = common_json;
 constexpr size_t schema_bytes_max = 256 << 10;
 constexpr size_t schema_values_max = 4096;
 constexpr size_t json_depth_max = 64;
-constexpr uint64_t pairs_max =
-    8000000; /* of one conversation; about 40 ms, because the parser keeps members in a list */
+constexpr uint64_t pairs_max = 8000000; /* per conversation; about 40 ms, because the parser keeps members in a list */
 constexpr size_t values_bytes_max = 64 << 10;
 constexpr size_t known_bytes_max = 4 << 20;
 
-/* The use of limits by the texts of one conversation so far. */
+/* How much of the limits the texts of one conversation have used so far. */
 struct spent {
     uint64_t n_pairs = 0;
     uint64_t steps = HTH_CHECK_STEPS_MAX; /* left for compiling schemas */
@@ -153,7 +152,7 @@ asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_
             throw refused("template_values is not a JSON object");
         for (const auto &[name, value] : values.items())
             inputs.chat_template_kwargs[std::string(name)] = value.dump();
-        /* Templates have several names for it; the engine sets them all by this one. */
+        /* Templates have several names for it; the engine sets them all from this one. */
         if (values.contains("preserve_thinking") && !values.contains("preserve_reasoning"))
             inputs.chat_template_kwargs["preserve_reasoning"] = values.at("preserve_thinking").dump();
     }
@@ -208,5 +207,5 @@ void known_schemas::keep(const std::string &schema, uint64_t taken)
         n_bytes_ = 0;
     }
     if (taken_.emplace(schema, taken).second)
-        n_bytes_ += schema.size() + 128; /* and about the room of an entry */
+        n_bytes_ += schema.size() + 128; /* plus the approximate size of an entry */
 }

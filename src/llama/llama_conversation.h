@@ -1,8 +1,8 @@
 /*
- * llama_conversation.h - a checked conversation, in the form that llama-common takes
+ * llama_conversation.h - a checked conversation, in the form that llama-common expects
  *
- * JSON is measured before it is parsed: at most 256 KiB, 64 levels and 4096 values a text, and 8 million pairs of
- * members of the same object in all texts. Schemas are compiled, in at most HTH_CHECK_STEPS_MAX steps in all.
+ * JSON is measured before it is parsed: at most 256 KiB, 64 levels and 4096 values per text, and 8 million pairs of
+ * members of the same object in all texts. Schemas are compiled, in at most HTH_CHECK_STEPS_MAX steps in total.
  *
  * C++, for the engine's files only.
  */
@@ -26,14 +26,17 @@ struct refused : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/* Up to 4 MiB of good schemas, with the steps of compiling each: tools come again with each request. Any thread. */
+/*
+ * Up to 4 MiB of valid schemas, with the steps that compiling each one took, because tools are sent again with each
+ * request. Any thread.
+ */
 class known_schemas
 {
   public:
     known_schemas() = default;
     known_schemas(const known_schemas &) = delete;
 
-    /* Check that the schema can be compiled, and subtract its steps, also when it is known. Throws refused. */
+    /* Check that the schema can be compiled, and subtract its steps, even if it is already known. Throws refused. */
     void check(const std::string &what, const std::string &schema, uint64_t &steps);
 
   private:
@@ -46,8 +49,8 @@ class known_schemas
 };
 
 /*
- * A conversation for the engine. inputs has the true schemas, for the text of the prompt. told has shapes in their
- * place, for the engine's parser. schemas writes the grammar of that parser. Everything is copied.
+ * A conversation for the engine. inputs has the real schemas, for the text of the prompt. told has shapes instead, for
+ * the engine's parser. schemas writes the grammar of that parser. Everything is copied.
  */
 struct asked {
     common_chat_templates_inputs inputs, told;

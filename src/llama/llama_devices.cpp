@@ -2,11 +2,11 @@
  * llama_devices.cpp - the devices that llama.cpp can compute on
  *
  * A model always gets its devices by name. Otherwise the engine would take all devices that it knows: after one model
- * with RPC servers, also these servers for every later model of the process. For this machine's devices the engine's
- * own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) is repeated: each GPU once, however many back
- * ends see it, and integrated GPUs only if there are no others.
+ * with RPC servers, also these servers for every later model of the process. For this machine's devices, the engine's
+ * own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) is reproduced: each GPU once, however many
+ * backends see it, and integrated GPUs only if there are no others.
  *
- * The device of an RPC server cannot be queried, so the server's address stands for it in ctx_params_hash. A server has
+ * The device of an RPC server cannot be queried, so the server's address represents it in ctx_params_hash. A server has
  * one client at a time, and the engine has one connection to it for all models of a process. So only the first of these
  * models checks that the server answers, and the models of each server are counted.
  */
@@ -31,7 +31,7 @@ const char *backend_name(ggml_backend_dev_t device)
     return ggml_backend_reg_name(ggml_backend_dev_backend_reg(device));
 }
 
-/* "A device, 2 GB" becomes "Adevice_2GB": one word of a text whose words are separated by blanks. */
+/* "A device, 2 GB" becomes "Adevice_2GB": one word of a text whose words are separated by spaces. */
 std::string as_word(const char *text)
 {
     std::string word;
@@ -66,7 +66,7 @@ struct {
     std::map<std::string, size_t> n_models;
 } servers_in_use;
 
-/* Count one more model of a server, or one less. */
+/* Count one more model using a server, or one fewer. */
 hearth_status take_server(const char *address, hearth_error *err)
 {
     hth_module_guard hold(&servers_in_use.lock);
@@ -111,7 +111,7 @@ hearth_status add_server(hth_llama_devices *out, const char *address, hearth_err
     return status;
 }
 
-/* Does another back end's device in the list stand for the same hardware? */
+/* Does a device of another backend in the list represent the same hardware? */
 bool is_added(const hth_llama_devices *out, ggml_backend_dev_t device)
 {
     ggml_backend_dev_props props, other;
@@ -119,7 +119,7 @@ bool is_added(const hth_llama_devices *out, ggml_backend_dev_t device)
     ggml_backend_dev_get_props(device, &props);
     for (size_t i = 0; i < out->n; i++) {
         if (std::strcmp(backend_name(out->all[i]), "RPC") ==
-            0) /* another machine's; asking it would take a round trip */
+            0) /* another machine's; querying it would take a round trip */
             continue;
         ggml_backend_dev_get_props(out->all[i], &other);
         if (props.device_id && other.device_id && std::strcmp(props.device_id, other.device_id) == 0)
@@ -134,7 +134,7 @@ hearth_status add_own(hth_llama_devices *out, hearth_error *err)
     size_t n_before = out->n;
 
     for (enum ggml_backend_dev_type type : types) {
-        ggml_backend_reg_t first = nullptr; /* only one back end's integrated GPUs are taken */
+        ggml_backend_reg_t first = nullptr; /* integrated GPUs are taken from one backend only */
 
         for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
             ggml_backend_dev_t device = ggml_backend_dev_get(i);
@@ -196,7 +196,7 @@ void describe(ggml_backend_dev_t device, hth_engine_device *out)
     size_t free_bytes = 0, total_bytes = 0;
 
     ggml_backend_dev_memory(device, &free_bytes, &total_bytes);
-    (void)std::snprintf(out->name, sizeof(out->name), "%s", ggml_backend_dev_name(device)); /* all cut when too long */
+    (void)std::snprintf(out->name, sizeof(out->name), "%s", ggml_backend_dev_name(device)); /* all may be truncated */
     (void)std::snprintf(out->description, sizeof(out->description), "%s", ggml_backend_dev_description(device));
     out->memory_bytes = total_bytes;
 }
@@ -239,7 +239,7 @@ hearth_status hth_llama_devices_keep(hth_llama_devices *devices, uint32_t index,
 
 bool hth_llama_devices_split_rows(const hth_llama_devices *devices)
 {
-    for (size_t i = 0; i < devices->n; i++) /* the engine looks this up, too, and fails without it */
+    for (size_t i = 0; i < devices->n; i++) /* the engine also looks this up, and fails without it */
         if (!ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(devices->all[i]),
                                                "ggml_backend_split_buffer_type"))
             return false;

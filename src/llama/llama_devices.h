@@ -1,5 +1,5 @@
 /*
- * llama_devices.h - the back ends of llama.cpp and their devices, here and on RPC servers
+ * llama_devices.h - the backends of llama.cpp and their devices, here and on RPC servers
  */
 #ifndef HTH_LLAMA_LLAMA_DEVICES_H
 #define HTH_LLAMA_LLAMA_DEVICES_H
@@ -9,7 +9,7 @@
 #include "hearth.h"
 
 #ifdef __cplusplus
-extern "C" { /* our own headers are C and do not say so themselves */
+extern "C" { /* our own headers are C and have no extern "C" themselves */
 #endif
 
 #include "base/status.h"
@@ -30,23 +30,23 @@ typedef struct hth_llama_devices {
 
 /*
  * Pick the devices for a model: first those of the RPC servers ("host:port,host:port"; NULL: none), then those of this
- * machine that names has ("CUDA0,CUDA1", or "none"; NULL: those that the engine itself would pick). The engine has been
- * started. HEARTH_MISUSE: rpc_servers is no list of addresses, or no device has such a name. HEARTH_ENGINE: a server
- * does not answer. HEARTH_UNSUPPORTED: the engine was built without RPC.
+ * machine that names lists ("CUDA0,CUDA1", or "none"; NULL: those that the engine itself would pick). The engine must
+ * be started. HEARTH_MISUSE: rpc_servers is not a list of addresses, or no device has such a name. HEARTH_ENGINE: a
+ * server does not answer. HEARTH_UNSUPPORTED: the engine was built without RPC.
  */
 hearth_status hth_llama_devices_pick(const char *rpc_servers, const char *names, hth_llama_devices *out,
                                      hearth_error *err);
-/* Leave the device at an index, and no other. HEARTH_MISUSE: there are fewer. */
+/* Keep only the device at an index. HEARTH_MISUSE: there are fewer devices. */
 hearth_status hth_llama_devices_keep(hth_llama_devices *devices, uint32_t index, hearth_error *err);
-/* Can each device take rows of a matrix, for HEARTH_SPLIT_MODE_ROW? */
+/* Can every device take rows of a matrix, for HEARTH_SPLIT_MODE_ROW? */
 bool hth_llama_devices_split_rows(const hth_llama_devices *devices);
-/* Release the devices after the model is gone. Accepts a failed pick, and zeros. */
+/* Release the devices after the model is gone. Accepts the result of a failed pick, and a zeroed struct. */
 void hth_llama_devices_release(hth_llama_devices *devices);
 
 /* The free and the total bytes of all devices together; 0: unknown. */
 void hth_llama_devices_memory(const hth_llama_devices *devices, uint64_t *free_bytes_out, uint64_t *total_bytes_out);
 
-/* All back ends and devices of this machine, as hth_backend.devices gives them. The engine has been started. */
+/* All backends and devices of this machine, as returned by hth_backend.devices. The engine must be started. */
 hearth_status hth_llama_devices_list(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err);
 
 #ifdef __cplusplus

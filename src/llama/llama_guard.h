@@ -1,5 +1,5 @@
 /*
- * llama_guard.h - turn the engine's exceptions into statuses; for the C++ files of this folder only
+ * llama_guard.h - turns the engine's exceptions into statuses; only for the C++ files of this folder
  */
 #ifndef HTH_LLAMA_LLAMA_GUARD_H
 #define HTH_LLAMA_LLAMA_GUARD_H

@@ -1,9 +1,9 @@
 /*
  * llama_needs.cpp - see llama_needs.h
  *
- * The engine plans its buffers with sizes only (common_get_device_memory_data of v0.5.0). Its sums leave out buffers of
- * the CPU that are no plain memory: weights that it repacks for the CPU's instructions. The bytes of the file tell how
- * many those are.
+ * The engine plans its buffers by size only (common_get_device_memory_data of v0.5.0). Its sums leave out CPU buffers
+ * that are not plain memory: weights that it repacks for the CPU's instructions. Their size is computed from the size
+ * of the file.
  */
 #include "llama/llama_needs.h"
 
@@ -35,7 +35,10 @@ void add_share(hth_engine_share *to, const hth_engine_share &more)
     to->compute_bytes += more.compute_bytes;
 }
 
-/* Does it compute in the host's memory? Integrated GPUs do; Metal does not tell, and nearly all of its GPUs do. */
+/*
+ * Does the device compute in the host's memory? Integrated GPUs do; Metal does not report it, but nearly all of its
+ * GPUs do.
+ */
 bool is_in_host(ggml_backend_dev_t device)
 {
     return ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_IGPU ||

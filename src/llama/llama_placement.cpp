@@ -2,7 +2,7 @@
  * llama_placement.cpp - see llama_placement.h
  *
  * The engine keeps pointers to the patterns, the shares and the devices, so they live as long as the model. It ignores
- * a value whose type is not that of the file's, with a line in its log; here that is an error.
+ * a value whose type differs from that in the file, with a line in its log; here that is an error.
  */
 #include "llama/llama_placement.h"
 
@@ -32,21 +32,21 @@ struct hth_llama_placement {
     std::list<std::string> patterns;
     std::vector<llama_model_tensor_buft_override> tensors; /* ending with NULL */
     std::vector<llama_model_kv_override> metadata;         /* ending with an empty key */
-    std::string added;                                     /* keys of metadata that the file does not have */
+    std::string added;                                     /* metadata keys that the file does not have */
     std::string words;
 };
 
 namespace
 {
 
-/* Those of llama.cpp's common.h. */
+/* The same patterns as in llama.cpp's common.h. */
 constexpr char experts[] = "\\.ffn_(up|down|gate|gate_up)_(ch|)exps";
 
 constexpr uint32_t n_layers_max = 512; /* the engine's LLAMA_MAX_LAYERS */
 
 /* ---- tensors ---- */
 
-/* The CPU's buffer, or that of a device of the model: with a tensor elsewhere, the engine would end the process. */
+/* The buffer of the CPU, or of a device of the model: with a tensor anywhere else, the engine would end the process. */
 ggml_backend_buffer_type_t buffer_type(const char *name, const hth_llama_devices *devices, std::string &known)
 {
     std::vector<ggml_backend_buffer_type_t> types = { ggml_backend_cpu_buffer_type() };
@@ -143,7 +143,7 @@ bool ends_with(const std::string &text, const char *end)
     return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
 }
 
-/* A number of the file; 0: it has none. */
+/* A number in the file; 0: missing. */
 uint32_t count_in(const gguf_context *file, const std::string &key)
 {
     int64_t id = gguf_find_key(file, key.c_str());
@@ -151,7 +151,7 @@ uint32_t count_in(const gguf_context *file, const std::string &key)
     return id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_UINT32 ? gguf_get_val_u32(file, id) : 0;
 }
 
-/* Values on which the engine would end the process, as in llama_shim.cpp. */
+/* Is it a value on which the engine would end the process, as in llama_shim.cpp? */
 bool is_impossible(const hth_metadata_override &one, const gguf_context *file)
 {
     static const char used[] = ".expert_used_count";
@@ -170,8 +170,9 @@ bool is_impossible(const hth_metadata_override &one, const gguf_context *file)
 }
 
 /*
- * The files were checked, and are cached, by their own values of some keys. Others count the tensors of the file, or
- * tell the kind of its tokens: with another value, the engine refuses it or ends the process.
+ * Some keys must keep the value in the file, because the files were checked and are cached by it. Others count the
+ * tensors of the file, or give the kind of its tokens: with another value, the engine refuses the file or ends the
+ * process.
  */
 bool is_fixed(const std::string &key)
 {
@@ -326,7 +327,7 @@ hearth_status hth_llama_placement_new(const char *path, const hearth_engine_opti
         made->params.devices = devices->all;
         made->params.n_gpu_layers = n_gpu_layers;
         made->params.split_mode = split_mode_of(options->split_mode);
-        made->params.main_gpu = 0; /* the devices of HEARTH_SPLIT_MODE_NONE are that one only */
+        made->params.main_gpu = 0; /* with HEARTH_SPLIT_MODE_NONE, that one is the only device */
         status = read_shares(made.get(), options, devices, err);
         if (status == HEARTH_OK)
             status = read_tensors(made.get(), options, devices, err);

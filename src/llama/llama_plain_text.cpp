@@ -20,12 +20,12 @@ namespace
 using json = common_json;
 
 constexpr char32_t private_first = 0xE000, private_last = 0xF8FF; /* three bytes of UTF-8 each */
-constexpr size_t part_bytes_min = 2; /* of a name at the end of a text, which could become whole behind it */
+constexpr size_t part_bytes_min = 2; /* part of a name at the end of a text, which what follows could complete */
 constexpr char blanks[] = " \t\r\n";
 
 enum class how {
     text,   /* whole names, and parts of one at both ends */
-    answer, /* likewise, but for names of reasoning */
+    answer, /* likewise, except names of reasoning */
     whole,  /* whole names only: templates write "<|" and "|>" around roles */
 };
 
@@ -43,7 +43,7 @@ std::string escape_of(char32_t c)
     return { '\\', 'u', digits[c >> 12], digits[c >> 8 & 15], digits[c >> 4 & 15], digits[c & 15] };
 }
 
-/* Note the private characters of a text, and those that JSON names in it. */
+/* Note the private-use characters in a text, including those written as JSON escapes. */
 void note_private(const std::string &text, std::vector<bool> &is_used)
 {
     auto note = [&](unsigned long c) {
@@ -61,7 +61,7 @@ void note_private(const std::string &text, std::vector<bool> &is_used)
     }
 }
 
-/* One text of a client with its names replaced, and with the parts of names with which it begins and ends. */
+/* One text of a client with its names replaced, including the partial names with which it begins and ends. */
 std::string replaced(const control_names &names, const std::set<std::string> &reasoning, const std::string &text,
                      how how, const replace &by)
 {
@@ -116,7 +116,7 @@ class json_texts
     }
 
   private:
-    /* Can a string of this text have a name, or a part of one at its ends? */
+    /* Can a string of this text contain a name, or part of one at its ends? */
     bool may_hide(const std::string &text) const
     {
         if (text.find("\\u") != std::string::npos)
@@ -340,7 +340,7 @@ std::string plain_texts::undone(const std::string &text, std::vector<size_t> *pl
         made += mark->second;
         i += n_mark;
     }
-    /* A name that has a byte of a client's name, or of its part, is text: the template cannot have written it. */
+    /* A name that overlaps a client's name, or part of one, is text: the template cannot have written it. */
     for (const auto &[begin, end] : put)
         for (size_t i = begin >= names_.bytes_max() ? begin - names_.bytes_max() + 1 : 0; places && i < end; i++)
             if (i + names_.at(made.data() + i, made.size() - i) > begin && (places->empty() || places->back() < i) &&
@@ -434,7 +434,7 @@ hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_
         else
             bare += text[i];
     segments made(slices, n_slice, vocab, bare, add_special, out, stop, err);
-    /* done: tokens are made up to here; gap: the text behind the last control token. */
+    /* done: tokens have been made up to here; gap: start of the text after the last control token. */
     size_t done = 0, gap = 0, at = 0;
     llama_token before = -1;
 

@@ -1,11 +1,11 @@
 /*
- * llama_plain_text.h - the text of messages stays text: no control token comes of it
+ * llama_plain_text.h - keeps the text of messages plain text, so that it never becomes a control token
  *
- * A tokenizer that is asked to read control tokens does so wherever their names stand. What a template writes has to be
- * read so; what a client wrote has not, or a document could close its turn and begin one of the system. So before a
- * template is applied, the names of control tokens in the client's texts are replaced by characters of the private
- * area, each of which is in no text of the client and not in the template. The template then cannot write a client's
- * name, whatever it does to the texts. Behind the template the names are put back, and their places are known.
+ * A tokenizer that is asked to read control tokens does so wherever their names occur. The template's own output must
+ * be read that way, but a client's text must not, or a document could close its turn and begin a system message. So
+ * before a template is applied, the names of control tokens in the client's texts are replaced by private-use
+ * characters that occur neither in the client's texts nor in the template. The template then cannot write a client's
+ * name, whatever it does to the texts. After rendering, the names are put back, and their places are known.
  *
  * C++, for the engine's files only.
  */
@@ -24,13 +24,13 @@
 #include "llama/llama_slices.h"
 #include "hearth.h"
 
-/* The names of a vocabulary's control tokens. It never changes: any thread may use it. */
+/* The names of a vocabulary's control tokens. Immutable: any thread may use it. */
 class control_names
 {
   public:
     explicit control_names(const llama_vocab *vocab); /* NULL: none */
 
-    /* The bytes of the longest name with which the text begins; 0: none. *token (may be NULL): its token. */
+    /* The length of the longest name with which the text begins; 0: none. *token (may be NULL): its token. */
     size_t at(const char *text, size_t n_bytes, llama_token *token = nullptr) const;
     /* Is the text the beginning of a name, or a whole one? */
     bool begins_one(const char *text, size_t n_bytes) const;
@@ -57,7 +57,7 @@ class control_names
 class plain_texts
 {
   public:
-    /* reasoning: names that an assistant's content may have, because the template looks for them there. */
+    /* reasoning: names that an assistant's content may contain, because the template looks for them there. */
     plain_texts(const control_names &names, const std::set<std::string> &reasoning, const std::string &source,
                 const common_chat_templates_inputs &inputs);
 
@@ -65,9 +65,11 @@ class plain_texts
     {
         return !marks_.empty();
     }
-    /* The same conversation with marks in the place of the names. */
+    /* The same conversation with marks in place of the names. */
     common_chat_templates_inputs marked(const common_chat_templates_inputs &inputs) const;
-    /* The names in the place of the marks. *places (may be NULL): where names begin that are text, ascending. */
+    /*
+     * The text with the names in place of the marks. *places (may be NULL): where names that are text begin, ascending.
+     */
     std::string undone(const std::string &text, std::vector<size_t> *places) const;
 
   private:
@@ -77,8 +79,8 @@ class plain_texts
 };
 
 /*
- * The tokens of a text with HTH_PLAIN_MARK before the names that are text, control tokens read elsewhere. What stands
- * between two control tokens is tokenized by itself, as the engine does, in slices of n_slice bytes
+ * The tokens of a text with HTH_PLAIN_MARK before the names that are text; other names are read as control tokens. The
+ * text between two control tokens is tokenized separately, as the engine does, in slices of n_slice bytes
  * (llama_slices.h).
  */
 hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab,

@@ -1,10 +1,10 @@
 /*
- * llama_schemas.cpp - shapes of schemas, and grammars with the true schemas
+ * llama_schemas.cpp - shapes of schemas, and grammars with the real schemas
  *
  * A shape is found by walking the schema along references, allOf and alternatives. All tools of a conversation share
  * the limits of steps and members. Shapes decide how the engine reads a reply: a member that may be a string is text in
- * most notations, and JSON otherwise. So a limit that is reached is an error, and never gives a wrong shape. The walk
- * ends 24 references or parts deep, and all below counts as any JSON.
+ * most notations, and JSON otherwise. So reaching a limit is an error and never results in a wrong shape. The walk ends
+ * at a depth of 24 references or parts, and everything below counts as any JSON.
  */
 #include "llama/llama_schemas.h"
 
@@ -23,13 +23,13 @@ namespace
 
 using json = common_json;
 
-constexpr size_t depth_max = 24;       /* of references and parts in one another */
-constexpr size_t nesting_max = 4;      /* of objects and lists whose members are markup */
+constexpr size_t depth_max = 24;       /* of nested references and parts */
+constexpr size_t nesting_max = 4;      /* of nested objects and lists whose members are markup */
 constexpr size_t name_bytes_max = 256; /* the engine recurses along a name */
 constexpr size_t place_bytes_max = 1000;
 constexpr size_t copy_bytes_max = 16 << 10;
 constexpr size_t elements_bytes_max = 224 << 10; /* of a grammar's 256 KiB */
-constexpr size_t scanned_max = 200000;           /* values that searches for references look at */
+constexpr size_t scanned_max = 200000;           /* values visited by searches for references */
 
 /* Types as bits. */
 enum : unsigned { t_null = 1, t_boolean = 2, t_integer = 4, t_number = 8, t_string = 16, t_array = 32, t_object = 64 };
@@ -53,7 +53,7 @@ unsigned type_of_value(const json &value)
     return value.is_null()           ? t_null
          : value.is_boolean()        ? t_boolean
          : value.is_number_integer() ? t_integer
-         : value.is_number()         ? (unsigned)t_number | t_integer /* 1.0 is both */
+         : value.is_number()         ? (unsigned)t_number | t_integer /* 1.0 counts as both */
          : value.is_string()         ? t_string
          : value.is_array()          ? t_array
                                      : t_object;
@@ -77,7 +77,7 @@ unsigned type_by_keywords(const json &schema)
     return 0;
 }
 
-/* A name as a part of a JSON pointer in a fragment. */
+/* A name escaped for use in a JSON pointer in a fragment. */
 std::string escaped(const std::string &name)
 {
     std::string out;
@@ -90,7 +90,7 @@ std::string escaped(const std::string &name)
     return out;
 }
 
-/* The name behind a part of a reference: first %XX is undone, then ~0 and ~1. */
+/* The name encoded in a part of a reference: first %XX is decoded, then ~0 and ~1. */
 std::string unescaped(const std::string &part)
 {
     std::string plain, out;
@@ -127,7 +127,7 @@ std::string rule_name(const std::string &name)
     return out;
 }
 
-/* Rules as the engine's builder keeps them. A name whose rule has another text gets a number. */
+/* Rules as the engine's builder keeps them. A name that already has a different rule gets a number. */
 class rules
 {
   public:
@@ -153,11 +153,11 @@ class rules
     }
 
   private:
-    /* The engine's parsers use this rule. It lets a model write some white space, but not without end. */
+    /* The engine's parsers use this rule. It lets a model write some white space, but not without limit. */
     std::map<std::string, std::string> rules_{ { "space", "(\" \" | \"\\n\"{1,2} [ \\t]{0,20})?" } };
 };
 
-/* Makes a schema that stands alone, with the definitions that it refers to. */
+/* Makes a self-contained schema, including the definitions that it refers to. */
 class alone
 {
   public:
@@ -165,7 +165,7 @@ class alone
     {
     }
 
-    /* False: a reference leads elsewhere than to the root's definitions, or the search takes too long. */
+    /* False: a reference leads outside the root's definitions, or the search takes too long. */
     bool make(const json &schema, json &out)
     {
         if (schema.contains("$defs") || schema.contains("definitions") || !scan(schema))
@@ -185,7 +185,7 @@ class alone
             out.set({ keyword, definitions });
         }
         if (root_.contains("$schema"))
-            out.set({ "$schema", root_.at("$schema") }); /* the draft decides the meaning of $ref */
+            out.set({ "$schema", root_.at("$schema") }); /* the draft determines the meaning of $ref */
         return true;
     }
 
@@ -351,7 +351,7 @@ unsigned llama_schemas::types(const member &of)
     return found ? found : t_all;
 }
 
-/* Collect the members of an object from all schemas that describe it. Alternatives make no member required. */
+/* Collect the members of an object from all schemas that describe it. Alternatives do not make a member required. */
 void llama_schemas::collect(const place &at, bool is_required, bool is_alternative, members &out, size_t depth)
 {
     spend(1 + (at.schema->is_object() ? at.schema->size() / 8 : 0));
@@ -423,7 +423,7 @@ json llama_schemas::of_type(const member &of, unsigned type, const std::string &
         if (bit == type)
             made = json{ { "type", text } };
     if (!is_markup || !at.schema->is_object() || std::find(open_.begin(), open_.end(), at.schema) != open_.end())
-        return made; /* a schema within itself is written once */
+        return made; /* a recursive schema is written once */
     open_.push_back(at.schema);
     if (type == t_object) {
         members found;
@@ -466,7 +466,7 @@ json llama_schemas::tool(const std::string &name, const json &parameters, bool i
     open_ = { root_ };
     add("tool-" + name, { "", { { root_, "#" } }, {} });
     if (known_ == markup::none)
-        return json{ { "type", "object" } }; /* the engine's grammar of members would have the square of their number */
+        return json{ { "type", "object" } }; /* the engine's grammar of members grows with the square of their number */
     collect({ root_, "#" }, true, false, found, 0);
     for (const member &one : found.list)
         add("ling3-arg-" + name + "-" + one.name, one);
@@ -482,7 +482,7 @@ json llama_schemas::reply(const json &schema)
     return json{ { "type", "object" } };
 }
 
-/* The schema behind %json; any JSON if the schema does not fit into the room that is left. */
+/* The schema after %json; any JSON if the schema does not fit in the remaining space. */
 static std::string text_of(const json &root, const json &schema, const std::string &path, size_t &n_left,
                            std::map<const json *, std::string> &roots)
 {

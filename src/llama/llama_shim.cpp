@@ -1,5 +1,5 @@
 /*
- * llama_shim.cpp - calls of llama.cpp; their exceptions end here
+ * llama_shim.cpp - calls of llama.cpp; their exceptions are caught here
  *
  * See llama_shim.h. Every function is noexcept. A function without a status returns its value for failure.
  */
@@ -38,10 +38,10 @@ template <typename Value, typename Call> Value guarded_value(Value fallback, Cal
 
 template <size_t N> void copy_text(char (&to)[N], const char *from)
 {
-    (void)std::snprintf(to, N, "%s", from ? from : ""); /* cut when too long */
+    (void)std::snprintf(to, N, "%s", from ? from : ""); /* truncated if too long */
 }
 
-/* A new text. write fills a buffer as snprintf does; a negative result means that there is no text. */
+/* A new string. write fills a buffer as snprintf does; a negative result means that there is no text. */
 template <typename Write> hearth_status new_text(const char *what, Write write, char **out, hearth_error *err)
 {
     return hth_guarded(err, "read its metadata", [&] {
@@ -75,7 +75,10 @@ uint32_t file_u32(const gguf_context *file, const char *key, uint32_t fallback)
     }
 }
 
-/* Does cls.weight alone make scores? For other architectures it is a layer before them, which embedding models keep. */
+/*
+ * Does cls.weight alone produce scores? In other architectures it is a layer before them, which embedding models also
+ * have.
+ */
 bool scores_with_cls(const gguf_context *file)
 {
     int64_t id = gguf_find_key(file, "general.architecture");
@@ -96,8 +99,8 @@ bool ends_with(const std::string &text, const char *end)
 }
 
 /*
- * The fault of metadata on which the engine would end the process instead of refusing the file: numbers that are none,
- * negative epsilons, no or too many layers, two tokens of one name. "": none.
+ * The problem in metadata on which the engine would end the process instead of refusing the file: invalid numbers,
+ * negative epsilons, no or too many layers, two tokens with the same name. "": none.
  */
 std::string metadata_problem(const gguf_context *file)
 {
@@ -169,7 +172,7 @@ const char *hth_shim_version(void)
             return true;
         }();
 
-        (void)once; /* only its initialisation counts: the language runs that on one thread */
+        (void)once; /* only its initialisation matters: the language runs it exactly once */
         return static_cast<const char *>(text);
     });
 }
@@ -179,8 +182,8 @@ hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *
 {
     return hth_guarded(err, "start", [&] {
         llama_log_set(log, nullptr);
-        (void)ggml_set_abort_callback(aborting); /* there was none to put back */
-        common_log_set_verbosity_thold(-1);      /* this log knows standard error only */
+        (void)ggml_set_abort_callback(aborting); /* there was none to restore */
+        common_log_set_verbosity_thold(-1);      /* this log only writes to standard error */
         if (directory && ggml_backend_reg_count() == 0)
             ggml_backend_load_all_from_path(directory);
         llama_backend_init();
@@ -298,7 +301,7 @@ const char *hth_shim_rank_template(const struct llama_model *model)
                          [&] { return llama_model_chat_template(model, "rerank"); });
 }
 
-/* Without a vocabulary there are no special tokens, although the engine gives some. */
+/* Without a vocabulary there are no special tokens, although the engine returns some. */
 static void read_vocabulary_facts(const llama_vocab *vocabulary, hth_shim_model_facts *facts)
 {
     facts->vocabulary_type = llama_vocab_type(vocabulary);
@@ -507,7 +510,7 @@ const float *hth_shim_embedding_of_sequence(struct llama_context *context, llama
 void hth_shim_memory_clear(struct llama_context *context)
 {
     (void)guarded_value(false, [&] {
-        llama_memory_clear(llama_get_memory(context), /* data = */ false); /* accepts no memory */
+        llama_memory_clear(llama_get_memory(context), /* data = */ false); /* accepts a null memory */
         return true;
     });
 }

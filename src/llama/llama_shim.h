@@ -3,7 +3,7 @@
  *
  * Each function is one call of the engine, or the shortest series of calls that belong together. None throws: an
  * exception becomes HEARTH_ENGINE with its text, or HEARTH_NO_MEMORY; a null result becomes HEARTH_ENGINE. None checks
- * its arguments: backend_llama*.c keeps away arguments on which the engine would abort.
+ * its arguments: the backend_*.c files keep out arguments on which the engine would abort.
  */
 #ifndef HTH_LLAMA_LLAMA_SHIM_H
 #define HTH_LLAMA_LLAMA_SHIM_H
@@ -13,7 +13,7 @@
 #include "hearth.h"
 
 #ifdef __cplusplus
-extern "C" { /* our own headers are C and do not say so themselves */
+extern "C" { /* our own headers are C and have no extern "C" themselves */
 #endif
 
 #include "base/status.h"
@@ -25,13 +25,13 @@ const char *hth_shim_version(void);
 
 /*
  * Start the engine: log callback, tables, backends. Call it once. aborting receives the reason before the engine ends
- * the process, in place of a backtrace on standard error. directory has the backends that are separate libraries; NULL:
- * none.
+ * the process, instead of a backtrace on standard error. directory contains the backends that are separate libraries;
+ * NULL: none.
  */
 hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
                             hearth_error *err);
 
-/* Let the threads of the process heed its nodes. Once, before the first context. False: there is one node. */
+/* Make the threads of the process respect NUMA nodes. Once, before the first context. False: there is only one node. */
 bool hth_shim_numa_init(enum ggml_numa_strategy strategy);
 
 /*
@@ -48,8 +48,8 @@ typedef struct hth_shim_file {
     uint32_t split_no;
     uint32_t split_count; /* 0 or 1: one file */
     bool has_long_rope_factors;
-    bool has_classifier; /* weights that make scores of a vector */
-    bool has_iq_experts; /* weights of experts in one of the types IQ1 to IQ4_XS */
+    bool has_classifier; /* weights that compute scores from a vector */
+    bool has_iq_experts; /* expert weights in one of the types IQ1 to IQ4_XS */
 } hth_shim_file;
 
 /* Read the header of a GGUF file. HEARTH_CORRUPT when the engine cannot read it. */
@@ -90,7 +90,7 @@ typedef struct hth_shim_model_facts {
     bool adds_eos;
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; -1: none */
     bool adds_sep;
-    uint32_t n_embd_out; /* values of a vector that the model gives out */
+    uint32_t n_embd_out; /* number of values in an output vector */
     uint32_t n_labels;   /* of its classifier, if it has one */
 } hth_shim_model_facts;
 
@@ -98,10 +98,10 @@ typedef struct hth_shim_model_facts {
 hearth_status hth_shim_model_load(const char *path, const struct llama_model_params *params, struct llama_model **out,
                                   hearth_error *err);
 void hth_shim_model_free(struct llama_model *model);
-/* The template that joins a query and a document, a string of the model; NULL: there is none. */
+/* The template that joins a query and a document, a string owned by the model; NULL: none. */
 const char *hth_shim_rank_template(const struct llama_model *model);
 hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err);
-/* A metadata value as text. False, with text "": there is none, or it does not fit. */
+/* A metadata value as text. False, with text "": missing, or it does not fit. */
 bool hth_shim_model_meta(const struct llama_model *model, const char *key, char *text, size_t capacity);
 
 /* *n_out as llama_tokenize returns it: negative when capacity is too small. */
@@ -137,15 +137,15 @@ hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch 
 /* The logits of a row, [n_vocab], valid until the next decode; NULL: none. */
 const float *hth_shim_logits(struct llama_context *context, int32_t row);
 
-/* Does the context compute vectors from the next evaluation on? */
+/* Set whether the context computes vectors from the next evaluation on. */
 void hth_shim_set_embeddings(struct llama_context *context, bool value);
-/* Of a context that does: the vector of a row, or that of a sequence. NULL: there is none. */
+/* For a context that does: the vector of a row, or that of a sequence. NULL: none. */
 const float *hth_shim_embedding_of_row(struct llama_context *context, int32_t row);
 const float *hth_shim_embedding_of_sequence(struct llama_context *context, llama_seq_id id);
-/* Empty all sequences. Works without memory, too. */
+/* Empty all sequences. Also works for a context without memory. */
 void hth_shim_memory_clear(struct llama_context *context);
 
-/* begin and end -1: from the first, to the last position. False: the engine refuses. */
+/* begin -1: from the first position; end -1: to the last. False: the engine refuses. */
 bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end);
 hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end, hearth_error *err);

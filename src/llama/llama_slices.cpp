@@ -20,13 +20,13 @@ namespace
 {
 
 constexpr size_t SLICE_BYTES = 4096;
-constexpr size_t BYTES = 256; /* that a byte can be */
+constexpr size_t BYTES = 256; /* values of a byte */
 constexpr size_t PAIR_BITS =
-    size_t{ 1 } << 21; /* a pair that shares its bit with a piece's only costs a place to cut */
+    size_t{ 1 } << 21; /* a pair that shares its bit with another one only costs a place to cut */
 
 struct whole_text {
     std::string bytes;
-    bool is_defined; /* by the user: it is read without being asked */
+    bool is_defined; /* user-defined: always read as a token */
 };
 
 using texts = std::vector<whole_text>;
@@ -38,7 +38,7 @@ size_t bit_of(uint32_t before, uint32_t behind)
     return (size_t)(mixed >> 43) % PAIR_BITS;
 }
 
-/* SPM writes blanks as U+2581, in pieces and in texts. */
+/* SPM writes spaces as U+2581, in pieces and in texts. */
 uint32_t as_in_pieces(uint32_t character)
 {
     return character == ' ' ? 0x2581 : character;
@@ -54,7 +54,10 @@ bool is_blank(char c)
     return std::isspace((unsigned char)c) != 0;
 }
 
-/* Has every character as many bytes as its first one says, so that going back and forth gives the same characters? */
+/*
+ * Does every character have as many bytes as its first byte says, so that moving forwards and backwards finds the same
+ * characters?
+ */
 bool has_whole_characters(const char *text, size_t n)
 {
     static const uint8_t lengths[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 3, 4 };
@@ -81,7 +84,7 @@ hearth_status stopped(hearth_error *err)
     return hth_fail(err, HEARTH_CANCELLED, "nobody waits for the tokens of the text any more");
 }
 
-/* Is this the text of a token for one byte, as byte-level vocabularies write them: as one character each? */
+/* Is this the text of a token for one byte, written as one character, as in byte-level vocabularies? */
 bool is_byte(const char *piece)
 {
     const char *at = piece, *end = piece + std::strlen(piece);
@@ -90,7 +93,7 @@ bool is_byte(const char *piece)
     return at == end && ((c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 323));
 }
 
-/* Likewise as vocabularies with pieces of characters write them: <0x0A>. */
+/* Likewise, as written by vocabularies with pieces of characters: <0x0A>. */
 bool is_escaped_byte(const char *piece)
 {
     return std::strlen(piece) == 6 && std::strncmp(piece, "<0x", 3) == 0 && std::isxdigit((unsigned char)piece[3]) &&
@@ -117,7 +120,7 @@ bool tokenize(const llama_vocab *vocab, const char *text, size_t n_bytes, bool a
 
 struct hth_llama_slices {
     const llama_vocab *vocab = nullptr;
-    bool cuts = true;   /* the tokenizer begins anew behind a control token */
+    bool cuts = true;   /* the tokenizer starts afresh after a control token */
     bool merges = true; /* an SPM vocabulary, whose pairs are known */
     bool strips = false;
     texts by_first[256];
@@ -192,7 +195,7 @@ void hth_llama_slices::read(const llama_model *model)
                          [](const whole_text &a, const whole_text &b) { return a.bytes.size() > b.bytes.size(); });
 }
 
-/* The end of the longest text that is read as one token and begins at this place; 0: none does. */
+/* The end of the longest text that is read as one token and begins here; 0: none. */
 size_t hth_llama_slices::end_of_whole(const char *text, size_t n, size_t at, bool parse_special) const
 {
     for (const whole_text &one : by_first[(unsigned char)text[at]])
@@ -202,7 +205,7 @@ size_t hth_llama_slices::end_of_whole(const char *text, size_t n, size_t at, boo
     return 0;
 }
 
-/* Does no piece have the characters before and behind this place side by side? */
+/* Is it certain that no piece has the characters before and after this position side by side? */
 bool hth_llama_slices::is_pair(const char *text, size_t n, size_t at) const
 {
     const char *before = text + at - 1, *behind = text + at;
@@ -214,7 +217,7 @@ bool hth_llama_slices::is_pair(const char *text, size_t n, size_t at) const
     return pairs[bit_of(as_in_pieces(first), as_in_pieces(hth_utf8_next(&behind, text + n)))];
 }
 
-/* May the text be cut here? *begin: where the next slice begins. merged: between two characters, too. */
+/* May the text be cut here? *begin: where the next slice begins. merged: also between two characters. */
 bool hth_llama_slices::is_cut(const char *text, size_t n, size_t at, bool reads, bool merged, size_t *begin) const
 {
     size_t first = at > longest ? at - longest : 0, whole = n;
@@ -229,7 +232,7 @@ bool hth_llama_slices::is_cut(const char *text, size_t n, size_t at, bool reads,
         if (end == at && whole == n)
             whole = i;
     }
-    if (whole < n) { /* is it surely read as a whole, too? */
+    if (whole < n) { /* is it certain to be read as a whole, too? */
         for (size_t i = whole > longest ? whole - longest : 0; i < whole; i++)
             if (end_of_whole(text, n, i, reads) > whole)
                 return false;
@@ -243,7 +246,7 @@ bool hth_llama_slices::is_cut(const char *text, size_t n, size_t at, bool reads,
     return true;
 }
 
-/* The first place from here on where the text may be cut; n: there is none. */
+/* The first position from here on where the text may be cut; n: none. */
 size_t hth_llama_slices::next_cut(const char *text, size_t n, size_t from, bool reads, bool merged, size_t *begin) const
 {
     for (size_t i = from > longest ? from - longest : 1; i < n; i++) {
@@ -291,7 +294,7 @@ hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const ch
     return hth_guarded(err, "tokenize the text", [&] {
         const llama_vocab *vocab = slices->vocab;
         size_t n = (size_t)n_bytes, size = n_slice > 0 ? (size_t)n_slice : SLICE_BYTES, n_made = 0;
-        size_t begin = 0; /* of the slice; behind it, [begin, anchor) are known already */
+        size_t begin = 0; /* of the slice; the tokens of [begin, anchor) are already known */
         size_t anchor = 0;
         bool merged = slices->merges && n > size && has_whole_characters(text, n);
         std::vector<hearth_token> made, ends;
@@ -310,7 +313,10 @@ hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const ch
         }
         if (add_special)
             ok = tokenize(vocab, "", 0, true, parse_special, ends);
-        /* What stands at both ends of every text; one token alone is the first unless the vocabulary has no first. */
+        /*
+         * The tokens at both ends of every text; a single token is the first one, unless the vocabulary has no first
+         * token.
+         */
         size_t n_first = ends.size() >= 2 || (ends.size() == 1 && llama_vocab_get_add_bos(vocab)) ? 1 : 0;
 
         give(ends, 0, n_first);

@@ -1,5 +1,5 @@
 /*
- * llama_worded_tools.cpp - tools in the message of the system, calls and results as text
+ * llama_worded_tools.cpp - tools in the system message, calls and results as text
  */
 #include "llama/llama_worded_tools.h"
 
@@ -47,7 +47,7 @@ void write_calls(common_chat_msg &message)
     append(message, calls.dump());
 }
 
-/* Results that stand together become one message, with the user's behind them: templates want turns to alternate. */
+/* Adjacent results become one message, followed by the user's text, because templates expect turns to alternate. */
 std::vector<common_chat_msg> without_tools(const std::vector<common_chat_msg> &messages)
 {
     std::vector<common_chat_msg> made;

@@ -1,13 +1,13 @@
 /*
- * llama_worded_tools.h - tools in words, for templates that have no place for them
+ * llama_worded_tools.h - describes tools in words, for templates that have no place for them
  *
- * A client may demand a call of a model whose template knows no tools. Then the message of the system describes the
+ * A client may demand a call from a model whose template does not support tools. Then the system message describes the
  * tools, and a grammar forces the calls, in this form:
  *
  *   [{"name": "NAME", "arguments": {...}}]
  *
- * Calls of earlier turns are written in that form, too, and their results as messages of the user, because such a
- * template would leave out the calls and may refuse the role of the results.
+ * Calls of earlier turns are also written in that form, and their results as user messages, because such a template
+ * would omit the calls and may reject the role of the results.
  *
  * C++, for the engine's files only.
  */
@@ -23,7 +23,7 @@
 /* Write the tools into the messages of both forms. What remains has no tools; the result has their shapes. */
 std::vector<common_chat_tool> hth_word_tools(asked &conversation);
 
-/* Make the parser that reads calls of these tools from the reply, and nothing else but reasoning before them. */
+/* Make the parser that reads calls of these tools from the reply, and nothing else except reasoning before them. */
 void hth_demand_worded_calls(const std::vector<common_chat_tool> &tools, const common_chat_templates_inputs &inputs,
                              common_chat_params &params);
 

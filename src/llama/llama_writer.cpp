@@ -1,5 +1,5 @@
 /*
- * llama_writer.cpp - write a GGUF file in the engine's words; its exceptions end here
+ * llama_writer.cpp - writes a GGUF file through the engine; its exceptions are caught here
  */
 #include "llama/llama_writer.h"
 
@@ -59,7 +59,7 @@ bool fits_f16(const float *values, uint64_t n)
     return std::all_of(values, values + n, [](float v) { return !(std::fabs(v) > f16_max) || std::isinf(v); });
 }
 
-/* Asks for rows, and hands them out in their type. */
+/* Requests rows, and emits them in their type. */
 class tensor_writer
 {
   public:

@@ -7,12 +7,12 @@
 #include <llama.h>
 
 #ifdef __cplusplus
-extern "C" { /* our own headers are C and do not say so themselves */
+extern "C" { /* our own headers are C and have no extern "C" themselves */
 #endif
 
 #include "engine/model_writer.h"
 
-/* See hth_model_writer. type is that of matrices, ftype the name of the whole. */
+/* See hth_model_writer. type is that of the matrices, ftype that of the file. */
 hearth_status hth_shim_model_write(const hth_new_model *model, enum ggml_type type, enum llama_ftype ftype,
                                    hth_put_fn put, void *put_user_data, uint64_t *bytes_out, hearth_error *err);
 /* False: the engine refuses, and its log says why. */

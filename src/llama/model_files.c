@@ -14,7 +14,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* The first bytes of a model, before anything else looks at it. */
+/* Check the first bytes of a model, before anything else reads it. */
 static hearth_status check_magic(const char *path, uint64_t *n_bytes, hearth_error *err)
 {
     uint8_t magic[4] = { 0 };

@@ -1,17 +1,17 @@
 /*
- * rpc_server.c - check whether a server of the engine's RPC back end answers
+ * rpc_server.c - checks whether a server of the engine's RPC backend answers
  *
- * llama.cpp v0.5.0 ends the process when an address has no port, nobody listens, the versions differ or a server hangs
- * up. When the server is busy with another client, it waits for ever. So the server is asked first, in the engine's own
- * protocol (ggml-rpc.cpp). All versions that greet have the same greeting:
+ * llama.cpp v0.5.0 ends the process when an address has no port, no server listens, the versions differ or a server
+ * hangs up. When the server is busy with another client, it waits forever. So the server is probed first, in the
+ * engine's own protocol (ggml-rpc.cpp). All versions that greet have the same greeting:
  *
- *   to the server    u8 14 (hello), u64 24, 24 bytes of the transports that we know: none but TCP
+ *   to the server    u8 14 (hello), u64 24, 24 bytes of the transports that we know: only TCP
  *   from the server  u64 28, u8 major, u8 minor, u8 patch, u8 0, 24 bytes of transports
  *
  * in the machine's byte order, which is little-endian on all supported machines. Then the connection is reset, and the
- * server waits for its next client. It is reset and not closed, because a busy server finds the greeting later. Its
- * answer to a closed connection would kill it (SIGPIPE); a reset connection is an error to it. A server may still go
- * away before the engine connects. Then the engine ends the process, and its message names the cause.
+ * server waits for its next client. It is reset and not closed, because a busy server reads the greeting later.
+ * Answering on a closed connection would kill it (SIGPIPE); on a reset connection it just gets an error. A server may
+ * still go away before the engine connects. Then the engine ends the process, and its message names the cause.
  */
 #include "llama/rpc_server.h"
 
@@ -39,7 +39,7 @@ static uint64_t deadline_after(unsigned ms)
     return hth_os_monotonic_ns() + hth_ms_to_ns(ms);
 }
 
-/* Wait until the socket can do something; false when the time is over. */
+/* Wait until the socket is ready; false on timeout. */
 static bool wait_for(int fd, short events, uint64_t deadline)
 {
     for (;;) {
@@ -138,7 +138,7 @@ hearth_status hth_rpc_server_check(const char *address, hearth_error *err)
     n_sent =
         send(fd, hello, sizeof(hello), MSG_NOSIGNAL); /* they fit, because they are the first bytes of the connection */
     n = n_sent == (ssize_t)sizeof(hello) ? read_within(fd, answer, sizeof(answer), deadline, &is_late) : 0;
-    (void)close(fd); /* a reset; the server takes its next client */
+    (void)close(fd); /* resets; the server accepts its next client */
     if (is_late)
         return hth_fail(
             err, HEARTH_ENGINE,

@@ -1,5 +1,5 @@
 /*
- * chain.c - from a prefix's end back to its beginning, by the parents that rows name
+ * chain.c - walks from a prefix's end back to its beginning, along the parents that rows name
  *
  * A step accepts a parent only if it ends where its child begins. So each step goes back, and even with a damaged index
  * the walk cannot loop.
@@ -46,7 +46,9 @@ static void turn_round(hth_chain *chain)
     }
 }
 
-/* Add the rows of all kinds that end the prefix, the last to be read first. The walk goes on at *first_out's parent. */
+/*
+ * Add the rows of all kinds that end the prefix, the last to be read first. The walk continues at *first_out's parent.
+ */
 static bool add_ends(hth_chain *chain, const hth_key *key, hth_chain_find_fn find, void *user_data, bool *has_first_out,
                      hth_row_meta *first_out)
 {

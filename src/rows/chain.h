@@ -21,6 +21,6 @@ typedef struct hth_chain {
  */
 hearth_status hth_chain_find(const hth_key *key, hth_chain_find_fn find, void *user_data, hth_chain *out,
                              hearth_error *err);
-void hth_chain_deinit(hth_chain *chain); /* accepts a chain of zeros */
+void hth_chain_deinit(hth_chain *chain); /* accepts a zeroed chain */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * directory.c - the default directory of the cache, and who else can write to a directory
+ * directory.c - the default directory of the cache, and the check for other users who can write to a directory
  */
 #include "rows/directory.h"
 
@@ -77,7 +77,7 @@ hearth_status hth_directory_check(const hth_fs *fs, const char *path, uint64_t *
     return HEARTH_OK;
 }
 
-/* Check one directory above: can everybody rename its entries? */
+/* Check one parent directory: can any user rename its entries? */
 static hearth_status check_one_above(const hth_fs *fs, const char *above, const char *path, hearth_error *err)
 {
     hth_fs_stat st;

@@ -1,8 +1,8 @@
 /*
  * key.c - SHA-256 over a keyspace and its tokens
  *
- * The hashed bytes begin with the 65 bytes of the keyspace; each token adds four. Tokens of a little-endian machine are
- * these bytes already and are hashed in place, so the keys of a prompt cost one pass over it.
+ * The hashed bytes begin with the 65 bytes of the keyspace; each token adds four. On a little-endian machine the tokens
+ * in memory already are these bytes and are hashed in place, so the keys of a prompt cost one pass over it.
  */
 #include "rows/key.h"
 
@@ -160,17 +160,17 @@ typedef struct adapter {
     int64_t scale_q32;
 } adapter;
 
-/* scale * 2^32, to the nearest integer, halves away from zero; false if it does not fit 64 bits. */
+/* scale * 2^32, rounded to the nearest integer, halves away from zero; false if it does not fit in 64 bits. */
 static bool scale_to_q32(double scale, int64_t *out)
 {
     double scaled = scale * 4294967296.0; /* exact: a power of two */
     int64_t whole;
     double rest;
 
-    if (!(scaled >= -0x1p63 && scaled < 0x1p63)) /* written so that NaN fails, too */
+    if (!(scaled >= -0x1p63 && scaled < 0x1p63)) /* written so that NaN also fails */
         return false;
     whole = (int64_t)scaled;
-    rest = scaled - (double)whole; /* exact, and 0 from 2^52 on, where doubles are integers */
+    rest = scaled - (double)whole; /* exact, and 0 from 2^52 up, where doubles are integers */
     if (rest >= 0.5)
         whole++;
     else if (rest <= -0.5)

@@ -2,7 +2,7 @@
  * key.h - names of prefixes
  *
  * key = SHA-256(fingerprint[32] || quant byte || ctx_params_hash[32] || tokens[0..end) as u32 little-endian). Equal
- * keys mean the same model, the same parameters and the same tokens. The format is that of tests/fixtures/kvc. A key
+ * keys mean the same model, the same parameters and the same tokens. The format is pinned by tests/fixtures/kvc. A key
  * stream gives the keys of all prefixes of a prompt in one pass.
  */
 #ifndef HTH_ROWS_KEY_H
@@ -24,8 +24,8 @@ static inline bool hth_key_equal(const hth_key *a, const hth_key *b)
 }
 
 /*
- * The owner of an effective fingerprint. It is no part of keys or rows. It serves only to explain a miss, and an
- * explanation tells a tenant nothing about another one (why.h).
+ * The owner of an effective fingerprint. It is not part of keys or rows. It only serves to explain a miss, and an
+ * explanation reveals nothing to a tenant about another one (why.h).
  */
 typedef struct hth_tenancy {
     uint8_t fingerprint[32]; /* the effective fingerprint of this owner */
@@ -33,7 +33,7 @@ typedef struct hth_tenancy {
     uint8_t scope[32];       /* 32 zeros with the salts folded in: equal for equal salts, for every model */
 } hth_tenancy;
 
-/* All that a key depends on besides the tokens: facts about a model and its context. */
+/* Everything that a key depends on besides the tokens: facts about a model and its context. */
 typedef struct hth_keyspace {
     uint8_t fingerprint[32];  /* effective: adapters and salt folded in */
     uint8_t fingerprint_mode; /* 0 safe, 1 gguf_chunked, 2 fast_unsafe; not part of the key, carried into the rows */
@@ -42,7 +42,7 @@ typedef struct hth_keyspace {
     hth_tenancy tenancy;
 } hth_keyspace;
 
-/* Do equal tokens name the same prefix in both? The mode of the fingerprint does not matter. */
+/* Do equal tokens mean the same prefix in both? The mode of the fingerprint does not matter. */
 static inline bool hth_keyspace_equal(const hth_keyspace *a, const hth_keyspace *b)
 {
     return memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0 && a->quant_byte == b->quant_byte &&
@@ -51,7 +51,7 @@ static inline bool hth_keyspace_equal(const hth_keyspace *a, const hth_keyspace 
 
 /* ---- one pass over a prompt's tokens ---- */
 
-typedef struct hth_key_stream hth_key_stream; /* one thread at a time */
+typedef struct hth_key_stream hth_key_stream; /* used by one thread at a time */
 
 /* A stream at the empty prefix of keyspace; NULL when there is no memory. */
 hth_key_stream *hth_key_stream_new(const hth_keyspace *keyspace);
@@ -66,21 +66,21 @@ void hth_key_stream_copy(hth_key_stream *dst, const hth_key_stream *src);
 
 /* The key of one token array. False when there is no memory. */
 bool hth_key_of(const hth_keyspace *keyspace, const hearth_token *tokens, size_t n_tokens, hth_key *out);
-/* The same for tokens in the form of a file: n_bytes / 4 tokens, u32 little-endian, at any alignment. */
+/* The same for tokens as stored in a file: n_bytes / 4 tokens, u32 little-endian, at any alignment. */
 bool hth_key_of_bytes(const hth_keyspace *keyspace, const uint8_t *token_bytes, size_t n_bytes, hth_key *out);
 
 /* ---- quant types ---- */
 
 #define HTH_QUANT_UNKNOWN 255
 
-/* The byte of a quant type's lower-case name; HTH_QUANT_UNKNOWN for every unknown name. */
+/* The byte for a quant type's lower-case name; HTH_QUANT_UNKNOWN for an unknown name. */
 uint8_t hth_quant_byte(const char *name);
 /*
- * The byte for the rows of a model of that type. Readers refuse HTH_QUANT_UNKNOWN, so f32 stands for it: fingerprints
- * tell models apart.
+ * The byte for the rows of a model of that type. Readers refuse HTH_QUANT_UNKNOWN, so f32 stands in for it;
+ * fingerprints keep models apart.
  */
 uint8_t hth_quant_byte_of_rows(const char *name);
-/* The name of a byte 0..29; NULL for others, 255 included. */
+/* The name for a byte 0..29; NULL for others, including 255. */
 const char *hth_quant_name(uint8_t byte);
 
 /* ---- effective fingerprint ---- */
@@ -91,9 +91,9 @@ typedef struct hth_folded_adapter {
 } hth_folded_adapter;
 
 /*
- * Fold adapters into the fingerprint of a model. Without adapters the result is the fingerprint itself, else
+ * Fold adapters into the fingerprint of a model. Without adapters the result is the fingerprint itself, otherwise
  * SHA-256(fingerprint || for each adapter: sha256 || scale as signed q32 little-endian). The adapters are ordered by
- * hash and then by scale as a number. HEARTH_MISUSE for a scale that is not finite or does not fit 64 bits.
+ * hash and then by scale as a number. HEARTH_MISUSE for a scale that is not finite or does not fit in 64 bits.
  */
 hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth_folded_adapter *adapters,
                                         size_t n_adapters, uint8_t out[32], hearth_error *err);
@@ -114,7 +114,7 @@ void hth_keyspace_set_adapted(hth_keyspace *keyspace, const uint8_t fingerprint[
 void hth_keyspace_salt(hth_keyspace *keyspace, const char *salt);
 /*
  * Does the tenancy belong to the fingerprint? If the fingerprint was set by other means, its owner is unknown:
- * explanations tell this owner nothing about others, and others nothing about this owner.
+ * explanations reveal nothing about others to this owner, and nothing about this owner to others.
  */
 static inline bool hth_keyspace_has_tenancy(const hth_keyspace *keyspace)
 {

@@ -62,7 +62,7 @@ typedef enum tag {
     TAG_SAVE_REASON_DETAIL = 0x07,
     TAG_TOKEN_COUNT = 0x08,
     TAG_TOKENS = 0x09,
-    /* Ours. */
+    /* Hearth's own tags. */
     TAG_PARENT = 0x80,
     TAG_FIRST_POSITION = 0x81,
     TAG_KIND = 0x82,
@@ -80,7 +80,7 @@ enum { MODE_MAX = HEARTH_FINGERPRINT_FAST_UNSAFE };
 
 /* ---- the checksum of a head ---- */
 
-/* Continue crc with bytes[at, begin), and then with n_zeros zeros in the place of the bytes behind. */
+/* Continue crc with bytes[at, begin), and then with n_zeros zeros in place of the bytes that follow. */
 static uint32_t crc_then_zeros(uint32_t crc, const uint8_t *bytes, size_t at, size_t begin, size_t n_zeros)
 {
     static const uint8_t zeros[HMAC_BYTES];
@@ -121,8 +121,8 @@ typedef struct reader {
 
     uint64_t records_begin;
     uint64_t records_end;
-    uint32_t found;    /* bit t: a good record of the format itself with the tag t */
-    uint64_t hmac;     /* position of the value of the last good 0x86; 0: none */
+    uint32_t found;    /* bit t: a valid record of the format itself with the tag t */
+    uint64_t hmac;     /* position of the value of the last valid 0x86; 0: none */
     uint64_t head_crc; /* likewise of 0x87 */
 } reader;
 
@@ -144,7 +144,7 @@ static bool refuse_named(reader *r, hth_kvc_reason reason, const char *name)
     return refuse(r, reason);
 }
 
-/* Are bytes[0, end) there? end is at most file_bytes. */
+/* Are bytes[0, end) in the buffer? end is at most file_bytes. */
 static bool reach(reader *r, uint64_t end)
 {
     assert(end <= r->file_bytes);
@@ -226,7 +226,9 @@ static bool read_sections(reader *r)
     return true;
 }
 
-/* Take one of our own records. A record of a wrong length counts as unknown; the last of several good ones wins. */
+/*
+ * Process one of our own records. A record of the wrong length counts as unknown; the last of several valid ones wins.
+ */
 static void take_own_record(reader *r, uint8_t which, const uint8_t *value, uint32_t n)
 {
     hth_kvc_info *info = r->info;
@@ -259,7 +261,7 @@ static void take_own_record(reader *r, uint8_t which, const uint8_t *value, uint
     }
 }
 
-/* Take one record, by the same two rules. False only for a value that is unknown to the format. */
+/* Process one record, by the same two rules. False only for a value that the format does not know. */
 static bool take_record(reader *r, uint8_t which, const uint8_t *value, uint32_t n)
 {
     hth_kvc_info *info = r->info;
@@ -371,7 +373,7 @@ static bool check_head_crc(reader *r)
     return refuse(r, HTH_KVC_HEAD_CRC_MISMATCH);
 }
 
-/* Checks beyond the format: are our records complete and consistent? Files of other writers have none of them. */
+/* Checks beyond the format: are our records complete and consistent? Files from other writers have none of them. */
 static bool check_own_records(reader *r)
 {
     const hth_kvc_info *info = r->info;
@@ -490,7 +492,7 @@ const char *hth_kvc_reason_name(hth_kvc_reason reason)
     return "unknown";
 }
 
-/* The sentence of a fault without arguments; NULL for other faults. */
+/* The sentence for a fault without arguments; NULL for other faults. */
 static const char *plain_sentence(hth_kvc_reason reason)
 {
     switch (reason) {

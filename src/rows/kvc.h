@@ -1,7 +1,7 @@
 /*
  * kvc.h - the KVC file format: reading and writing the bytes of one row
  *
- * docs/format.md describes the format, and the vectors in tests/fixtures/kvc hold it. This codec works on memory and
+ * docs/format.md describes the format, and the vectors in tests/fixtures/kvc pin it. This codec works on memory and
  * knows no files: the RAM tier keeps rows as complete KVC files, and the file tier writes and reads the same bytes.
  *
  * Layout: 48-byte header, 24-byte trailer, prompt section, TLV section, image. All integers are little-endian. The
@@ -12,8 +12,8 @@
  *
  * Our records are 0x80 and up; other readers of the format skip them. A file with any of 0x80 to 0x84 or 0x86 is a row
  * of ours, and the reader is strict: 0x87 must be there, as the last record and right before the image. A damaged
- * length field can hide records and still follow the rules of the format. So a file is also a row of ours if the nine
- * bytes before the image spell a 0x87 record.
+ * length field can hide records while the file still follows the rules of the format. So a file is also a row of ours
+ * if the nine bytes before the image spell a 0x87 record.
  */
 #ifndef HTH_ROWS_KVC_H
 #define HTH_ROWS_KVC_H
@@ -41,13 +41,13 @@ typedef enum hth_kvc_reason {
     HTH_KVC_MISSING_TLV,  /* name: which */
     HTH_KVC_CRC_MISMATCH, /* arguments: stored, computed */
     HTH_KVC_KEY_MISMATCH, /* keys: expected, computed */
-    /* Beyond the reference: only our own records tell these. */
+    /* Beyond the reference: these are found only through our own records. */
     HTH_KVC_HEAD_CRC_MISMATCH, /* arguments: stored, computed (TLV 0x87) */
     HTH_KVC_BAD_ROW,           /* name: the own record that is missing or contradicts the others */
     HTH_KVC_NO_MEMORY,         /* says nothing about the file: a key could not be computed */
     /* Found by kvc_signature.h, where a signing key is configured. */
     HTH_KVC_UNSIGNED,      /* no HMAC */
-    HTH_KVC_BAD_SIGNATURE, /* an HMAC of another key or of another file */
+    HTH_KVC_BAD_SIGNATURE, /* an HMAC for another key or another file */
 } hth_kvc_reason;
 
 typedef struct hth_kvc_fault {
@@ -70,7 +70,7 @@ typedef struct hth_kvc_bytes {
     uint32_t n;
 } hth_kvc_bytes;
 
-/* Everything before the image. Pointers are borrowed from the parsed buffer. */
+/* The content of everything before the image. Pointers are borrowed from the parsed buffer. */
 typedef struct hth_kvc_info {
     uint8_t quant_bits;
     uint8_t save_reason;
@@ -90,7 +90,7 @@ typedef struct hth_kvc_info {
     hth_kvc_bytes writer_version;
     hth_kvc_bytes save_reason_detail;
 
-    /* Our own records. A plain file of another writer has none. */
+    /* Our own records. A plain file from another writer has none. */
     bool has_parent;
     hth_key parent; /* 0x80 */
     bool has_first_position;
@@ -101,10 +101,10 @@ typedef struct hth_kvc_info {
     bool has_own_key;
     hth_key own_key;            /* 0x84 */
     hth_kvc_bytes engine_build; /* 0x85 */
-    hth_kvc_bytes model;        /* 0x88: its name, for people; no part of the key */
+    hth_kvc_bytes model;        /* 0x88: its name, for display; not part of the key */
     hth_kvc_bytes hmac;         /* 0x86, 32 bytes; not checked here, see kvc_signature.h */
     bool has_head_crc;
-    uint32_t head_crc32c; /* 0x87; on encoding: computed, and written where has_head_crc or a row record asks */
+    uint32_t head_crc32c; /* 0x87; on encoding: computed, and written if has_head_crc or a row record is set */
 } hth_kvc_info;
 
 /* Token i of a parsed file. */
@@ -124,9 +124,10 @@ static inline size_t hth_kvc_n_tokens(const hth_kvc_info *info)
  *               n_bytes == file_bytes.
  *
  * True if the head passes the checks of the reference, in its order, and then, for a row of ours, these: TLV 0x87 is in
- * its place and matches; the kind is known; a first position comes with a parent; a row that starts after token 0 names
- * itself (0x84); and if a row that starts at token 0 has tokens and a key in 0x84, that key is the one of its tokens.
- * fault is always written, out on success only. Never reads outside bytes[0, n_bytes). Thread-safe.
+ * its place and matches; the kind is known; a first position comes with a parent; a row that starts after token 0
+ * contains its own key (0x84); and if a row that starts at token 0 has tokens and a key in 0x84, that key is the one of
+ * its tokens. fault is always written; out is written only on success. Never reads outside bytes[0, n_bytes).
+ * Thread-safe.
  */
 bool hth_kvc_parse_meta(const uint8_t *bytes, size_t n_bytes, uint64_t file_bytes, hth_kvc_info *out,
                         hth_kvc_fault *fault, size_t *need_out);
@@ -139,15 +140,15 @@ bool hth_kvc_parse_meta(const uint8_t *bytes, size_t n_bytes, uint64_t file_byte
 bool hth_kvc_parse(const uint8_t *bytes, size_t n_bytes, const hth_key *expected_key, hth_kvc_info *out,
                    hth_kvc_fault *fault);
 
-/* Bytes before the image for this info. SIZE_MAX if the records do not fit their 32-bit length. */
+/* The number of bytes before the image for this info. SIZE_MAX if the records do not fit in their 32-bit length. */
 size_t hth_kvc_head_bytes(const hth_kvc_info *info);
 
 /*
  * Write everything before the image into bytes[hth_kvc_head_bytes(info)], for an image of image_bytes bytes with the
  * given CRC32C. The records of the reference come first in its order, then ours in the order of hth_kvc_info. An
  * optional string with n 0 is left out. A save reason, fingerprint mode or kind that a reader would refuse, or an HMAC
- * of a length other than 0 or 32, is a bug of the caller (asserted). An unknown quant byte is written, and a reader
- * refuses it, as the format demands.
+ * of a length other than 0 or 32, is a bug of the caller (asserted). An unknown quant byte is written, and readers
+ * refuse it, as the format requires.
  */
 void hth_kvc_encode_head(const hth_kvc_info *info, uint64_t image_bytes, uint32_t image_crc32c, uint8_t *bytes);
 

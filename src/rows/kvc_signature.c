@@ -2,8 +2,8 @@
  * kvc_signature.c - signing and checking KVC files
  *
  * The encoder puts the HMAC record right before the record of the checksum of the head, which ends the head. A record
- * in any other place is not signed: files may come from elsewhere and from adopted memory, so the code trusts nothing
- * about their heads. The parse of a file gives the position of its HMAC.
+ * in any other place is not signed: files may come from other machines or from adopted memory, so the code trusts
+ * nothing about their heads. The parse of a file gives the position of its HMAC.
  */
 #include "rows/kvc_signature.h"
 
@@ -109,7 +109,7 @@ bool hth_kvc_verify_signature(const uint8_t *bytes, size_t n_bytes, const hth_kv
         fault->reason = HTH_KVC_UNSIGNED;
         return false;
     }
-    /* The parser took it from the records, which lie behind the two fields that may change. */
+    /* The parser found it in the records, which come after the two fields that may change. */
     assert(info->hmac.data > bytes + HTH_KVC_LAST_USED_OFFSET);
     value = (size_t)(info->hmac.data - bytes);
     assert(value + HTH_HMAC_BYTES <= n_bytes);

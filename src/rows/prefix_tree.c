@@ -1,10 +1,10 @@
 /*
  * prefix_tree.c - see prefix_tree.h
  *
- *   1. from the leaves up, count the uses of each row: its own, or those of its children if they are more
- *   2. from the roots down, join each row with its parent where nothing else stands on the parent and both have the
- *      same uses; logits and states belong to the run of their cells
- *   3. keep the most used runs: a parent has at least the uses of its children, so it is kept if they are
+ *   1. from the leaves up, count the uses of each row: its own, or the sum of its children's if that is larger
+ *   2. from the roots down, join each row with its parent if nothing else stands on the parent and both have the same
+ *      uses; logits and states belong to the run of their cells
+ *   3. keep the most used runs: a parent has at least as many uses as its children, so it is kept if they are
  */
 #include "rows/prefix_tree.h"
 
@@ -51,7 +51,7 @@ static void place(const hth_row_node *rows, branch *branches, size_t i, run *run
     hth_prefix_node *node;
 
     if (!parent && row->n_tokens == 0) {
-        branches[i].run = HTH_PREFIX_TREE_ROOT; /* no prefix; in a damaged index, rows may stand on it */
+        branches[i].run = HTH_PREFIX_TREE_ROOT; /* not a prefix; in a damaged index, rows may stand on it */
         return;
     }
     if (!joins) {

@@ -1,8 +1,8 @@
 /*
  * prefix_tree.h - the most used prefixes of a cache, as a tree
  *
- * A node is a run of rows that were always used together, so a conversation that nobody branched off is one node. A
- * request that used a row has used all rows before it. The cache counts a use at some of them only; the rows before
+ * A node is a run of rows that were always used together, so a conversation without branches is one node. A request
+ * that used a row has used all rows before it. The cache counts the use only at some of these rows; the rows before
  * them get the sum.
  */
 #ifndef HTH_ROWS_PREFIX_TREE_H
@@ -17,10 +17,10 @@ typedef struct hth_prefix_node {
     hth_key key;       /* of the prefix that the run ends */
     size_t parent;     /* the index of an earlier node, or HTH_PREFIX_TREE_ROOT */
     uint32_t n_tokens; /* of the run */
-    uint32_t end;      /* position behind its last token */
+    uint32_t end;      /* position after its last token */
     uint64_t rows;     /* of the run, with logits and states */
     uint64_t bytes;    /* of these rows */
-    uint64_t uses;     /* at least so many requests */
+    uint64_t uses;     /* at least this many requests used it */
 } hth_prefix_node;
 
 typedef struct hth_prefix_tree {

@@ -1,9 +1,8 @@
 /*
- * quarantine.c - moving files aside, the oldest out
+ * quarantine.c - moves files aside, and removes the oldest
  *
- * The name of a quarantined file begins with twelve digits of Unix seconds, so the order of names is that of age. A
- * directory gets "other-" and a number before its name. It is neither counted nor removed, because its content is
- * unknown.
+ * The name of a quarantined file begins with twelve digits of Unix seconds, so name order is age order. A directory
+ * gets "other-" and a number before its name. It is neither counted nor removed, because its content is unknown.
  */
 #include "rows/quarantine.h"
 
@@ -58,7 +57,7 @@ int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path
 
     hth_row_file_name(id, name);
     if (hth_fs_stat_path(fs, path, &st) == 0 && st.is_directory) {
-        hth_os_random(&number, sizeof(number)); /* a directory cannot replace one of the same name, as a file can */
+        hth_os_random(&number, sizeof(number)); /* unlike a file, a directory cannot replace one of the same name */
         n = snprintf(target, sizeof(target), "%s/other-%08" PRIx32 "-%012llu-%s", directory, number, now, name);
     } else {
         n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);

@@ -9,7 +9,7 @@
 
 /*
  * Move the file of row id at path into the quarantine directory, then remove the oldest files there until at most
- * HTH_QUARANTINE_FILES_MAX are left. A directory with the name of a row is moved, too, and never removed. 0 or -errno;
+ * HTH_QUARANTINE_FILES_MAX are left. A directory with the name of a row is also moved, but never removed. 0 or -errno;
  * -ENOENT if it is gone already.
  */
 int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path, const hth_row_id *id);

@@ -2,7 +2,7 @@
  * row.h - the identity and the metadata of a row
  *
  * A row is one cached piece of a prefix: a block, a tail, a whole snapshot, a recurrent state, or the logits at the end
- * of a prompt. Its name is (key, kind); the key names the prefix that ends with the row.
+ * of a prompt. Its name is (key, kind); the key is that of the prefix that ends with the row.
  */
 #ifndef HTH_ROWS_ROW_H
 #define HTH_ROWS_ROW_H
@@ -31,7 +31,7 @@ typedef struct hth_row_id {
 /* A row as the index and `hearth cache ls` know it. */
 typedef struct hth_row_meta {
     hth_row_id id;
-    hth_key parent;          /* key of the prefix [0, first_position); of no tokens where that is 0 */
+    hth_key parent;          /* key of the prefix [0, first_position), which is empty if that is 0 */
     uint32_t first_position; /* position of the row's first token; for rows without tokens: of the next token */
     uint32_t n_tokens;       /* the row's own tokens */
     uint64_t bytes;          /* size of the whole KVC file */
@@ -40,7 +40,7 @@ typedef struct hth_row_meta {
     uint8_t save_reason; /* hearth_save_reason */
 } hth_row_meta;
 
-/* Can a part of the row cover a prompt that continues its parent? Then its tokens are worth knowing. */
+/* Can part of the row cover a prompt that continues its parent? If so, its tokens are worth storing. */
 static inline bool hth_row_can_be_leaf(const hth_row_id *id, uint32_t n_tokens)
 {
     return (id->kind == HTH_ROW_BLOCK || id->kind == HTH_ROW_TAIL) && n_tokens > 0 && n_tokens <= HTH_BLOCK_TOKENS;
@@ -53,12 +53,12 @@ typedef struct hth_row_head {
     hearth_token tokens[HTH_BLOCK_TOKENS]; /* [meta.n_tokens] */
 } hth_row_head;
 
-/* The names by kind; the last one is NULL. */
+/* The names by kind; the last entry is NULL. */
 extern const char *const hth_row_kind_names[HTH_ROW_KINDS + 1];
 /* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
 const char *hth_row_kind_name(hth_row_kind kind);
 
-/* Rows that are collected one by one; all zeros at the beginning. rows is for free(). */
+/* Rows that are collected one by one; initialise to zeros. Release rows with free(). */
 typedef struct hth_row_list {
     hth_row_meta *rows; /* [n] */
     size_t n;
@@ -66,7 +66,7 @@ typedef struct hth_row_list {
     bool out_of_memory; /* a row was not added */
 } hth_row_list;
 
-/* False: there is no memory. */
+/* False: out of memory. */
 bool hth_row_list_add(hth_row_list *list, const hth_row_meta *meta);
 
 /* Insert meta into out[n of capacity], ordered by use, the most recently used first. Returns the new n. */

@@ -1,8 +1,8 @@
 /*
  * row_file.c - names of row files, and facts from the head of a file
  *
- * The time of the last use is the modification time of the file, which costs no write to the row. So the order of
- * eviction survives the loss of the index.
+ * The time of the last use is the file's modification time, so updating it does not write to the row. And the eviction
+ * order survives the loss of the index.
  */
 #include "rows/row_file.h"
 
@@ -42,7 +42,7 @@ bool hth_row_file_parse_name(const char *name, hth_row_id *out)
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
         id.kind = (hth_row_kind)kind;
         hth_row_file_name(&id, expected);
-        if (strcmp(name, expected) == 0) { /* compares the digits, too: lookups use lower case only */
+        if (strcmp(name, expected) == 0) { /* this compares the digits, too, because lookups use lower case only */
             *out = id;
             return true;
         }
@@ -122,7 +122,7 @@ bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64
         .first_position = info->has_first_position ? info->first_position : 0,
         .n_tokens = (uint32_t)hth_kvc_n_tokens(info),
         .bytes = file_bytes,
-        .last_used_time = last_used_time < now ? last_used_time : now, /* corrects times from a clock that was ahead */
+        .last_used_time = last_used_time < now ? last_used_time : now, /* corrects times from a clock that ran ahead */
         .hit_count = info->hit_count,
         .save_reason = info->save_reason,
     };
@@ -160,7 +160,7 @@ typedef struct head_bytes {
     hth_kvc_info info;
 } head_bytes;
 
-/* Read and parse the head of an open file, with at most two reads: the first tells the length of a long head. */
+/* Read and parse the head of an open file, with at most two reads: the first gives the length of a long head. */
 static hearth_status read_info(const hth_fs *fs, int fd, const char *path, uint64_t file_bytes, head_bytes *head,
                                hearth_error *err)
 {

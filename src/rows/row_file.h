@@ -7,11 +7,11 @@
 
 #define HTH_ROW_FILE_BYTES_MIN 80u
 #define HTH_ROW_FILE_BYTES_MAX (UINT64_C(4) << 30)
-/* "<64 hex>-snapshot.kvc" and the end. */
+/* "<64 hex>-snapshot.kvc" and the terminating NUL. */
 #define HTH_ROW_FILE_NAME_BYTES (64 + 1 + 8 + 4 + 1)
 
 void hth_row_file_name(const hth_row_id *id, char name[HTH_ROW_FILE_NAME_BYTES]);
-/* The row that a file of this name holds; false if it is not the name of a row file. */
+/* The row that a file with this name holds; false if it is not the name of a row file. */
 bool hth_row_file_parse_name(const char *name, hth_row_id *out);
 /* <rows_directory>/ab/ab...-block.kvc; false if it does not fit. */
 bool hth_row_file_path(const char *rows_directory, const hth_row_id *id, char *path, size_t capacity);
@@ -25,7 +25,7 @@ typedef struct hth_row_files {
 } hth_row_files;
 
 /*
- * Is there a regular file with the name of the row? Is that name certainly free? Both are false if the answer is
+ * Is there a regular file with the name of the row? And: is that name certainly unused? Both are false if the answer is
  * unknown. The index calls them inside its transactions (hth_index_adopt, hth_index_remove_lost); user_data is a
  * hth_row_files.
  */
@@ -33,8 +33,8 @@ bool hth_row_file_is_there(const hth_row_id *id, void *user_data);
 bool hth_row_file_is_gone(const hth_row_id *id, void *user_data);
 
 /*
- * Open the file of a row and get its size. HEARTH_NOT_FOUND; HEARTH_CORRUPT if it is no file or its size is impossible;
- * HEARTH_PERMISSION, HEARTH_IO. Close with hth_fs_close.
+ * Open the file of a row and get its size. HEARTH_NOT_FOUND; HEARTH_CORRUPT if it is not a file or its size is
+ * impossible; HEARTH_PERMISSION, HEARTH_IO. Close with hth_fs_close.
  */
 hearth_status hth_row_file_open(const hth_fs *fs, const char *path, int *fd_out, hth_fs_stat *stat_out,
                                 hearth_error *err);
@@ -51,8 +51,8 @@ hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_ro
 
 /*
  * Read the name of the model that made a row from its open file of file_bytes bytes. Writes it to out[capacity],
- * terminated, perhaps cut; "" if the row does not tell. The bytes are those of the file, which anybody may have
- * written. Statuses as hth_row_file_head.
+ * terminated, perhaps truncated; "" if the row does not say. The bytes come from the file and are untrusted. Statuses
+ * as hth_row_file_head.
  */
 hearth_status hth_row_file_model(const hth_fs *fs, int fd, const hth_row_id *id, uint64_t file_bytes, char *out,
                                  size_t capacity, hearth_error *err);

@@ -22,7 +22,7 @@ static int compare_positions(const void *a, const void *b)
     return left->hit_count > right->hit_count ? -1 : left->hit_count < right->hit_count;
 }
 
-/* Copies have the same position, so they are neighbours. Returns the number of nodes that stay. */
+/* Copies have the same position, so they are neighbours. Returns the number of remaining nodes. */
 static size_t drop_copies(hth_row_node *nodes, size_t n)
 {
     size_t n_kept = 0;
@@ -38,7 +38,7 @@ static bool has_cells(const hth_row_meta *row)
     return row->id.kind == HTH_ROW_BLOCK || row->id.kind == HTH_ROW_TAIL || row->id.kind == HTH_ROW_SNAPSHOT;
 }
 
-/* The row with cells that has this key, in names, whose parent is the index of the node; NULL: there is none. */
+/* The row with cells that has this key, in names, whose parent is the index of the node; NULL: none. */
 static const hth_row_node *find(const hth_row_node *names, size_t n, const hth_key *key)
 {
     size_t low = 0, high = n;
@@ -65,7 +65,7 @@ static size_t parent_of(const hth_row_node *names, size_t n, const hth_row_meta 
         parent = find(names, n, &row->id.key);
     if (!parent && row->first_position > 0)
         parent = find(names, n, &row->parent);
-    /* A parent begins earlier; checked, because a damaged index must not cause an endless walk. */
+    /* A parent begins earlier. This is checked because a damaged index must not cause an endless walk. */
     return parent && parent->row->first_position < row->first_position ? parent->parent : HTH_ROW_FOREST_ROOT;
 }
 

@@ -1,9 +1,9 @@
 /*
  * signing_key.c - the file of a key, and the check of its owner and mode
  *
- * The file is checked through the descriptor that it is read from, so the checked file is the read one. Its bytes are
- * on the stack from the read until the key is prepared, and are wiped before the function returns. After that, only the
- * prepared HMAC context holds them.
+ * The file is checked through the descriptor that it is read from, so the file that was checked is the one that is
+ * read. Its bytes are on the stack from the read until the key is prepared, and are wiped before the function returns.
+ * After that, only the prepared HMAC context holds them.
  */
 #include "rows/signing_key.h"
 
@@ -52,7 +52,10 @@ const hth_hmac_key *hth_signing_key_hmac(const hth_signing_key *key)
     return key->hmac;
 }
 
-/* Turn 64 hex digits and white space into 32 bytes, in place; other content stays. Returns the length of the key. */
+/*
+ * Turn 64 hex digits and white space into 32 bytes, in place; other content is unchanged. Returns the length of the
+ * key.
+ */
 static size_t decode_hex(uint8_t *bytes, size_t n_bytes)
 {
     char digits[HEX_DIGITS + 1];

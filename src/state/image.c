@@ -2,11 +2,11 @@
  * image.c - the parser of state images
  *
  * One cursor moves from the first byte to the last; every step first checks that enough bytes are left. A count is
- * trusted only after its bytes were found, so the size of the image bounds work and memory.
+ * trusted only once its bytes are known to be there, so the size of the image bounds work and memory.
  *
  * Cells come in the order of the buffer, not of positions: a sequence that was decoded into freed cells has them in any
- * order. The usual ascending case needs no memory. Otherwise a bit set finds repeats: as many distinct positions inside
- * the range as the range has are the range.
+ * order. The usual ascending case needs no memory. Otherwise a bit set finds duplicates: n distinct positions inside a
+ * range of n are the whole range.
  */
 #include "state/image.h"
 
@@ -119,7 +119,7 @@ static hearth_status parse_transposed_rows(cursor *at, uint32_t n_cells, hth_ima
     return status;
 }
 
-/* Check that n_cells cells of cell_bytes each have the positions from begin on, each once. */
+/* Check that n_cells cells of cell_bytes each cover the positions from begin on, each exactly once. */
 static hearth_status check_positions_in_any_order(const uint8_t *cells, size_t cell_bytes, uint32_t n_cells,
                                                   uint32_t begin, hearth_error *err)
 {
@@ -170,8 +170,8 @@ static hearth_status parse_cells(cursor *at, uint32_t n_cells, uint32_t begin, b
 }
 
 /*
- * K and V. keeps_v is false for models whose V is part of K (multi-head latent attention). If there are two attention
- * sections, one may have all layers, and the other has cells without layers.
+ * Parse K and V. keeps_v is false for models whose V is part of K (multi-head latent attention). If there are two
+ * attention sections, one may have all layers while the other has cells without layers.
  */
 static hearth_status parse_layers(cursor *at, uint32_t n_cells, const hth_image_format *format, bool keeps_v,
                                   hth_image_layout *layout, int section)
@@ -283,7 +283,7 @@ hearth_status hth_image_parse(const hth_image_format *format, const uint8_t *byt
         return status;
     status = parse_sections(format, at, begin, end, /* keeps_v= */ true, layout_out);
     if (status == HEARTH_CORRUPT && format->may_lack_v) {
-        /* Keep the message of the common form. */
+        /* Keep the error message of the common form. */
         at.err = NULL;
         if (parse_sections(format, at, begin, end, /* keeps_v= */ false, layout_out) == HEARTH_OK)
             return HEARTH_OK;

@@ -1,18 +1,18 @@
 /*
  * image.h - checks a state image before the engine sees it
  *
- * llama.cpp v0.5.0 trusts the state it is given: it allocates as many cells as an image claims, takes positions as they
- * come and aborts on some counts. So every image, from a disk, a network or our own memory, is parsed here first. The
- * parser reads inside the given bytes only, and allocates only one bit for each cell that is really there.
+ * llama.cpp v0.5.0 trusts the state it is given: it allocates as many cells as an image claims, accepts any positions
+ * and aborts on some counts. So every image, whether from a disk, a network or our own memory, is parsed here first.
+ * The parser reads inside the given bytes only, and allocates only one bit for each cell that is really there.
  *
- * The format of the engine; all integers are little-endian, without padding:
+ * The engine's format; all integers are little-endian, without padding:
  *
  *   u32 magic af143cd8, u32 sequence id of the source
  *   attention section, if the model has attention         the whole of [begin, end)
  *   attention section, if the model has a window          the last n_window of [begin, end)
  *   recurrent section, if the model has recurrent layers   the state after end - 1
  *
- * An image of a part of the state (image_part.h) lacks the first section, or has a window or recurrent section without
+ * An image of part of the state (image_part.h) lacks the first section, or has a window or recurrent section without
  * cells.
  *
  *   attention section
@@ -37,18 +37,18 @@
 /* Bytes before the first section. */
 #define HTH_IMAGE_HEADER_BYTES 8
 
-/* The limit of layers in the engine (LLAMA_MAX_LAYERS in v0.5.0); base and window layers together stay below it. */
+/* The engine's limit on layers (LLAMA_MAX_LAYERS in v0.5.0); base and window layers together stay below it. */
 #define HTH_IMAGE_LAYERS_MAX 512
 #define HTH_IMAGE_TENSORS_MAX (4 * HTH_IMAGE_LAYERS_MAX)
 
 /* The facts about the images of a model that are known beforehand. */
 typedef struct hth_image_format {
     bool has_attention;
-    bool has_window; /* an attention section of its own */
+    bool has_window; /* there is a separate attention section for it */
     bool has_recurrent;
     bool window_is_empty;    /* that section has no cells, and ends there */
-    bool recurrent_is_empty; /* that section has no cells, but names its tensors */
-    bool has_cell_ext;       /* M-RoPE: 12 more bytes a cell */
+    bool recurrent_is_empty; /* that section has no cells, but still lists its tensors */
+    bool has_cell_ext;       /* M-RoPE: 12 more bytes per cell */
     bool may_lack_v;         /* multi-head latent attention: V may be part of K, and the image does not say so */
     uint32_t n_window;       /* positions that the window section keeps */
 } hth_image_format;
@@ -61,8 +61,8 @@ typedef struct hth_image_tensor {
 } hth_image_tensor;
 
 /*
- * The facts that all images of one context share. A context learns them from an image that the engine wrote or took,
- * and compares later images with them.
+ * The facts that all images of one context share. A context learns them from an image that the engine wrote or
+ * accepted, and compares later images with them.
  */
 typedef struct hth_image_layout {
     uint32_t n_layers[3];     /* of the base, window and recurrent section */
@@ -73,12 +73,12 @@ typedef struct hth_image_layout {
 } hth_image_layout;
 
 /*
- * Check that bytes are one whole image of this format with exactly the positions [begin, end), and describe its layout.
- * If the format leaves the list of tensors open (may_lack_v, recurrent layers), an image that lacks whole tensors at
- * its end passes, with another layout. Thread-safe.
+ * Check that bytes are one complete image of this format with exactly the positions [begin, end), and describe its
+ * layout. If the format leaves the list of tensors open (may_lack_v, recurrent layers), an image that lacks whole
+ * tensors at its end passes, with another layout. Thread-safe.
  *
- * Returns HEARTH_OK; HEARTH_CORRUPT with the fault; HEARTH_NO_MEMORY. *layout_out may be half-written on failure,
- * because it is too large for a second copy.
+ * Returns HEARTH_OK; HEARTH_CORRUPT with a message that names the fault; HEARTH_NO_MEMORY. *layout_out may be
+ * half-written on failure, because it is too large for a second copy.
  */
 hearth_status hth_image_parse(const hth_image_format *format, const uint8_t *bytes, size_t n_bytes, uint32_t begin,
                               uint32_t end, hth_image_layout *layout_out, hearth_error *err);

@@ -1,13 +1,14 @@
 /*
- * image_join.c - gathers the bytes of one image from several
+ * image_join.c - assembles the bytes of one image from several
  *
- * After its parse, the layout and the number of cells fully describe an image of plain attention (image.h):
+ * Once parsed, an image of plain attention (image.h) is fully described by its layout and number of cells:
  *
  *   header, u32 streams, u32 cells | cells | u32 V transposed, u32 layers | tensors
  *
- * Each tensor is 12 bytes of description, the same in all pieces, and its rows. So the row sizes give the offset of
- * tensor t in a piece of n cells. A gathered image contains, section by section and tensor by tensor, the part of each
- * piece in turn. Rows lie cell by cell; transposed V lies element by element, each with all cells.
+ * Each tensor consists of 12 bytes of description, the same in all pieces, and its rows. So the row sizes give the
+ * offset of tensor t in a piece of n cells. An assembled image contains, section by section and tensor by tensor, the
+ * part of each piece in turn. Rows are stored cell by cell; transposed V is stored element by element, each with all
+ * cells.
  */
 #include "state/image_join.h"
 
@@ -18,7 +19,7 @@
 #include "base/bytes.h"
 
 enum {
-    COUNTS_BYTES = 8, /* before the cells: streams, cells; behind them: V transposed, layers */
+    COUNTS_BYTES = 8, /* before the cells: streams, cells; after them: V transposed, layers */
     TENSOR_HEAD_BYTES = 12,
     CELL_BYTES = 12,
     CELL_EXT_BYTES = 12,
@@ -186,7 +187,7 @@ size_t hth_image_chain_bytes(const hth_image_chain *chain, uint32_t begin, uint3
     return n_bytes;
 }
 
-/* The destination of bytes. Small pieces are staged, so that the receiver gets few large ones. */
+/* The destination of bytes. Small pieces are staged, so that the receiver gets few, large ones. */
 typedef struct gatherer {
     const hth_image_chain *chain;
     size_t first; /* the links [first, last] hold the range */
@@ -262,7 +263,7 @@ static void put_tensor(gatherer *g, uint32_t i, size_t row_bytes_before)
     const hth_image_chain *chain = g->chain;
     const hth_image_tensor *tensor = &chain->layout.tensors[i];
     bool is_transposed = chain->layout.v_transposed[0] == 1 && i >= chain->layout.n_layers[0];
-    /* Transposed V has one array of cells for each element; other tensors have one in all. */
+    /* Transposed V has one array of cells per element; other tensors have a single array. */
     size_t entry_bytes = is_transposed ? tensor->element_bytes : (size_t)tensor->row_bytes;
     size_t n_arrays = !is_transposed ? 1 : entry_bytes > 0 ? (size_t)tensor->row_bytes / entry_bytes : 0;
 

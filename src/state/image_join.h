@@ -1,10 +1,10 @@
 /*
- * image_join.h - joins state images of consecutive positions, and cuts any range out of them as an image of its own
+ * image_join.h - joins state images of consecutive positions, and cuts any range out of them as a separate image
  *
  * A chain is made of images (block, block, ..., tail; or one image of a whole prefix) and copies none of them. Any
- * range of its positions can be written as the image that the engine gives for such a sequence in contiguous cells.
- * Joining writes the whole range; splitting writes parts of a chain of one. Cells come out in the order of their
- * positions, in whatever order they lie.
+ * range of its positions can be written as the image that the engine would write for such a sequence in contiguous
+ * cells. Joining writes the whole range; splitting writes parts of a chain of one. Cells are written in the order of
+ * their positions, whatever their order in the pieces.
  *
  * Only for models of plain attention: window and recurrent sections cannot be joined from parts.
  */
@@ -25,8 +25,8 @@ typedef struct hth_image_piece {
 typedef struct hth_image_chain hth_image_chain;
 
 /*
- * Find the format of an image of plain attention, for callers that have rows and no model: with or without the M-RoPE
- * part of cells, V as it is, transposed or part of K. False if the bytes are no such image (for example because of
+ * Find the format of an image of plain attention, for callers that have rows but no model: with or without the M-RoPE
+ * part of cells, V as it is, transposed or part of K. False if the bytes are not such an image (for example because of
  * another section), or without memory.
  */
 bool hth_image_plain_format(const hth_image_piece *piece, hth_image_format *out);
@@ -36,8 +36,8 @@ bool hth_image_plain_format(const hth_image_piece *piece, hth_image_format *out)
  * bytes are borrowed and must stay unchanged as long as the chain exists; the array of pieces is copied. The caller
  * owns *out and frees it with hth_image_chain_free.
  *
- * Memory beside the images: a few bytes for each piece, and four for each cell of an image whose cells do not lie in
- * the order of their positions.
+ * Memory in addition to the images: a few bytes for each piece, and four for each cell of an image whose cells do not
+ * lie in the order of their positions.
  *
  * HEARTH_UNSUPPORTED if the format is not that of plain attention; HEARTH_CORRUPT, naming the piece by its positions,
  * if an image does not match its piece, pieces do not follow one another or their layers differ; HEARTH_NO_MEMORY.
@@ -53,13 +53,13 @@ uint32_t hth_image_chain_end(const hth_image_chain *chain);
 size_t hth_image_chain_bytes(const hth_image_chain *chain, uint32_t begin, uint32_t end);
 
 /*
- * Takes the next n_bytes > 0 bytes of an image, which are valid during the call; small pieces are gathered. Any status
- * but HEARTH_OK ends the writing. On the writing thread; may not free the chain.
+ * Receives the next n_bytes > 0 bytes of an image, which are valid only during the call; small pieces are combined. Any
+ * status other than HEARTH_OK ends the writing. Called on the writing thread; must not free the chain.
  */
 typedef hearth_status (*hth_image_write_fn)(const uint8_t *bytes, size_t n_bytes, void *user_data, hearth_error *err);
 
 /*
- * Write the image of [begin, end), hth_image_chain_bytes in all. Needs no memory but 16 KiB of stack, so even for a
+ * Write the image of [begin, end), hth_image_chain_bytes in all. Needs no memory except 16 KiB of stack, so even for a
  * long prefix only the pieces are held. Returns the status of write.
  */
 hearth_status hth_image_chain_write(const hth_image_chain *chain, uint32_t begin, uint32_t end,

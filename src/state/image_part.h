@@ -1,10 +1,10 @@
 /*
- * image_part.h - images of a part of the state of a sequence
+ * image_part.h - images of part of the state of a sequence
  *
- * The engine writes the state of a whole sequence, or the part that PARTIAL_ONLY selects. Rows hold other parts. They
- * hold cells without recurrent state, because a chain of rows needs it only at its end. They hold cells without window
- * cells, because only the last rows of a chain may bring them. This file describes such images for the parser, and cuts
- * an image down to one.
+ * The engine writes the state of a whole sequence, or the part that PARTIAL_ONLY selects. Rows hold other parts: cells
+ * without recurrent state, because a chain of rows needs that only at its end; and cells without window cells, because
+ * only the last rows of a chain may provide them. This file describes such images for the parser, and cuts an image
+ * down to one.
  */
 #ifndef HTH_STATE_IMAGE_PART_H
 #define HTH_STATE_IMAGE_PART_H
@@ -14,12 +14,12 @@
 
 /*
  * The format of images of a part, from the format of whole images. HTH_STATE_CELLS keeps the window section if there is
- * no recurrent section; otherwise the image of HTH_STATE_REST brings the window. The state of the model must have such
- * a part (asserted).
+ * no recurrent section; otherwise the image of HTH_STATE_REST contains the window. The state of the model must have
+ * such a part (asserted).
  */
 hth_image_format hth_image_part_format(const hth_image_format *whole, hth_state_part part);
 
-/* Bytes of an empty section in the place of the window section. */
+/* Size of an empty section that replaces the window section. */
 #define HTH_IMAGE_EMPTY_SECTION_BYTES 8
 
 /* The size of an image with an empty window section. layout is the result of hth_image_parse for this image. */

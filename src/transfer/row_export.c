@@ -3,10 +3,10 @@
  *
  *   1. find the row of the key and, parent by parent, the rows that it stands on, back to token 0
  *   2. read and check each row; the key of each row must be that of all tokens up to its end
- *   3. join the states (image_join.h): once for their CRC32C, which stands in the head, once for the signature if there
+ *   3. join the states (image_join.h): once for their CRC32C, which goes into the head, once for the signature if there
  *      is a key, and once into the file
  *
- * Memory holds only the rows. The file gets its name when it is whole.
+ * Memory holds only the rows. The file gets its name when it is complete.
  */
 #include "base/grow.h"
 #include "transfer/row_transfer.h"
@@ -43,9 +43,9 @@ typedef struct exporter {
     size_t n_parts;
     size_t capacity;
     bool has_logits;
-    part logits; /* bytes NULL: no logits */
+    part logits; /* bytes is NULL if there are no logits */
 
-    uint8_t *tokens; /* of the whole prefix, in the form of files */
+    uint8_t *tokens; /* of the whole prefix, as stored in files */
     uint32_t n_tokens;
     hth_image_chain *chain; /* NULL: one snapshot, whose image is copied */
     uint64_t image_bytes;
@@ -54,7 +54,7 @@ typedef struct exporter {
     int lock; /* of the folder; -1: none */
 
     uint64_t bytes_done;
-    uint64_t bytes_total; /* read and written */
+    uint64_t bytes_total; /* to read and write */
 } exporter;
 
 static void hex_of(const hth_key *key, char hex[HEX_KEY_BYTES])
@@ -107,7 +107,7 @@ static hearth_status find_last(exporter *e, part *out, hearth_error *err)
                     hex);
 }
 
-/* Models with recurrent layers keep the state that blocks cannot hold in a row of its own. */
+/* Models with recurrent layers keep the state that blocks cannot hold in a separate row. */
 static hearth_status check_has_no_state(const exporter *e, const part *found, hearth_error *err)
 {
     part state = { .bytes = NULL };
@@ -118,7 +118,7 @@ static hearth_status check_has_no_state(const exporter *e, const part *found, he
     return HEARTH_OK;
 }
 
-/* Find the rows from the key back to token 0. Every step goes to a lower position, so it ends. */
+/* Find the rows from the key back to token 0. Every step goes to a lower position, so the loop ends. */
 static hearth_status find_parts(exporter *e, hearth_error *err)
 {
     part found = { .bytes = NULL };
@@ -209,7 +209,7 @@ static hearth_status read_part(exporter *e, part *row, hearth_error *err)
     return progress(e, row->n_bytes, err);
 }
 
-/* Cut the tokens behind the end of the prefix from the last row. */
+/* Cut the tokens after the end of the prefix from the last row. */
 static hearth_status cut_tokens(exporter *e, hearth_error *err)
 {
     const hth_keyspace *keyspace = &e->parts[0].info.keyspace;
@@ -272,7 +272,7 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
     part *logits = &e->logits;
     hearth_status status = read_part(e, logits, err);
 
-    if (status == HEARTH_NOT_FOUND) { /* evicted meanwhile: the file is good without them */
+    if (status == HEARTH_NOT_FOUND) { /* evicted in the meantime: the file is valid without them */
         free(logits->bytes);
         *logits = (part){ .bytes = NULL };
         return HEARTH_OK;
@@ -436,7 +436,7 @@ static hearth_status write_file(exporter *e, hth_whole_file *file, hearth_error 
 
     if (status == HEARTH_OK)
         status = write_image(e, write_to_file, &to, err);
-    return status == HEARTH_OK ? progress(e, SIZE_MAX, err) : status; /* that is all */
+    return status == HEARTH_OK ? progress(e, SIZE_MAX, err) : status; /* everything is done */
 }
 
 static const hth_fs *fs_of(const exporter *e)
@@ -444,7 +444,7 @@ static const hth_fs *fs_of(const exporter *e)
     return e->options->fs ? e->options->fs : hth_fs_system();
 }
 
-/* The size of the file is known now. The lock holds until the file has its name. */
+/* The size of the file is now known. The lock is held until the file has its name. */
 static hearth_status check_room(exporter *e, hearth_error *err)
 {
     hearth_status status;

@@ -2,10 +2,11 @@
  * row_import.c - a plain KVC file as rows of a cache
  *
  *   1. read the file and check all of it, with the key of its tokens and its signature
- *   2. find the kind of its state: that of plain attention can be cut, any other must be a snapshot from Hearth
+ *   2. find the kind of its state: that of plain attention can be cut; any other must be a snapshot made by Hearth
  *   3. publish block after block, then the tail or the snapshot, then the logits
  *
- * Parents come before rows that stand on them, so a failure or a crash leaves the beginning of the prefix.
+ * Parents come before rows that stand on them, so after a failure or a crash the rows so far are the beginning of the
+ * prefix.
  */
 #include "transfer/row_transfer.h"
 
@@ -65,7 +66,7 @@ static hearth_status read_open_file(importer *in, const hth_fs *fs, int fd, hear
         return hth_fail(err, HEARTH_CORRUPT, "'%s' is no regular file; give one that 'hearth cache export' wrote",
                         in->path);
     in->n_bytes = (size_t)st.bytes;
-    in->bytes = malloc(in->n_bytes + 1); /* an empty file has an address, too */
+    in->bytes = malloc(in->n_bytes + 1); /* so that an empty file also has an address */
     if (!in->bytes)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %zu bytes of '%s'", in->n_bytes, in->path);
     rc = hth_fs_read_full(fs, fd, in->bytes, in->n_bytes, 0, &n_read);
@@ -168,7 +169,7 @@ static void push_tokens(importer *in, uint32_t begin, uint32_t end)
     hth_key_stream_key(in->stream, &in->key);
 }
 
-/* The head of a row: as in the model's own saves, but the file tells time and place of the save. */
+/* The head of a row: as in the model's own saves, but the time and origin of the save come from the file. */
 static hth_kvc_info head_of(const importer *in, const hth_row_meta *meta)
 {
     bool has_parent = meta->first_position > 0 || meta->id.kind == HTH_ROW_SNAPSHOT;
@@ -335,7 +336,7 @@ static hearth_status run(importer *in, hearth_error *err)
     status = in->chain ? publish_ranges(in, err) : publish_snapshot(in, err);
     if (status == HEARTH_OK && in->info.logits.n > 0)
         status = publish_logits(in, err);
-    return status == HEARTH_OK ? progress(in, UINT64_MAX, err) : status; /* that is all */
+    return status == HEARTH_OK ? progress(in, UINT64_MAX, err) : status; /* everything is done */
 }
 
 static hearth_status keep_tokens(importer *in, hearth_error *err)

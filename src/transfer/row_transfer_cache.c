@@ -1,15 +1,15 @@
 /*
  * row_transfer_cache.c - exports from an open cache, and imports into it
  *
- * A row that was just saved may be in RAM only, and need not have a file at all. So an export borrows rows as a restore
- * does, and an import puts them where a save puts them. Neither touches a file tier behind the back of the cache.
+ * A row that was just saved may be only in RAM, without any file. So an export borrows rows as a restore does, and an
+ * import puts them where a save puts them. Neither accesses a file tier directly, bypassing the cache.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transfer/row_transfer.h"
 
-enum { FLUSH_MS = 60000 }; /* longest wait for room in RAM: written rows can be evicted */
+enum { FLUSH_MS = 60000 }; /* longest wait for room in RAM: rows can be evicted once written */
 
 typedef struct place {
     hth_cache *cache;

@@ -1,5 +1,5 @@
 /*
- * row_transfer_tiers.c - exports from file tiers, and imports into one, by hand
+ * row_transfer_tiers.c - exports from file tiers and imports into one, without an open cache
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static uint8_t *buffer_for(size_t n_bytes, void *user_data)
     return *bytes;
 }
 
-/* A tier may know a row and have lost its file; then the next tier is asked. */
+/* A tier may know a row whose file is gone; then the next tier is tried. */
 static hearth_status read(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
                           hearth_error *err)
 {
