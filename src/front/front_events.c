@@ -1,5 +1,5 @@
 /*
- * front_events.c - the events of requests for operators (event_feed.h); docs/monitoring.md describes them
+ * front_events.c - the events of requests for operators (event_feed.h), which docs/monitoring.md describes
  */
 #include "front/front_request.h"
 
@@ -11,7 +11,7 @@ void hth_front_tell_begin(hth_front_request *r)
                                        "endpoint", r->record.endpoint, "stream", r->wants_events));
 }
 
-/* Of a request for which a model worked. NULL without memory. */
+/* The figures of a request that a model worked on. NULL without memory. */
 static json_t *figures_json(const hth_frame_figures *figures)
 {
     json_t *object = json_object();

@@ -1,8 +1,8 @@
 /*
  * metrics_page.c - the page that Prometheus reads
  *
- * A family's samples stand together. A worker's view is large and costs system calls, so each is read once: its numbers
- * are copied into a table with a row for each worker, and the families are written from the table.
+ * The samples of a family are adjacent. A worker's view is large and costs system calls, so each is read once: its
+ * numbers are copied into a table with a row for each worker, and the families are written from the table.
  */
 #include "front/metrics_inside.h"
 
@@ -81,7 +81,7 @@ static void write_refused(const hth_metrics *metrics, hth_buffer *out)
     }
 }
 
-/* Has this model generated anything? The entry for no model never has. */
+/* Has this model generated anything? The entry for requests without a model never has. */
 static bool generates(const hth_metrics_model *model)
 {
     return model->is_shown && model->name[0];
@@ -251,7 +251,7 @@ static void write_states(const worker_row *rows, size_t n, hth_buffer *out)
     }
 }
 
-/* Facts [begin, end) are of one metric. */
+/* Facts [begin, end) belong to one metric. */
 static void write_worker_family(const worker_row *rows, size_t n, size_t begin, size_t end, hth_buffer *out)
 {
     const hth_worker_fact *facts = hth_worker_facts;
