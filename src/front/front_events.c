@@ -11,7 +11,7 @@ void hth_front_tell_begin(hth_front_request *r)
                                        "endpoint", r->record.endpoint, "stream", r->wants_events));
 }
 
-/* The figures of a request that a model worked on. NULL without memory. */
+/* Of a request for which a model worked. NULL without memory. */
 static json_t *figures_json(const hth_frame_figures *figures)
 {
     json_t *object = json_object();
