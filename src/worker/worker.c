@@ -1,7 +1,7 @@
 /*
  * worker.c - a worker's life: load, serve, stop
  *
- *   LOADING   a thread loads the model; pages report the progress
+ *   LOADING   a thread loads the model; requests are refused, with the progress as the reason
  *   READY     the file is still being hashed, and requests wait
  *   SERVING
  *   DRAINING  ordered to stop: new requests are refused, running ones may finish for a while
