@@ -253,7 +253,7 @@ static json_t *ordered_json(json_t *settings, const json_t *configured)
 
     for (void *at = json_object_iter(settings); at; at = json_object_iter_next(settings, at))
         if (!json_equal(json_object_iter_value(at), json_object_get(configured, json_object_iter_key(at))))
-            (void)json_array_append_new(array, json_string(json_object_iter_key(at))); /* left out without memory */
+            (void)json_array_append_new(array, json_string(json_object_iter_key(at))); /* omitted without memory */
     return array;
 }
 
@@ -269,7 +269,7 @@ static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, 
 
     json_decref(configured);
     if (freeing)
-        (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* left out without memory */
+        (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* omitted without memory */
     hth_buffer_add_json_take(&out, page);
     hth_buffer_add_text(&out, "\n");
     reply_take(exchange, freeing ? 202 : 200, content_type_json, &out);

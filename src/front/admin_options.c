@@ -53,7 +53,7 @@ static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
     json_t *worker = texts_json(model->worker, SIZE_MAX), *rules, *object;
     size_t n = json_array_size(worker);
 
-    /* The array has the same indexes as the list. The value behind the secret option is hidden. */
+    /* The array has the same indexes as the list. The value after the secret option is hidden. */
     for (size_t i = 0; i + 1 < n; i++)
         if (strcmp(model->worker[i], HTH_SERVER_SECRET_OPTION) == 0 &&
             json_array_set_new(worker, i + 1, json_string("(secret)")) != 0) {

@@ -225,7 +225,7 @@ static void stop_workers(hth_front *front)
     if (front->is_stopping)
         return;
     front->is_stopping = true;
-    (void)evtimer_del(front->end_timer); /* an event of ours */
+    (void)evtimer_del(front->end_timer); /* cannot fail for a valid event */
     hth_info(&front->log, "stopping: workers save what they hold");
     hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
 }

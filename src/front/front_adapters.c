@@ -180,7 +180,7 @@ void hth_front_orders_free(hth_front *front)
     }
 }
 
-/* ---- 2. the state that a model shall have ---- */
+/* ---- 2. the new state of a model ---- */
 
 static const hth_server_model *model_of(const hth_server_options *options, const char *name)
 {

@@ -42,7 +42,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     }
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
-                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
+                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* its clients look for this text */
                          ? "model '%.100s' not found; GET /api/tags lists those that there are"
                          : "there is no model '%.100s' here; GET /v1/models lists those that there are",
                      named ? named : "");

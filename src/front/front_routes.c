@@ -101,7 +101,7 @@ static bool takes(const hth_route *route, const char *method)
 }
 
 /*
- * No property can change while the server runs yet, here as in llama-server. Where the request is allowed, it succeeds,
+ * No property can change while the server runs yet, here as in llama-server. If the request is allowed, it succeeds,
  * and every field is reported as ignored.
  */
 static void set_props(hth_front_request *r)

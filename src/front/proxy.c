@@ -166,7 +166,7 @@ static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n);
 static void relay_take_body(hth_relay *relay, const char *bytes, size_t n);
 /* A reply without frames is complete. */
 static void relay_end_plain(hth_relay *relay);
-/* The names of ignored fields, for a header of the reply. Texts that are no such list are dropped. */
+/* The names of ignored fields, for a header of the reply. A text of another form is dropped. */
 static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n);
 
 static void relay_begin_stream(hth_relay *relay, int status, const char *content_type);
@@ -739,8 +739,8 @@ static void relay_on_room(void *user_data)
 /* ---- a run ---- */
 
 /*
- * The worker sent bytes that are no valid frame or reply; what describes the error. End its call, and go on as after a
- * broken connection.
+ * The worker sent bytes that are not a valid frame or reply; what describes the error. End its call, and go on as after
+ * a broken connection.
  */
 static void relay_give_up_call(hth_relay *relay, const char *what)
 {

@@ -55,7 +55,7 @@ static void add_time(json_t *value)
 
     hth_line_add_time(&line, false);
     if (line.n > 0)
-        (void)json_object_set_new(value, "time", json_stringn(line.text, line.n)); /* left out without memory */
+        (void)json_object_set_new(value, "time", json_stringn(line.text, line.n)); /* omitted without memory */
 }
 
 /* Write "lost", if the listener lost events, and a snapshot. False without memory: a later pump tries again. */
@@ -232,7 +232,7 @@ void hth_event_feed_set_heartbeat(hth_event_feed *feed, uint32_t ms)
 
     (void)event_del(feed->heartbeat); /* cannot fail here */
     if (ms > 0)
-        (void)event_add(feed->heartbeat, &interval); /* without memory there is none */
+        (void)event_add(feed->heartbeat, &interval); /* without memory there are no heartbeats */
 }
 
 hearth_status hth_event_feed_new(struct event_base *base, hth_event_snapshot_fn snapshot, void *user_data,

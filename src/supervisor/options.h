@@ -108,7 +108,7 @@ typedef struct hth_server_options {
     size_t n_models;
     const char *const *warnings; /* [n_warnings]: minor errors that the reload has found */
     size_t n_warnings;
-    const char *models_folder; /* in which some of them were found; NULL: none */
+    const char *models_folder; /* the folder that some of them were found in; NULL: none */
     hth_folder_names models_folder_names;
     /* [n_watched_folders]: it and its sub-folders. A change in one of them causes a reload. */
     const char *const *watched_folders;

@@ -223,7 +223,7 @@ static json_t *limits_json(const source *s)
 
         (void)json_array_append_new(array, json_pack("{s:I, s:I, s:f}", "used_bytes", (json_int_t)limit->used_bytes,
                                                      "total_bytes", (json_int_t)limit->total_bytes, "stall_percent",
-                                                     limit->stall)); /* left out without memory, here and below */
+                                                     limit->stall)); /* omitted without memory, here and below */
     }
     return array;
 }

@@ -263,7 +263,7 @@ static void let_idle_leave(plan *p)
 
 /* ---- those that enter ---- */
 
-/* The next waiting model behind (last_ns, at), in the order of oldest requests, then of indexes. */
+/* The next waiting model after (last_ns, at), in the order of oldest requests, then of indexes. */
 static ptrdiff_t next_in_line(const plan *p, uint64_t last_ns, ptrdiff_t at)
 {
     ptrdiff_t first = NONE;

@@ -72,7 +72,7 @@ static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_
 
 enum {
     TICK_MS = 250,
-    LATE_MS = 1000,         /* after a tick that is this late, the silence of workers counts anew */
+    LATE_MS = 1000,         /* a tick that is this late restarts the watch for hangs */
     WRITE_MS = 1000,        /* between two writes of the measured memory use */
     SOCKET_NAME_BYTES = 28, /* that hth_socket_folder_make appends to the directory, for a hundred million processes */
 };

@@ -310,7 +310,7 @@ static bool make_pair(bool is_pipe, int pair[2])
 {
     if ((is_pipe ? pipe(pair) : socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) != 0)
         return false;
-    /* These cannot fail. Only our end is non-blocking, because the worker must not lose log lines. */
+    /* These cannot fail. Only the front's end is non-blocking, because the worker must not lose log lines. */
     (void)evutil_make_socket_closeonexec(pair[0]);
     (void)evutil_make_socket_closeonexec(pair[1]);
     (void)evutil_make_socket_nonblocking(pair[0]);
