@@ -108,7 +108,7 @@ void hth_front_relay(hth_front_request *r);
 void hth_front_relay_response(hth_front_request *r);
 /* A page of a stored response. */
 void hth_front_ask_stored(hth_front_request *r);
-/* A kept stream; the request is over when the stream begins. */
+/* Answer with a kept stream; the request is over when the stream begins. */
 void hth_front_serve_stream(hth_front_request *r);
 
 /* ---- front_prefixes.c: likewise ---- */
@@ -118,11 +118,11 @@ void hth_front_show_prefixes(hth_front_request *r);
 
 /* ---- front_adapters.c: likewise ---- */
 
-/* Below /admin/models/NAME/adapters. False: the path is another one, and the request is not over. */
+/* Handle a path below /admin/models/NAME/adapters. False: it is another path, and the request is not over. */
 bool hth_front_administer_adapters(hth_front_request *r);
 /* llama.cpp's POST /lora-adapters. */
 void hth_front_scale_adapters(hth_front_request *r);
-/* vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. */
+/* Handle vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. */
 void hth_front_load_adapter(hth_front_request *r);
 void hth_front_unload_adapter(hth_front_request *r);
 

@@ -181,7 +181,7 @@ static int parse_field(char *text, char *line, size_t n, hth_http_head *out, con
     return 0;
 }
 
-/* True when a list like "keep-alive, Upgrade" has the word. */
+/* Does a list like "keep-alive, Upgrade" have the word? */
 static bool list_has(const char *list, const char *word)
 {
     size_t n_word = strlen(word);

@@ -1,8 +1,8 @@
 /*
  * serve_check.c - checks the files and folders that a configuration names
  *
- * A missing file that the server needs is an error. A cache that cannot be written is an error only for --check, since
- * the server runs without it, only slower.
+ * A missing file that the server needs is an error. A cache that cannot be written is an error only for --check,
+ * because the server runs without it, only more slowly.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -106,7 +106,7 @@ struct hth_model_worker {
     hth_residency told_residency;
     hth_departure departs; /* the cause while its process is told to end */
     uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
-    uint64_t n_departures; /* to make room, after a long rest, or under pressure */
+    uint64_t n_departures; /* to make room, after a long idle time, or under pressure */
     uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was ordered to evict */
     uint64_t ram_stuck_ns, ram_file_stuck_ns;             /* when a tier freed less than was ordered; 0: never */
 
@@ -1453,7 +1453,7 @@ bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation
                        worker->state == HTH_WORKER_STOPPING;
 
     if (generation == 0 ? has_process : worker->generation != generation || worker->state != HTH_WORKER_READY)
-        return false; /* the next process has begun with the old ones, or will */
+        return false; /* the next process starts with the old state */
     if (!worker->adapters)
         worker->adapters = malloc(sizeof(*worker->adapters));
     if (worker->adapters) {

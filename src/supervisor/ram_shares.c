@@ -156,7 +156,7 @@ static uint64_t above_fair(const plan *p, const hth_ram_holder *h)
     return less(left_of(h), p->fair);
 }
 
-/* Rows without a worker leave whole, so those of models that are pinned or about to start again stay. */
+/* Rows without a worker can only leave together, so those of pinned models and of models about to start again stay. */
 static uint64_t cuttable_above_fair(const plan *p, const hth_ram_holder *h)
 {
     return h->has_worker || (!h->is_busy && !h->is_pinned) ? above_fair(p, h) : 0;

@@ -57,7 +57,7 @@ typedef struct hth_worker_view {
     hth_model_needs needs;       /* from the metadata of its file; n_ctx 0: unknown */
     uint64_t idle_ms;            /* since its last use; 0: it is in use, or was never used */
     uint64_t leaves_in_ms;       /* without further use; UINT64_MAX: never, or it has no process */
-    uint64_t n_departures;       /* its process ended to make room, or after a long rest */
+    uint64_t n_departures;       /* its process ended to make room, or after a long idle time */
     uint64_t up_ms;
     uint64_t resident_bytes; /* of the process; 0: unknown */
     char last_death[512];    /* "killed by signal 11 (Segmentation fault); its last lines: ..."; "": it never died */
