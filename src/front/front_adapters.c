@@ -342,7 +342,7 @@ static void answer(hth_adapter_order *o, const json_t *list)
         hth_buffer_add_text(&body, "\n");
     } else if (o->kind == ORDER_SCALES) {
         hth_buffer_add_text(&body, "{\"success\":true}");
-    } else { /* vLLM's words */
+    } else { /* vLLM's text */
         type = "text/plain; charset=utf-8";
         hth_buffer_add_text(&body, "Success: LoRA adapter '");
         hth_buffer_add_text(&body, o->adapter.name);
@@ -596,7 +596,7 @@ static hth_adapter_order *order_new(hth_front_request *r, order_kind kind, hth_a
     if (!o->limit)
         hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for an order about adapters");
     else if (kind == ORDER_SCALES)
-        (void)hth_adapter_scales_read(bytes, n, o->scales, &o->n_scales, error); /* the error says it */
+        (void)hth_adapter_scales_read(bytes, n, o->scales, &o->n_scales, error); /* error has the reason */
     else if (kind != ORDER_LIST)
         read_object(o, bytes, n, r->route->kind != HTH_ROUTE_ADMIN, error);
     if (error->kind == HTH_API_NO_ERROR)
@@ -714,7 +714,7 @@ static bool is_name_free(const hth_server_options *options, const char *model, c
     (void)hth_fail(err, HEARTH_MISUSE,
                    "the name '%s' would mean model '%s', or an adapter of it; it is an adapter that was loaded for "
                    "model '%s': unload it first",
-                   adapter, other->name, model); /* false says it */
+                   adapter, other->name, model); /* false reports it */
     return false;
 }
 
@@ -739,7 +739,7 @@ static bool fits(const hth_front *front, const hth_server_options *options, cons
     (void)hth_fail(err, HEARTH_MISUSE,
                    "model '%s' would have %zu adapters, with those that were loaded while the server runs, and at most "
                    "%d can be loaded: unload some first",
-                   model->name, n, HTH_ADAPTERS_MAX); /* false says it */
+                   model->name, n, HTH_ADAPTERS_MAX); /* false reports it */
     return false;
 }
 

@@ -14,7 +14,7 @@
 #include "front/front_request.h"
 #include "front/front_stream.h"
 
-/* ---- responses that were kept ---- */
+/* ---- stored responses ---- */
 
 /* The key that a client must send to get this client's streams and responses again. */
 static const uint8_t *key_of(const hth_front_request *r)
@@ -114,7 +114,7 @@ void hth_front_serve_stream(hth_front_request *r)
     }
 }
 
-/* ---- the way through ---- */
+/* ---- the relay ---- */
 
 enum { TARGET_BYTES = 128 };
 

@@ -322,7 +322,7 @@ static void name_request(hth_front_request *r)
     (void)hth_request_id_begin(hth_http_header(r->exchange, "X-Request-Id"), record->request_id);
     (void)hth_trace_begin(hth_http_header(r->exchange, "Traceparent"), &trace);
     hth_trace_write(&trace, r->traceparent);
-    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* as long */
+    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* the same size */
     hth_http_header_add(r->exchange, "X-Request-Id", record->request_id);
     if (hth_route_dialect(r->route) == HTH_API_ANTHROPIC)
         hth_http_header_add(r->exchange, "Request-Id", record->request_id);

@@ -62,7 +62,7 @@ struct hth_kept_streams {
     struct event *tick;
 };
 
-/* ---- all ---- */
+/* ---- all streams ---- */
 
 static void watch_time(hth_kept_streams *streams)
 {
@@ -434,7 +434,7 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole)
     pump(stream);
 }
 
-/* ---- who comes for it ---- */
+/* ---- readers ---- */
 
 /* Comparing ids and keys takes constant time, which reveals nothing about them. */
 static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)

@@ -148,7 +148,7 @@ static void remove_use(hth_key_use *use)
     use_free(use);
 }
 
-/* ---- who is it? ---- */
+/* ---- the client's key ---- */
 
 static hth_key_use *find_secret(hth_keys *keys, const char *secret)
 {
@@ -202,7 +202,7 @@ bool hth_key_allows_model(const hth_server_key *key, const char *model)
     return key->n_models == 0;
 }
 
-/* ---- what may it do now? ---- */
+/* ---- the limits of a key ---- */
 
 static double rate_per_ns(uint32_t per_minute)
 {

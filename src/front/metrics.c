@@ -126,7 +126,7 @@ static hth_metrics_model *model_of(hth_metrics *metrics, const char *name)
     return metrics->models[place];
 }
 
-/* ---- the whole ---- */
+/* ---- all metrics ---- */
 
 hth_metrics *hth_metrics_new(void)
 {

@@ -18,7 +18,7 @@ static const char counter[] = "counter", gauge[] = "gauge", histogram[] = "histo
 
 static const hth_labels no_labels = { .n = 0 };
 
-/* ---- what the front counts ---- */
+/* ---- counters of the front ---- */
 
 static void write_one(hth_buffer *out, const char *name, const char *type, const char *help, uint64_t value)
 {
@@ -193,7 +193,7 @@ static void write_http(const hth_http_numbers *http, hth_buffer *out)
               "Connections closed because a request or the taking of a reply took too long.", http->n_timed_out);
 }
 
-/* ---- what workers count ---- */
+/* ---- counters of workers ---- */
 
 enum { N_STATES = HTH_WORKER_BROKEN + 1, N_RESIDENCIES = HTH_RESIDENCY_PINNED_DEVICE + 1 };
 
@@ -289,7 +289,7 @@ static void write_workers(const hth_supervisor *supervisor, hth_buffer *out)
     free(rows);
 }
 
-/* ---- the front itself ---- */
+/* ---- the state of the front ---- */
 
 static void write_process(const hth_metrics *metrics, hth_buffer *out)
 {

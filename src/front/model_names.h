@@ -28,7 +28,7 @@
 /* The model that a name matches by rules 1 to 5, or by rules 1 to 4; NULL: none. Pure functions. */
 const hth_server_model *hth_model_named(const hth_server_options *options, const char *name, const char *owner);
 const hth_server_model *hth_model_called(const hth_server_options *options, const char *name, const char *owner);
-/* Has the model an adapter of this name? A pure function. */
+/* Does the model have an adapter of this name? A pure function. */
 bool hth_model_has_adapter(const hth_server_model *model, const char *name, const char *owner);
 
 /*

@@ -1121,7 +1121,7 @@ static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
     relay_write(relay, bytes, n);
 }
 
-/* ---- what frames say ---- */
+/* ---- the contents of frames ---- */
 
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
@@ -1586,7 +1586,7 @@ static void relay_fail(hth_relay *relay, const hth_api_error *error)
     hth_buffer text = { .text = NULL };
 
     if (!relay->record.why) {                                                 /* the record outlives error */
-        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* as long */
+        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* both have the same size */
         relay->record.why = relay->why;
     }
     if (relay->has_begun && is_between_events(relay)) {

@@ -112,7 +112,7 @@ void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char 
     hth_sha256_free(sha);
 }
 
-/* ---- files: the thread's ---- */
+/* ---- files: used by the thread only ---- */
 
 static void path_of(const hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], char path[PATH_MAX])
 {
@@ -298,7 +298,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user_data)
     }
 }
 
-/* ---- what is kept ---- */
+/* ---- entries and tenants ---- */
 
 /* Take an entry out of the lists and free it. */
 static void forget(hth_response_store *store, entry *e)

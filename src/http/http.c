@@ -509,7 +509,7 @@ static uint64_t now_ms(void)
     return hth_os_monotonic_ns() / 1000000;
 }
 
-/* ---- what it waits for ---- */
+/* ---- waits ---- */
 
 static uint64_t wait_ms(const hth_http_options *options, http_wait wait)
 {

@@ -24,7 +24,7 @@ typedef enum hth_route_kind {
     HTH_ROUTE_LOAD_ADAPTER,   /* vLLM's, for operators; answered by the front */
     HTH_ROUTE_UNLOAD_ADAPTER, /* likewise */
     HTH_ROUTE_LOAD_MODEL,     /* llama.cpp's; answered by the front */
-    HTH_ROUTE_UNLOAD_MODEL,   /* likewise, for operators where there are keys */
+    HTH_ROUTE_UNLOAD_MODEL,   /* likewise; with keys, for operators only */
     HTH_ROUTE_SLOT,           /* /slots/N: an action on one slot */
     HTH_ROUTE_HEALTH,         /* and /ready: open to every client */
     HTH_ROUTE_ADMIN,          /* /metrics and /admin/... */
@@ -40,7 +40,7 @@ typedef enum hth_route_kind {
 
 /* The clients that may use a route. Every client of the operators' own listener may use all routes. */
 typedef enum hth_route_right {
-    HTH_FOR_CLIENTS, /* with a key, where there are keys */
+    HTH_FOR_CLIENTS, /* with a key, if there are keys */
     HTH_FOR_ALL,
     HTH_FOR_OPERATORS,         /* with an admin key */
     HTH_FOR_OPERATORS_TO_POST, /* with keys, other clients may only read: a POST affects all clients */

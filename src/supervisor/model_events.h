@@ -35,7 +35,7 @@ void hth_model_event_unloaded(hth_event_feed *feed, const char *model);
 /* Its process died, and the pause before the next start has begun. cause need not be valid UTF-8. */
 void hth_model_event_death(hth_event_feed *feed, const char *model, const char *cause, const char *state,
                            uint64_t n_deaths, uint32_t pause_ms);
-/* So many bytes of rows in this tier are gone. */
+/* Rows with this number of bytes have left this tier. */
 void hth_model_event_eviction(hth_event_feed *feed, const char *model, const char *tier, uint64_t bytes,
                               hth_departure why);
 /* An order should have loaded it into memory, but there is no room. */

@@ -724,7 +724,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
         .used_ns = worker->used_ns,
         .stay_ns = worker->comes_back ? hth_ms_to_ns(worker->shared->options->stay_ms) : 0,
         .keep_ns =
-            worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
+            worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* idle time starts after loading */
         .is_pinned = worker->is_pinned,
         .is_dismissed = worker->is_dismissed && worker->state == HTH_WORKER_READY,
         /* All are measured first, because models that start with the server enter in their order. */
@@ -1054,7 +1054,7 @@ static void on_stopping(void *user_data)
     hth_model_worker *worker = user_data;
 
     if (worker->state != HTH_WORKER_STARTING && worker->state != HTH_WORKER_READY)
-        return; /* this server did */
+        return; /* this server sent it */
     worker->state = HTH_WORKER_STOPPING;
     worker->told_by_others = true;
     worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
@@ -1738,7 +1738,7 @@ bool hth_model_worker_begin_compacting(hth_model_worker *worker)
     return begins;
 }
 
-/* ---- what a model can free under pressure (relief.h) ---- */
+/* ---- memory that a model can free under pressure (relief.h) ---- */
 
 enum { STUCK_MS = 30000 };
 

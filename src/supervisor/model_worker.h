@@ -129,7 +129,7 @@ typedef enum hth_weights_count {
 
 /* Do both have the same repacked weights in a folder? */
 bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_worker *b);
-/* Has it a place among the models in memory? */
+/* Does it have a place among the models in memory? */
 bool hth_model_worker_is_in(const hth_model_worker *worker);
 uint64_t hth_model_worker_used_ns(const hth_model_worker *worker);
 void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with, bool are_pinned);

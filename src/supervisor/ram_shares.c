@@ -59,7 +59,7 @@ static plan plan_of(const hth_ram_holder *holders, size_t n, uint64_t budget, ui
     return p;
 }
 
-/* ---- those that get more ---- */
+/* ---- models that get more ---- */
 
 static uint64_t wish_of(const plan *p, const hth_ram_holder *h, urgency *urgency_out)
 {
@@ -119,7 +119,7 @@ static void grant(plan *p, urgency wanted)
     }
 }
 
-/* ---- those that give ---- */
+/* ---- models that give bytes ---- */
 
 /* The bytes of a share that were not ordered back. */
 static uint64_t left_of(const hth_ram_holder *h)

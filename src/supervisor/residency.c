@@ -141,7 +141,7 @@ static void leave(plan *p, size_t i)
     add(&p->leaving, &p->models[i]);
 }
 
-/* ---- those that leave ---- */
+/* ---- models that leave ---- */
 
 /*
  * Does a waiting victim come before the model in line? Of two requests that came at the same time, the one for the
@@ -261,7 +261,7 @@ static void let_idle_leave(plan *p)
         leave(p, (size_t)i);
 }
 
-/* ---- those that enter ---- */
+/* ---- models that enter ---- */
 
 /* The next waiting model after (last_ns, at), in the order of oldest requests, then of indexes. */
 static ptrdiff_t next_in_line(const plan *p, uint64_t last_ns, ptrdiff_t at)

@@ -553,7 +553,7 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
             hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
         else if (!started_with_server && hth_model_worker_starts_with_server(worker) &&
                  hth_model_worker_state(worker) == HTH_WORKER_STOPPED) {
-            hth_model_worker_invite(worker); /* the others were, and may have left since */
+            hth_model_worker_invite(worker); /* the others were invited before */
             supervisor->tells_uninvited = true;
         }
     }
@@ -999,7 +999,7 @@ static void warn_pinned(hth_supervisor *supervisor)
 }
 
 /*
- * ---- what a request waits for, in words for its client ----
+ * ---- texts for clients about waiting requests ----
  *
  * This code only reads workers, and changes nothing. A text is short ASCII without the names of other models, because
  * clients may not know them. It is a snapshot: a place in line may get worse when a model that has waited for longer

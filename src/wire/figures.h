@@ -87,7 +87,7 @@ uint32_t hth_figure_count(const hth_figure *figure, const hth_frame_figures *fig
 double hth_figure_ms(const hth_figure *figure, const hth_frame_figures *figures); /* 0 if it is not finite */
 /* The name of a HIT, a TIER ("none" if the cache was not used) or a MISS; NULL: none. */
 const char *hth_figure_name(const hth_figure *figure, const hth_frame_figures *figures);
-/* Has the request a number of this kind? */
+/* Does the request have this number? */
 bool hth_figure_is_there(const hth_figure *figure, const hth_frame_figures *figures);
 
 #endif

@@ -137,7 +137,7 @@ static bool find_path(order *o)
     return false;
 }
 
-/* ---- carrying it out ---- */
+/* ---- execution of an order ---- */
 
 static double ms_since(uint64_t begun_ns)
 {

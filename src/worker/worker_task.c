@@ -44,7 +44,7 @@ static void read_adapter_state(hth_task *task)
 {
     task->adapter_state = malloc(sizeof(*task->adapter_state));
     if (task->adapter_state)
-        (void)hth_adapter_state_read(task->bytes, task->n_bytes, task->adapter_state, &task->error); /* it is there */
+        (void)hth_adapter_state_read(task->bytes, task->n_bytes, task->adapter_state, &task->error); /* sets error */
     else
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
 }
@@ -410,7 +410,7 @@ bool hth_task_run(hth_task *task)
     return true;
 }
 
-/* ---- steering ---- */
+/* ---- cancel, linger and pause ---- */
 
 void hth_task_cancel(const hth_task *task)
 {
