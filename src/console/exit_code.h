@@ -1,5 +1,5 @@
 /*
- * exit_code.h - what the program's exit code says
+ * exit_code.h - the exit codes of the program
  */
 #ifndef HTH_CONSOLE_EXIT_CODE_H
 #define HTH_CONSOLE_EXIT_CODE_H

@@ -10,7 +10,7 @@
 
 static const int64_t instant_max_s = INT64_C(253402300799); /* the last second of the year 9999 */
 
-/* Read n digits; false when there are fewer. */
+/* Read n digits; false if there are fewer. */
 static bool read_digits(const char **at, int n, int *out)
 {
     int value = 0;

@@ -1,9 +1,9 @@
 /*
- * instant.h - points in time as text, in UTC
+ * instant.h - points in time as text in UTC
  *
  *     2027-01-31             the beginning of the day
  *     2027-01-31T18:00Z      also with seconds, "T18:00:00Z"
- *     30d, 12h, 90min, 2w    the time from now, on a command line
+ *     30d, 12h, 90min, 2w    relative to now, on a command line
  *     now, never             likewise
  */
 #ifndef HTH_CONSOLE_INSTANT_H
@@ -16,8 +16,8 @@
 enum { HTH_INSTANT_BYTES = 32 };
 
 /*
- * Read a text as Unix time; 0 is "never". now_s 0: only dates are allowed. False, with *out unchanged, when it is no
- * such text or lies before 1970 or beyond 9999.
+ * Read a text as Unix time; 0 is "never". now_s 0: only dates are allowed. False, with *out unchanged, if the text has
+ * another form, or the time is before 1970 or after 9999.
  */
 bool hth_instant_read(const char *text, int64_t now_s, int64_t *out);
 /* Write the time as "2027-01-31T18:00:00Z"; 0 is "never". */

@@ -30,7 +30,7 @@ static void *wait_for_signals(void *context)
 
 bool hth_interrupt_watch(hth_interrupt_fn on_first, void *user_data)
 {
-    watch *w = malloc(sizeof(*w)); /* lives as long as the process, because the thread waits until the end */
+    watch *w = malloc(sizeof(*w)); /* lives as long as the process, because the thread waits until its end */
     pthread_t thread;
 
     if (!w)

@@ -1,5 +1,5 @@
 /*
- * interrupt.h - Ctrl-C: the first ends cleanly, the second ends at once
+ * interrupt.h - Ctrl-C: the first ends the program cleanly, the second at once
  *
  * Signals are blocked in all threads. One thread waits for them, so that the reaction to the first one is ordinary
  * code. SIGTERM counts like SIGINT.
@@ -12,7 +12,7 @@
 /* Runs once, on the waiting thread, after the first signal. */
 typedef void (*hth_interrupt_fn)(void *user_data);
 
-/* Call it before any other thread starts; at most once in a process. False when no thread can be started. */
+/* Call this before any other thread starts, at most once in a process. False: no thread can be started. */
 bool hth_interrupt_watch(hth_interrupt_fn on_first, void *user_data);
 
 #endif

@@ -17,12 +17,12 @@ enum { BYTES_FIRST = 64 << 10 };
 struct hth_line_reader {
     const char *name;
     int fd;
-    char *bytes; /* [capacity]; [begin, end) was read and not given out yet */
+    char *bytes; /* [capacity]; [begin, end) was read but not returned yet */
     size_t begin;
     size_t searched; /* there is no line end between begin and here */
     size_t end;
     size_t capacity;
-    uint64_t number; /* of the last line that was given out */
+    uint64_t number; /* of the last returned line */
     bool has_ended;
 };
 
@@ -123,9 +123,9 @@ char *hth_line_reader_next(hth_line_reader *reader, size_t *n, uint64_t *number)
     reader->begin = end ? (size_t)(end + 1 - reader->bytes) : reader->end;
     reader->searched = reader->begin;
     if (!end)
-        end = reader->bytes + reader->end; /* filling leaves room for this byte */
+        end = reader->bytes + reader->end; /* hth_line_reader_fill leaves room for this byte */
     if (end > line && end[-1] == '\r')
-        end--; /* some systems end lines with it */
+        end--; /* some systems end lines with CR LF */
     *end = '\0';
     *n = (size_t)(end - line);
     *number = ++reader->number;

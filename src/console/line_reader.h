@@ -1,7 +1,7 @@
 /*
- * line_reader.h - the lines of a file or a pipe, for a caller that waits for other events, too
+ * line_reader.h - reads lines from a file or a pipe, for a caller that also waits for other events
  *
- * The caller decides when to read: when there is no whole line, it polls the descriptor and fills the reader.
+ * The caller decides when to read: if there is no whole line, it polls the descriptor and fills the reader.
  */
 #ifndef HTH_CONSOLE_LINE_READER_H
 #define HTH_CONSOLE_LINE_READER_H
@@ -27,11 +27,11 @@ int hth_line_reader_fd(const hth_line_reader *reader);
 hearth_status hth_line_reader_fill(hth_line_reader *reader, hearth_error *err);
 
 /*
- * The next whole line: terminated, without its line end, n bytes, which may contain zeros. It is valid until the next
+ * The next whole line: terminated, without its line end, *n bytes, which may contain zeros. It is valid until the next
  * call of any function here. NULL: fill the reader first, or the file is done.
  */
 char *hth_line_reader_next(hth_line_reader *reader, size_t *n, uint64_t *number);
-/* True when the file has ended and all lines were given out. */
+/* True if the file has ended and all lines were returned. */
 bool hth_line_reader_is_done(const hth_line_reader *reader);
 
 #endif

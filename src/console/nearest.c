@@ -2,7 +2,7 @@
  * nearest.c - edit distance
  *
  * An inserted, missing or changed letter counts one, as does a swap of neighbours (optimal string alignment). A name is
- * near when at most a third of its letters differ. '-' and '_' are equal here.
+ * near if at most a third of its letters differ. '-' and '_' count as equal.
  */
 #include "console/nearest.h"
 
@@ -19,7 +19,7 @@ static char plain(char c)
 
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    /* Three rows of the table: swaps need the row before the last. */
+    /* Three rows of the table: swaps need the row before the previous one. */
     size_t rows[3][NAME_BYTES_MAX + 1];
 
     for (size_t j = 0; j <= n_b; j++)

@@ -1,5 +1,5 @@
 /*
- * nearest.h - finds the name that a misspelt one was meant to be
+ * nearest.h - finds the intended name for a misspelt one
  */
 #ifndef HTH_CONSOLE_NEAREST_H
 #define HTH_CONSOLE_NEAREST_H

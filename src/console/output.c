@@ -24,7 +24,7 @@ bool hth_output_text(const char *text, size_t n_bytes)
     return n_bytes == 0 || fwrite(text, 1, n_bytes, stdout) == n_bytes;
 }
 
-/* Write what came out of a wrap, and free it. */
+/* Write the output of a wrap, and free it. */
 static bool put_wrapped(hth_buffer *text)
 {
     const bool written = !text->failed && hth_output_text(hth_buffer_text(text), text->n);
@@ -68,10 +68,10 @@ int hth_output_end(int exit_code)
 {
     struct pollfd output = { .fd = STDOUT_FILENO, .events = POLLOUT };
 
-    errno = 0; /* the reason of an earlier failure is lost */
+    errno = 0; /* the cause of an earlier failure is lost */
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
-    /* POLLERR: the reader of a pipe has left; so nobody misses the output. */
+    /* POLLERR: the reader of a pipe has left, so lost output is no error. */
     if (errno != EPIPE && !(poll(&output, 1, 0) == 1 && (output.revents & POLLERR)))
         (void)fprintf(stderr, "hearth: cannot write to standard output%s%s\n", errno ? ": " : "",
                       errno ? strerror(errno) : "");
@@ -80,7 +80,7 @@ int hth_output_end(int exit_code)
 
 int hth_say(const char *message, int returned)
 {
-    (void)fprintf(stderr, "hearth: %s\n", message); /* nowhere else to say it */
+    (void)fprintf(stderr, "hearth: %s\n", message); /* there is no other place to report it */
     return returned;
 }
 

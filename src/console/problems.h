@@ -16,13 +16,13 @@ typedef struct hth_problems {
     struct {
         bool is_warning;
         char message[512];
-    } list[HTH_PROBLEMS_MAX]; /* further ones are only counted */
+    } list[HTH_PROBLEMS_MAX]; /* further problems are only counted */
     size_t n;
-    size_t n_errors; /* also those beyond the list */
+    size_t n_errors; /* including errors beyond the list */
 } hth_problems;
 
 void hth_problems_add(hth_problems *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Add a warning: the server may start all the same. */
+/* Add a warning: the server may start nevertheless. */
 void hth_problems_warn(hth_problems *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Print one line for each: "hearth: warning: ...". */
 void hth_problems_print(const hth_problems *problems, FILE *out);

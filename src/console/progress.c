@@ -1,5 +1,5 @@
 /*
- * progress.c - draws and wipes the bar
+ * progress.c - draws and clears the bar
  */
 #include "console/progress.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Owned by the caller. Several threads may draw and wipe. */
+/* Owned by the caller. Several threads may draw and clear the bar. */
 typedef struct hth_progress {
     pthread_mutex_t lock;
     bool enabled; /* standard error is a terminal, and the user wants the bar */
@@ -19,9 +19,9 @@ typedef struct hth_progress {
 void hth_progress_init(hth_progress *progress, bool wanted);
 /* Draw "label [=====>    ] 45%  detail"; the first time at once, then at most ten times a second. */
 void hth_progress_draw(hth_progress *progress, const char *label, double fraction, const char *detail);
-/* Draw a line of text instead of the bar, at most as often. */
+/* Draw a line of text instead of the bar, with the same limit. */
 void hth_progress_say(hth_progress *progress, const char *text);
-/* Wipe the bar, so that the next output begins on a clean line. */
+/* Clear the bar, so that the next output begins on a clean line. */
 void hth_progress_end(hth_progress *progress);
 
 #endif

@@ -48,7 +48,7 @@ char *hth_text_file_read(const char *path)
         free(text);
         return NULL;
     }
-    /* Editors and echo put a line end at the end; it is not part of the text. */
+    /* Editors and echo append a line end; it is not part of the text. */
     if (n > 0 && text[n - 1] == '\n')
         n--;
     text[n] = '\0';

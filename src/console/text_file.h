@@ -1,5 +1,5 @@
 /*
- * text_file.h - files that hold one text: a prompt, a template, a grammar
+ * text_file.h - reads files that hold one text: a prompt, a template, a grammar
  */
 #ifndef HTH_CONSOLE_TEXT_FILE_H
 #define HTH_CONSOLE_TEXT_FILE_H
@@ -9,7 +9,7 @@ enum { HTH_TEXT_FILE_BYTES_MAX = 256 << 20 };
 
 /*
  * Read a whole file, without its last line end, as a new string; "-" is standard input. NULL, with a message on
- * standard error, when it cannot be read, is too large or contains a zero byte.
+ * standard error, if it cannot be read, is too large or contains a zero byte.
  */
 char *hth_text_file_read(const char *path);
 

@@ -1,5 +1,5 @@
 /*
- * trusted_file.h - is a file that decides about access in the hands of those who may decide?
+ * trusted_file.h - checks that only trusted users can change a file that controls access
  */
 #ifndef HTH_CONSOLE_TRUSTED_FILE_H
 #define HTH_CONSOLE_TRUSTED_FILE_H
@@ -9,11 +9,12 @@
 #include "console/problems.h"
 
 /*
- * Look at a regular file's owner and mode. Its owner may write it at any time, so he is root or the server's user: else
- * an error, as where others may write. A warning where its group may write, or others may read.
+ * Check the owner and mode of a regular file. Its owner can write to it at any time, so the owner must be root or the
+ * server's user, and other users must not have write permission: otherwise it is an error. Write permission of its
+ * group, or read permission of others, is a warning.
  *
- * what: "the keys", at the end of a sentence's subject; secrets: what others may read there.
- * False: it must not be used, and problems has the reason.
+ * what: "the keys", for the subject of a message; secrets: the contents that others could read. False: the file must
+ * not be used, and problems has the reason.
  */
 bool hth_trusted_file_check(const char *path, const char *what, const char *secrets, uint32_t owner, uint32_t mode,
                             hth_problems *problems);

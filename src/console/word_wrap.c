@@ -18,14 +18,14 @@ enum { TAB_COLUMNS = 8, FENCE_MARKS = 3 };
 /* ---- widths ---- */
 
 static pthread_once_t locale_once = PTHREAD_ONCE_INIT;
-static locale_t utf8; /* 0: there is none, and all but ASCII counts as narrow */
+static locale_t utf8; /* 0: none, and all characters except ASCII count as narrow */
 
 static void make_locale(void)
 {
     utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-/* Of a character. Controls have none: they do not reach a terminal. */
+/* The columns of a character. Controls have none: they do not reach a terminal. */
 static int width_of(const char *bytes, size_t n)
 {
     const char *at = bytes;
@@ -50,7 +50,7 @@ static void end_line_of_code(hth_word_wrap *wrap)
     wrap->has_rest = wrap->is_opening = false;
 }
 
-/* Learn from a character, or its first byte, whether it is of code. */
+/* Update the state of fences with a character, or its first byte. */
 static void look_for_code(hth_word_wrap *wrap, char c)
 {
     const bool is_blank = c == ' ' || c == '\t', is_mark = c == '`' || c == '~';
@@ -70,7 +70,7 @@ static void look_for_code(hth_word_wrap *wrap, char c)
         }
     } else if (wrap->place == HTH_WRAP_AT_REST && !is_blank) {
         wrap->has_rest = true;
-        if (wrap->is_opening && c == '`' && wrap->mark == '`') { /* ```words``` in a line are no fence */
+        if (wrap->is_opening && c == '`' && wrap->mark == '`') { /* ```words``` in a line are not a fence */
             wrap->open_mark = '\0';
             wrap->is_opening = false;
         }
@@ -92,7 +92,7 @@ static void end_line(hth_word_wrap *wrap, hth_buffer *out)
     wrap->left_out = false;
 }
 
-/* The word that waits is shown, and the rest of it follows it. */
+/* Output the waiting word; the rest of it follows. */
 static void release(hth_word_wrap *wrap, hth_buffer *out)
 {
     show(wrap, wrap->word, wrap->n_word, wrap->word_columns, 0, out);
@@ -110,7 +110,7 @@ static void take_gap(hth_word_wrap *wrap, char c, int columns, hth_buffer *out)
         wrap->left_out = true;
         return;
     }
-    if (c == '\t') { /* not behind the last column */
+    if (c == '\t') { /* not beyond the last column */
         width = TAB_COLUMNS - wrap->column % TAB_COLUMNS;
         if (columns > 0 && wrap->column + width >= columns)
             width = wrap->column + 1 < columns ? columns - 1 - wrap->column : 0;
@@ -128,7 +128,7 @@ static void take_letter(hth_word_wrap *wrap, const char *bytes, size_t n, int co
     if (width > 1 || wrap->open_mark || columns == 0 || wrap->n_word + n > sizeof(wrap->word)) {
         release(wrap, out);
         show(wrap, bytes, n, width, columns, out);
-        wrap->can_move = width > 1; /* what follows a wide character */
+        wrap->can_move = width > 1; /* a break is possible after a wide character */
     } else if (wrap->can_move && wrap->column > 0 && (width > 0 || wrap->n_word > 0)) {
         memcpy(wrap->word + wrap->n_word, bytes, n);
         wrap->n_word += n;
@@ -139,7 +139,7 @@ static void take_letter(hth_word_wrap *wrap, const char *bytes, size_t n, int co
         }
     } else {
         show(wrap, bytes, n, width, columns, out);
-        wrap->can_move = wrap->can_move && width == 0; /* a mark on a wide character */
+        wrap->can_move = wrap->can_move && width == 0; /* keep it for a mark on a wide character */
     }
 }
 
@@ -175,12 +175,12 @@ void hth_word_wrap_add(hth_word_wrap *wrap, const char *text, size_t n_bytes, in
 
     (void)pthread_once(&locale_once, make_locale);
     before = uselocale(utf8);
-    if (columns > 0 && wrap->column > columns) /* it became narrower: where the terminal's own breaks put the cursor */
+    if (columns > 0 && wrap->column > columns) /* it became narrower: the cursor after its own line breaks */
         wrap->column = (wrap->column - 1) % columns + 1;
     for (size_t i = 0; i < n_bytes; i++) {
         const bool goes_on = hth_utf8_goes_on(text[i]);
 
-        if (!goes_on) /* a character that was cut */
+        if (!goes_on) /* a truncated character */
             take_part(wrap, columns, out);
         wrap->part[wrap->n_part++] = text[i];
         if (wrap->n_part >= hth_utf8_length(wrap->part[0]))

@@ -25,7 +25,7 @@ int hth_wrap_columns(FILE *out)
     return columns < COLUMNS_MIN ? COLUMNS_MIN : columns > COLUMNS_MAX ? COLUMNS_MAX : columns;
 }
 
-/* Line ends are spaces between words. Failures cannot be reported, here and below. */
+/* Line ends count as spaces between words. Failures cannot be reported, here and below. */
 void hth_wrap_words(const char *text, size_t n_bytes, int at, int indent, FILE *out)
 {
     const int columns = hth_wrap_columns(out);
@@ -51,7 +51,10 @@ void hth_wrap_words(const char *text, size_t n_bytes, int at, int indent, FILE *
     (void)fputc('\n', out);
 }
 
-/* Where a line goes on: behind the gap of two spaces of a list, or a little further in than it begins. */
+/*
+ * The indentation of a continued line: after the gap of two spaces of a list, or a little further than the line's
+ * beginning.
+ */
 static int indent_of(const char *line, size_t n)
 {
     const size_t begin = strspn(line, " ");

@@ -1,5 +1,5 @@
 /*
- * wrap.h - texts for people in lines that fit their terminal
+ * wrap.h - prints texts for people in lines that fit their terminal
  */
 #ifndef HTH_CONSOLE_WRAP_H
 #define HTH_CONSOLE_WRAP_H
@@ -7,22 +7,21 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Columns of the terminal that out is; 0: it is none, or does not tell. */
+/* The columns of the terminal out; 0: out is not a terminal, or the number is unknown. */
 int hth_terminal_columns(FILE *out);
 
-/* Columns of a line: those of the terminal that out is, between 40 and 100; elsewhere 80. */
+/* The columns of a line: those of the terminal out, between 40 and 100; 80 if it is not a terminal. */
 int hth_wrap_columns(FILE *out);
 
 /*
- * Print the words of a text, and end the line. The first one comes at column `at`, where the cursor is; further lines
+ * Print the words of a text, and end the line. The first word is at column `at`, where the cursor is; further lines
  * begin at column `indent`. A word that is longer than a line is not broken.
  */
 void hth_wrap_words(const char *text, size_t n_bytes, int at, int indent, FILE *out);
 
 /*
- * Print a text of paragraphs: lines that follow each other are filled anew. A line that begins with a space stays a
- * line
- * of its own, and goes on behind its first column where it is too long.
+ * Print a text of paragraphs: consecutive lines are refilled. A line that begins with a space stays a separate line; if
+ * it is too long, it continues with an indentation.
  */
 void hth_wrap_text(const char *text, FILE *out);
 

@@ -1,9 +1,9 @@
 /*
  * access_log.c - lines for people and lines for programs
  *
- * A program's line is a JSON object that begins with time, level and msg. Empty texts are left out, and texts are
- * bounded so that a line always fits. A person's line has columns. The lock is held while a line is written, so that
- * lines of several threads do not mix. Writing never waits, so no thread is held up.
+ * A line for programs is a JSON object that begins with time, level and msg. Empty texts are omitted, and texts are
+ * bounded so that a line always fits. A line for people has columns. The lock is held while a line is written, so that
+ * lines of several threads do not mix. Writing never blocks, so no thread waits long for the lock.
  */
 #include "front/access_log.h"
 
@@ -18,7 +18,7 @@
 #include "wire/log_line.h"
 #include "wire/log_sink.h"
 
-/* Bounds of texts, in bytes as written. All texts and numbers of a line are below HTH_SERVER_LOG_LINE_MAX. */
+/* Bounds of texts, in bytes as written. All texts and numbers of a line together are below HTH_SERVER_LOG_LINE_MAX. */
 enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
 
 struct hth_server_log {
@@ -66,12 +66,12 @@ void hth_server_log_free(hth_server_log *log)
     if (!log)
         return;
     hth_log_sink_close(&log->sink);
-    (void)pthread_mutex_destroy(&log->lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&log->lock); /* no thread holds it */
     free(log->path);
     free(log);
 }
 
-/* A mutex of the default kind that its holder does not take again: locking cannot fail. */
+/* Locking a default mutex that this thread does not hold cannot fail. */
 static void lock(hth_server_log *log)
 {
     (void)pthread_mutex_lock(&log->lock);
@@ -158,7 +158,7 @@ static void format_event(const hth_server_log *log, hearth_log_level level, cons
 
 /* ---- writing ---- */
 
-/* Report the number of lost lines, before the next one. False: the report cannot be written either. */
+/* Report the number of lost lines before the next line. False: the report cannot be written either. */
 static bool tell_lost_locked(hth_server_log *log)
 {
     hth_line line, message = { .n = 0 };
@@ -222,7 +222,7 @@ static const char *hit_of(const hth_frame_figures *figures)
     return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);
 }
 
-/* The times first. */
+/* Times come first. */
 static void json_summary(const hth_record *record, hth_line *line)
 {
     const hth_frame_figures *figures = &record->summary.figures;
@@ -241,7 +241,7 @@ static void json_summary(const hth_record *record, hth_line *line)
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
 }
 
-/* The path up to its query: a query may hold secrets. */
+/* The path without its query, which may hold secrets. */
 static void path_only(const char *path, char *out, size_t capacity)
 {
     size_t n = strcspn(path, "?");

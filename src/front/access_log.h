@@ -1,10 +1,10 @@
 /*
- * access_log.h - the server's log: one line a request and one an event, as text for people or JSON for programs
+ * access_log.h - the server's log: one line for each request and each event, as text for people or JSON for programs
  *
  * The log never has a prompt or a key. A line is one write of at most HTH_SERVER_LOG_LINE_MAX bytes, with control
  * characters escaped. Logging never waits for a reader: a line that a full pipe or disk refuses is lost, and the next
- * successful line is preceded by the number of lost ones. The process ignores SIGPIPE. Any thread may call everything
- * but new and free.
+ * written line is preceded by the number of lost ones. The process must ignore SIGPIPE. All functions except new and
+ * free may be called on any thread.
  */
 #ifndef HTH_FRONT_ACCESS_LOG_H
 #define HTH_FRONT_ACCESS_LOG_H
@@ -19,7 +19,7 @@ typedef struct hth_server_log hth_server_log;
 hearth_status hth_server_log_new(const char *file, hth_log_format format, hearth_log_level level, hth_server_log **out,
                                  hearth_error *err);
 void hth_server_log_free(hth_server_log *log); /* accepts NULL */
-/* Open the file anew after it was moved away. On failure the old file stays in use. */
+/* Reopen the file after it was moved away. On failure the old file stays in use. */
 hearth_status hth_server_log_reopen(hth_server_log *log, hearth_error *err);
 void hth_server_log_level_set(hth_server_log *log, hearth_log_level level);
 

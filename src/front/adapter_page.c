@@ -22,7 +22,7 @@ static json_t *find(const json_t *list, json_int_t id)
     return NULL;
 }
 
-/* One that the worker has. */
+/* An adapter that the worker has. */
 static json_t *loaded(json_t *listed, const hth_live_adapter *live)
 {
     json_t *one = json_copy(listed);
@@ -40,7 +40,7 @@ static json_t *loaded(json_t *listed, const hth_live_adapter *live)
     return NULL;
 }
 
-/* One that it should have; listed NULL: the worker does not know it either. */
+/* An adapter that the worker should have. listed NULL: the worker's list does not have it. */
 static json_t *lost(const json_t *listed, const hth_adapter_state *state, const hth_live_adapter *live, bool has_worker)
 {
     const char *slash = strrchr(live->file, '/'), *why = json_string_value(json_object_get(listed, "error"));

@@ -1,8 +1,8 @@
 /*
  * admin.c - chooses the page that answers, and writes the short pages
  *
- * An order may end the process or change the options. So the reply goes first if possible, and afterwards no code here
- * uses the front.
+ * An order may end the process or change the options. So the reply is sent first if possible, and no code here uses the
+ * front afterwards.
  */
 #include "front/admin.h"
 
@@ -48,12 +48,12 @@ static void reply_take(hth_http_exchange *exchange, int status, const char *cont
 static void reply_status(hth_http_exchange *exchange, int status, const char *word)
 {
     char body[64];
-    int n = snprintf(body, sizeof(body), "{\"status\":\"%s\"}\n", word); /* fits: our own words */
+    int n = snprintf(body, sizeof(body), "{\"status\":\"%s\"}\n", word); /* fits: the words are from this file */
 
     hth_http_reply(exchange, status, content_type_json, body, (size_t)n);
 }
 
-/* Does the request have this method? False: it was answered. */
+/* Does the request have this method? False: it was answered with an error. */
 static bool has_method(hth_http_exchange *exchange, hth_api_dialect dialect, const char *method)
 {
     const char *given = hth_http_method(exchange);
@@ -95,7 +95,7 @@ static void say_broken(const hth_worker_view *view, char *message, size_t capaci
     append(message, capacity, text);
 }
 
-/* Does the model, with which the server starts, still load for the first time? A broken one does not count. */
+/* Is the model, which starts with the server, still loading for the first time? A broken one does not count. */
 static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
 {
     if (view->was_ready || view->state == HTH_WORKER_BROKEN ||
@@ -119,7 +119,7 @@ static void say_first_start(const hth_worker_view *view, char *message, size_t c
     append(message, capacity, text);
 }
 
-/* 503 until the first model is ready, for which clients of llama-server wait; then 503 if a model is broken. */
+/* 503 until the first model is ready, because clients of llama-server wait for that; then 503 if a model is broken. */
 static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
 {
     char broken[512] = "", loading[512] = "";
@@ -246,18 +246,18 @@ static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
-/* The names of settings that differ from those of the configuration; a new array. */
+/* The names of settings that differ from the configuration; a new array. */
 static json_t *ordered_json(json_t *settings, const json_t *configured)
 {
     json_t *array = json_array();
 
     for (void *at = json_object_iter(settings); at; at = json_object_iter_next(settings, at))
         if (!json_equal(json_object_iter_value(at), json_object_get(configured, json_object_iter_key(at))))
-            (void)json_array_append_new(array, json_string(json_object_iter_key(at))); /* left out without memory */
+            (void)json_array_append_new(array, json_string(json_object_iter_key(at))); /* omitted without memory */
     return array;
 }
 
-/* The state; after an order to free memory also the bytes that will be free. */
+/* Reply with the state and, after an order to free memory, the bytes that will be free. */
 static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, const uint64_t *freeing)
 {
     json_t *settings = admin->json.pressure(hth_pressure_watch_settings(admin->pressure));
@@ -269,7 +269,7 @@ static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, 
 
     json_decref(configured);
     if (freeing)
-        (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* left out without memory */
+        (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* omitted without memory */
     hth_buffer_add_json_take(&out, page);
     hth_buffer_add_text(&out, "\n");
     reply_take(exchange, freeing ? 202 : 200, content_type_json, &out);
@@ -283,7 +283,7 @@ static void reply_wrong(hth_http_exchange *exchange, const char *field, const ch
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
-/* The body, if it is a JSON object of a fit size; the caller releases it. NULL: it is not. */
+/* The body, if it is a JSON object of permitted size; the caller releases it. NULL: it is not. */
 static json_t *read_order(hth_http_exchange *exchange)
 {
     size_t n = 0;
@@ -304,7 +304,7 @@ static void reply_refusal(hth_http_exchange *exchange, const hearth_error *err)
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
-/* Settings come first, so that a wrong one leaves all as it was. wanted: bytes to free; NULL: none. */
+/* Settings come first, so that a wrong one changes nothing. wanted: bytes to free; NULL: none. */
 static void order_pressure(const hth_admin *admin, hth_http_exchange *exchange, const json_t *settings,
                            const json_t *wanted)
 {
@@ -430,7 +430,7 @@ static bool read_residency(hth_http_exchange *exchange, hth_residency *out)
     return is_known;
 }
 
-/* A name may have slashes. */
+/* The name may have slashes. */
 static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, const struct order *order,
                          const char *name, size_t n_name)
 {
@@ -459,14 +459,14 @@ static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, co
         reply_refusal(exchange, &err);
 }
 
-/* One more model: its name, and keys of a model's section. */
+/* Add a model: the body has its name, and keys of a model's section. */
 static void answer_name_model(const hth_admin *admin, hth_http_exchange *exchange)
 {
     json_t *order = read_order(exchange), *name = json_incref(json_object_get(order, "name"));
     hearth_error err = { .status = HEARTH_OK };
     char *settings;
 
-    (void)json_object_del(order, "name"); /* the name is looked at below */
+    (void)json_object_del(order, "name"); /* the name is checked below */
     settings = order ? json_dumps(order, JSON_COMPACT) : NULL;
     if (!json_is_string(name) || json_string_length(name) == 0)
         reply_wrong(exchange, "name", "'name', a text, and the keys of a model's section, such as 'path'");
@@ -505,7 +505,7 @@ static void answer_forget(const hth_admin *admin, hth_http_exchange *exchange, c
         reply_refusal(exchange, &err);
 }
 
-/* The order of the path, and the NAME in it; NULL: the path is another one. */
+/* The order in the path, and the NAME in it; NULL: the path is no order. */
 static const struct order *order_of(const char *path, const char **name_out, size_t *n_name_out)
 {
     const size_t n = strlen(path), n_begin = sizeof(of_model) - 1;

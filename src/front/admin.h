@@ -5,16 +5,16 @@
  *   GET  /ready               200 when requests are taken; 503 while starting or draining
  *   GET  /metrics             Prometheus
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
- *   POST /admin/models {"name": NAME, "path": FILE, ...}; DELETE /admin/models/NAME: while the server runs
+ *   POST /admin/models {"name": NAME, "path": FILE, ...}; DELETE /admin/models/NAME: add or remove a model
  *   GET  /admin/events        a stream of events (event_feed.h)
- *   GET  /admin/pressure      the use of memory, and its marks; POST {"free": BYTES} frees so much, also with marks,
- *                             {"high_percent": N, ...}, which hold until a reload
+ *   GET  /admin/pressure      the use of memory, and its marks; POST {"free": BYTES} frees memory, and marks,
+ *                             {"high_percent": N, ...}, hold until a reload
  *   POST /admin/models/NAME/restart, /load, /unload; /residency {"residency": PLACE}
  *   POST /admin/preload {"models": [NAME, ...]}; /admin/release_all, also with {"rows": true}; /admin/compact
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
  *   GET  /admin/config        the options in force, without secrets
- *   POST /admin/drain         as SIGTERM; POST /admin/reload as SIGHUP
+ *   POST /admin/drain         like SIGTERM; POST /admin/reload: like SIGHUP
  *
  * The front checks the listener and the key. Event loop only.
  */
@@ -31,7 +31,7 @@
 #include "supervisor/supervisor.h"
 
 typedef struct hth_admin {
-    const hth_server_options *options; /* in force; borrowed, as all pointers */
+    const hth_server_options *options; /* in force; borrowed, like all pointers */
     hth_supervisor *supervisor;
     hth_metrics *metrics;
     hth_http_server *http;
@@ -41,10 +41,13 @@ typedef struct hth_admin {
     size_t n_requests;                                  /* pending */
     void (*drain)(void *user_data);                     /* begin to drain */
     bool (*reload)(void *user_data, hearth_error *err); /* read the configuration again; false: the old one stays */
-    /* Serve one more model, and take that back. settings: a JSON object with keys of its section. err is not NULL. */
+    /*
+     * Add a model, and remove one that was added so. settings: a JSON object with keys of a model's section. err is not
+     * NULL.
+     */
     hearth_status (*name_model)(const char *name, const char *settings, void *user_data, hearth_error *err);
     hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
-    /* Change the settings of pressure that this JSON object has; all of them, or none with err, which is not NULL. */
+    /* Apply all pressure settings in this JSON object, or none, with err, which is not NULL. */
     hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
     void *user_data;
     hth_options_json json;
@@ -52,10 +55,13 @@ typedef struct hth_admin {
 
 /* Answer /health or /ready, which need no key. False: the path is neither. */
 bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange);
-/* Answer /metrics or /admin/...; the key was checked. False: no such page, or explain, which the front relays. */
+/*
+ * Answer /metrics or /admin/...; the key was checked. False: there is no such page, or it is /admin/explain, which the
+ * front relays.
+ */
 bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
 
-/* Does this order name paths of files and folders? Reaching the operators' address is not enough for such a one. */
+/* Does this order name paths of files or folders? Access to the operators' address is not enough for such an order. */
 bool hth_admin_names_paths(const char *method, const char *path);
 
 /* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */

@@ -83,7 +83,7 @@ static bool set_facts(json_t *worker, const hth_worker_view *view)
     return true;
 }
 
-/* A choice of --fit; NULL: there was none, or without memory. */
+/* The choice of --fit; NULL: none, or no memory. */
 static json_t *fit_json(const hth_model_fit *fit)
 {
     return fit->n_ctx_max > 0 ? json_pack("{s:I, s:I, s:I}", "n_ctx_max", (json_int_t)fit->n_ctx_max, "n_layers",
@@ -91,7 +91,7 @@ static json_t *fit_json(const hth_model_fit *fit)
                               : NULL;
 }
 
-/* Memory by the metadata of the model's file. NULL without memory. */
+/* The memory needs according to the metadata of the model's file. NULL without memory. */
 static json_t *needs_json(const hth_model_needs *needs)
 {
     const hth_engine_needs *memory = &needs->memory;
@@ -164,7 +164,7 @@ static json_t *worker_json(const hth_worker_view *view)
     return NULL;
 }
 
-/* Memory of all models on the host or a device. A limit that there is not is left out. */
+/* Memory of all models on the host or a device. A missing limit is omitted. */
 static json_t *pool_json(const hth_supervisor_pool *pool)
 {
     json_t *name = pool->name[0] ? TEXT_OF(pool->name) : NULL;

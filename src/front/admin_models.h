@@ -9,7 +9,7 @@
 #include "http/http.h"
 #include "supervisor/supervisor.h"
 
-/* A number that JSON can hold: one beyond INT64_MAX becomes that. NULL without memory. */
+/* A number as JSON; at most INT64_MAX. NULL without memory. */
 json_t *hth_admin_count_json(uint64_t value);
 
 /* The state of the server, and of every worker, as a new object. n_requests are pending. NULL without memory. */

@@ -1,9 +1,9 @@
 /*
- * admin_options.c - /admin/config: the front's options, under their names in the configuration file; models with their
- * workers' command lines, keys without secrets
+ * admin_options.c - /admin/config: the front's options, under their names in the configuration file; with the command
+ * lines of workers, and keys without secrets
  *
- * A key appears with its name and limits only. Its digest would help to guess the key; with its salt, others could
- * compute the keys of the tenant's rows.
+ * A key appears with its name and limits only. Its digest would help to guess the key, and with its salt other parties
+ * could compute the keys of the tenant's rows.
  */
 #include "front/admin.h"
 
@@ -53,7 +53,7 @@ static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
     json_t *worker = texts_json(model->worker, SIZE_MAX), *rules, *object;
     size_t n = json_array_size(worker);
 
-    /* The array has the same indexes as the list. The value behind the secret option is hidden. */
+    /* The array has the same indexes as the list. The value after the secret option is hidden. */
     for (size_t i = 0; i + 1 < n; i++)
         if (strcmp(model->worker[i], HTH_SERVER_SECRET_OPTION) == 0 &&
             json_array_set_new(worker, i + 1, json_string("(secret)")) != 0) {
@@ -65,7 +65,7 @@ static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
                        "adapters", texts_json(model->adapters, model->n_adapters), "tags",
                        texts_json(model->tags, model->n_tags));
     rules = admin->json.rules(&model->rules);
-    if (json_object_update_missing(object, rules) != 0) { /* also where one of them is NULL */
+    if (json_object_update_missing(object, rules) != 0) { /* also fails if one of them is NULL */
         json_decref(object);
         object = NULL;
     }
@@ -83,7 +83,7 @@ static json_t *key_json(const hth_server_key *key)
                      "expires", key->expires_s ? hth_admin_count_json((uint64_t)key->expires_s) : json_null());
 }
 
-/* What the front knows in another form than the configuration file; of lists, one entry for each element. */
+/* Options whose form differs from the configuration file; for lists, one entry for each element. */
 static json_t *lists_json(const hth_admin *admin)
 {
     const hth_server_options *options = admin->options;

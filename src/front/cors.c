@@ -1,8 +1,8 @@
 /*
  * cors.c - the headers that a browser asks for
  *
- * The reply repeats the origin instead of "*", so one list serves all. Credentials (cookies) are never allowed; keys
- * are headers.
+ * The reply repeats the origin instead of "*", so one list serves all cases. Credentials (cookies) are never allowed;
+ * keys are headers.
  */
 #include "front/cors.h"
 
@@ -16,7 +16,7 @@
 
 enum { NAME_BYTES = 256, REQUESTED_BYTES_MAX = 2048 };
 
-/* For browsers that do not name theirs: the headers that the APIs' clients send. */
+/* The headers that the APIs' clients send, for browsers that do not name theirs. */
 static const char usual_headers[] =
     "Authorization, Content-Type, Accept, X-Api-Key, Api-Key, X-Goog-Api-Key, Anthropic-Version, Anthropic-Beta, "
     "Anthropic-Dangerous-Direct-Browser-Access, OpenAI-Organization, OpenAI-Project, OpenAI-Beta, X-Stainless-Arch, "
@@ -31,7 +31,7 @@ static bool is_allowed(const hth_server_options *options, const char *origin)
     return false;
 }
 
-/* Names of headers and commas, of a bounded length: the reply repeats a page's wish. */
+/* Is it a list of header names and commas, of bounded length? The reply repeats the page's list. */
 static bool is_list_of_names(const char *text)
 {
     static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_., ";
@@ -51,7 +51,7 @@ static void add_preflight(hth_http_exchange *exchange)
     const char *headers = hth_http_header(exchange, "Access-Control-Request-Headers");
     const char *private_network = hth_http_header(exchange, "Access-Control-Request-Private-Network");
 
-    /* The request itself learns which methods its path takes. */
+    /* A request with a wrong method for its path gets an error of its own. */
     hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     hth_http_header_add(exchange, "Access-Control-Allow-Headers",
                         headers && is_list_of_names(headers) ? headers : usual_headers);
@@ -137,7 +137,7 @@ bool hth_host_is_own(const hth_server_options *options, const char *host)
     return false;
 }
 
-/* Names that no registry gives out. Containers use them for their machine: host.docker.internal. */
+/* Names that no registry assigns. Containers use them for their machine: host.docker.internal. */
 static bool is_private_name(const char *name)
 {
     static const char below[] = ".internal";

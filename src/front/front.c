@@ -1,5 +1,5 @@
 /*
- * front.c - the life of the front: begin, reload, drain, end
+ * front.c - the life of the front: start, reload, drain, end
  *
  *   SERVING   requests come and go
  *   DRAINING  after SIGTERM: /ready is 503, new requests are refused, running ones may finish within a limit
@@ -29,10 +29,10 @@
 
 enum {
     SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
-    LAST_REPLIES_MS = 5000,  /* for clients to take their last replies after that */
+    LAST_REPLIES_MS = 5000,  /* for clients to read their last replies after that */
     LAST_LOOK_MS = 10,
-    OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all other connections */
-    CONNECTIONS_FEW = 1024,     /* fewer are worth a warning; a limit that leaves more is an ordinary one */
+    OPERATORS_CONNECTIONS = 16, /* on their own listener, besides all other connections */
+    CONNECTIONS_FEW = 1024,     /* fewer cause a warning; ordinary limits allow more */
 };
 
 /* ---- sets of options ---- */
@@ -93,8 +93,8 @@ static bool listens_alike(const hth_server_options *a, const hth_server_options 
 }
 
 /*
- * Listeners stay as they are for the life of the process. A set without keys may be safe only because of its new
- * addresses. Then the old addresses, which stay open, would serve everybody.
+ * Listeners do not change during the life of the process. A set without keys may be safe only because of its new
+ * addresses. Then the old addresses, which stay open, would serve every client.
  */
 static bool check_listeners(const hth_front *front, const hth_server_options *options, hearth_error *err)
 {
@@ -103,7 +103,7 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
     if (options->n_keys == 0 && front->options->options->n_keys > 0 && !options->allow_public_without_keys) {
         (void)hth_fail(err, HEARTH_MISUSE,
                        "keys are taken away, and addresses changed, which a reload cannot do: the old addresses would "
-                       "ask for no key; start the server anew"); /* false says it */
+                       "ask for no key; start the server anew"); /* false reports it */
         return false;
     }
     hth_warn(&front->log, "addresses to listen on, and the files of TLS, change when the server is started anew");
@@ -114,12 +114,12 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
 static bool may_change(const hth_front *front, hearth_error *err)
 {
     if (front->is_draining)
-        (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down"); /* false says it */
+        (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down"); /* false reports it */
     return !front->is_draining;
 }
 
 /*
- * Put options in force, which reconfigure hands to the supervisor. False without memory: they are released, and the old
+ * Put options in force; reconfigure passes them to the supervisor. False without memory: they are released, and the old
  * ones stay.
  */
 static bool take_options(hth_front *front, const hth_server_options *options,
@@ -134,7 +134,7 @@ static bool take_options(hth_front *front, const hth_server_options *options,
     reconfigure(front->supervisor, front->options->options);
     hth_pressure_watch_set_options(front->pressure, front->options->options);
     front->hooks->release(options, front->hooks->user_data);
-    (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new options; the old ones stay"); /* false says it */
+    (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new options; the old ones stay"); /* false reports it */
     return false;
 }
 
@@ -200,7 +200,7 @@ static void on_folders_changed(void *user_data)
 
 /* ---- the end ---- */
 
-/* Workers have ended. The front ends once clients have taken their last replies, or have stopped taking them. */
+/* Workers have ended. The front ends once clients have read their last replies, or have stopped reading. */
 static void end_when_taken(hth_front *front)
 {
     const struct timeval delay = { .tv_usec = (suseconds_t)LAST_LOOK_MS * 1000 };
@@ -208,7 +208,7 @@ static void end_when_taken(hth_front *front)
     if (hth_http_server_owes_replies(front->http) && hth_os_monotonic_ns() < front->end_by_ns &&
         evtimer_add(front->end_timer, &delay) == 0)
         return;
-    (void)event_base_loopbreak(front->base); /* fails only without a base */
+    (void)event_base_loopbreak(front->base); /* fails only without an event base */
 }
 
 static void on_workers_stopped(void *user_data)
@@ -225,7 +225,7 @@ static void stop_workers(hth_front *front)
     if (front->is_stopping)
         return;
     front->is_stopping = true;
-    (void)evtimer_del(front->end_timer); /* an event of ours */
+    (void)evtimer_del(front->end_timer); /* cannot fail for a valid event */
     hth_info(&front->log, "stopping: workers save what they hold");
     hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
 }
@@ -242,7 +242,7 @@ static void end_requests(hth_front *front)
     stop_workers(front);
 }
 
-/* Of two phases, one after the other: requests finish, then clients take their replies. */
+/* Ends one of two phases: first requests finish, then clients read their replies. */
 static void on_timer(int fd, short what, void *user_data)
 {
     hth_front *front = user_data;
@@ -271,7 +271,7 @@ void hth_front_drain(hth_front *front)
     }
     hth_info(&front->log, "stopping: %zu requests may finish within %u ms", front->n_requests, ms);
     if (evtimer_add(front->end_timer, &timeout) != 0)
-        end_requests(front); /* no memory for waiting */
+        end_requests(front); /* no memory to wait */
 }
 
 static void on_signal(evutil_socket_t number, short what, void *user_data)
@@ -287,7 +287,7 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
         hth_front_drain(front);
     } else {
         front->was_killed = true;
-        (void)event_base_loopbreak(front->base); /* fails only without a base */
+        (void)event_base_loopbreak(front->base); /* fails only without an event base */
     }
 }
 
@@ -303,7 +303,7 @@ static bool order_reload(void *user_data, hearth_error *err)
     return hth_front_reload(user_data, err);
 }
 
-/* Put options in force that have one model more or fewer; options is NULL, with the error, if there are none. */
+/* Put options in force that have one model more or fewer. options NULL: they failed, and *err has the reason. */
 static hearth_status take_models(hth_front *front, const hth_server_options *options, const char *name,
                                  const char *done, hearth_error *err)
 {
@@ -460,7 +460,7 @@ static hearth_status make_pressure_watch(hth_front *front, const hth_server_opti
                                   &front->pressure, err);
 }
 
-/* Called once the addresses are bound: a second server finds them in use before it loads anything. */
+/* Called after the addresses are bound, so that a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
@@ -498,7 +498,7 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
 static hearth_status listen_at(hth_front *front, const hth_server_address *address, hth_front_tag tag,
                                uint16_t *port_out, hearth_error *err)
 {
-    hth_http_listener *listener; /* goes with the server */
+    hth_http_listener *listener; /* freed with the server */
 
     *port_out = 0;
     if (address->path)
@@ -517,9 +517,9 @@ static bool is_listed(const hth_server_options *options, const char *host, uint1
 }
 
 /*
- * "localhost" means both loopback addresses, and clients try either first. So the front listens at both, on one port,
- * as far as the system has them. If another process has the port at one of them, some clients would ask that process:
- * then the start fails, unless any free port was wanted.
+ * "localhost" means both loopback addresses, and a client may try either first. So the front listens on both, on one
+ * port, as far as the system has them. If another process has the port on one of them, some clients would connect to
+ * that process: then the start fails, unless any free port was requested.
  */
 static hearth_status listen_at_localhost(hth_front *front, const hth_server_options *options, uint16_t port,
                                          uint16_t *port_out, hearth_error *err)
@@ -535,7 +535,7 @@ static hearth_status listen_at_localhost(hth_front *front, const hth_server_opti
     if (status != HEARTH_OK)
         return listen_at(front, &v6, HTH_FRONT_PUBLIC, port_out, err);
     if (is_listed(options, v6.host, *port_out))
-        return HEARTH_OK; /* the list has this address itself */
+        return HEARTH_OK; /* the list has this address, too */
     v6.port = *port_out;
     other = listen_at(front, &v6, HTH_FRONT_PUBLIC, &same_port, &problem);
     return other == HEARTH_BUSY && port != 0 ? hth_fail(err, other, "%s", problem.message) : HEARTH_OK;

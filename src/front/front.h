@@ -1,9 +1,9 @@
 /*
  * front.h - the process with the public port
  *
- * Joins the parts: listeners (http.h), keys and limits (keys.h), the choice of the model, the relay to its worker
- * (proxy.h), workers (supervisor.h), pages for operators (admin.h), metrics and logs. It has one thread with one event
- * loop, and never loads the engine.
+ * It connects listeners (http.h), keys and limits (keys.h), the choice of the model, the relay to its worker (proxy.h),
+ * workers (supervisor.h), pages for operators (admin.h), metrics and logs. It has one thread with one event loop, and
+ * never loads the engine.
  */
 #ifndef HTH_FRONT_FRONT_H
 #define HTH_FRONT_FRONT_H
@@ -22,23 +22,23 @@ typedef struct hth_options_json {
 typedef struct hth_front_hooks {
     const char *program; /* the executable for workers */
     /*
-     * Read the configuration again (SIGHUP), with the models that operators named before; current: the options in
-     * force. NULL with err: it is wrong, and the old one stays. release gets the options when they are not used any
-     * more. May be NULL: reload does nothing.
+     * Read the configuration again (SIGHUP), with the models that operators added at run time. current: the options in
+     * force. NULL with err: it is wrong, and the old one stays. release gets the options when they are no longer used.
+     * May be NULL: reload does nothing.
      */
     const hth_server_options *(*reload)(const hth_server_options *current, void *user_data, hearth_error *err);
     void (*release)(const hth_server_options *options, void *user_data);
     /*
-     * The options in force with one more model, or without one that was named so (else HEARTH_NOT_FOUND). settings: a
-     * JSON object with the keys of a model's section. NULL with err: they stay. Both may be NULL.
+     * The options in force with one more model, or without a model that was added so (else HEARTH_NOT_FOUND). settings:
+     * a JSON object with keys of a model's section. NULL with err: the options stay. Both may be NULL.
      */
     const hth_server_options *(*name_model)(const hth_server_options *current, const char *name, const char *settings,
                                             void *user_data, hearth_error *err);
     const hth_server_options *(*forget_model)(const hth_server_options *current, const char *name, void *user_data,
                                               hearth_error *err);
     /*
-     * Read settings of pressure, a JSON object with keys of their section, over *settings, which stays as it is when
-     * one is wrong. May be NULL.
+     * Read pressure settings, a JSON object with keys of their section, into *settings, which is unchanged if one is
+     * wrong. May be NULL.
      */
     hearth_status (*read_pressure)(const char *text, hth_pressure_settings *settings, void *user_data,
                                    hearth_error *err);
@@ -51,9 +51,9 @@ typedef struct hth_front_hooks {
 } hth_front_hooks;
 
 /*
- * Serve until SIGTERM or SIGINT. Then /ready says no, running requests may finish for options->drain_timeout_ms,
- * workers save and end: HEARTH_OK. A second signal ends at once: HEARTH_CANCELLED. Must run on the process' first
- * thread.
+ * Serve until SIGTERM or SIGINT. Then /ready is 503, running requests may finish for options->drain_timeout_ms, and
+ * workers save and end: HEARTH_OK. A second signal ends the server at once: HEARTH_CANCELLED. Must run on the process'
+ * first thread.
  */
 hearth_status hth_front_run(const hth_server_options *options, const hth_front_hooks *hooks, hearth_error *err);
 

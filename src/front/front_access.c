@@ -1,5 +1,5 @@
 /*
- * front_access.c - a request's rights: keys, limits, operators' pages
+ * front_access.c - the rights of a request: keys, limits, operators' pages
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@ bool hth_front_has_keys(const hth_front_request *r)
     return r->options->options->n_keys > 0;
 }
 
-/* Other headers than "Authorization: Bearer ..." that carry a key: of clients of Anthropic, Azure and Google. */
+/* Headers other than "Authorization: Bearer ..." that carry a key: from clients of Anthropic, Azure and Google. */
 static const char *const key_headers[] = { "X-Api-Key", "Api-Key", "X-Goog-Api-Key" };
 enum { N_KEY_HEADERS = sizeof(key_headers) / sizeof(key_headers[0]) };
 
@@ -116,7 +116,7 @@ bool hth_front_may_administer(hth_front_request *r)
         return true;
     if (r->use && hth_key_use_key(r->use)->is_admin)
         return true;
-    /* Without keys and without an operators' listener, everybody may read the numbers: they have no other place. */
+    /* Without keys and without an operators' listener, any client may read the metrics: they have no other place. */
     if (!hth_front_has_keys(r) && !hth_server_has_admin(r->options->options) && strcmp(r->path, "/metrics") == 0)
         return true;
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,

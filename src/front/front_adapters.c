@@ -1,14 +1,14 @@
 /*
  * front_adapters.c - orders about adapters: list, load, unload, set scales
  *
- *   1. read the order; it waits in the line of its model, because a change begins with the result of the last one
- *   2. check the names against the options in force, and make the state that the model shall have (adapter_state.h)
+ *   1. read the order; it waits in the queue of its model, because a change builds on the result of the last one
+ *   2. check the names against the options in force, and make the model's new state (adapter_state.h)
  *   3. send the whole state to the model's worker, which loads and unloads
- *   4. when the worker has agreed, keep the state in the supervisor: every later worker begins with it
+ *   4. when the worker has accepted, keep the state in the supervisor: every later worker starts with it
  *
- * A worker that dies in step 3 has agreed to nothing: the state stays as it was, and the next worker begins with that.
- * An order goes on when its client leaves, or has waited for the worker so long that it was told so. A list changes
- * nothing, and waits in no line.
+ * A worker that dies in step 3 has accepted nothing: the state stays as it was, and the next worker starts with that.
+ * An order goes on when its client leaves, or got a time-out error while the worker was busy with it. A list changes
+ * nothing, and waits in no queue.
  */
 #include <assert.h>
 #include <event2/event.h>
@@ -45,17 +45,17 @@ struct hth_adapter_order {
     hth_front_request *r; /* NULL: the client left */
     order_kind kind;
     char model[sizeof(((hth_front_request *)NULL)->model)];
-    hth_live_adapter adapter;                      /* LOAD; its name also for UNLOAD and SCALE, its scale for SCALE */
+    hth_live_adapter adapter;                      /* LOAD; UNLOAD and SCALE use its name, SCALE its scale */
     hearth_adapter_scale scales[HTH_ADAPTERS_MAX]; /* SCALES: [n_scales] */
     size_t n_scales;
     bool is_begun, is_repeated;
-    hth_adapter_state state; /* that the worker shall have */
+    hth_adapter_state state; /* the worker's new state */
     hth_buffer body;
     hth_worker_waiter waiter;
     hth_upstream_call *call; /* NULL: none */
-    struct event *limit;     /* of the wait in the line, and then of the worker's answer */
+    struct event *limit;     /* of the wait in the queue, and then for the worker's answer */
     uint64_t generation;     /* of the worker that has the order */
-    uint64_t after;          /* of the worker that broke the order before: a later one is needed; 0: none did */
+    uint64_t after;          /* of the last worker that failed the order: a later one is needed; 0: none */
     int status;              /* of its reply */
     hth_buffer reply;
     hth_adapter_order *next;
@@ -76,7 +76,7 @@ static void order_free(hth_adapter_order *o)
     free(o);
 }
 
-/* The order is over: the client has its answer, or left. */
+/* End the order: the client has its answer, or left. */
 static void end(hth_adapter_order *o)
 {
     hth_front *front = o->front;
@@ -123,10 +123,10 @@ static void limit_begin(hth_adapter_order *o)
     const uint32_t ms = limit_ms(o->front);
     const struct timeval time = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
 
-    (void)event_add(o->limit, &time); /* if it fails, the client decides how long it waits */
+    (void)event_add(o->limit, &time); /* if it fails, there is no time limit */
 }
 
-/* A list, and an order in the line, have changed nothing and end. An order at the worker may still succeed. */
+/* A list, and an order in the queue, have changed nothing and end. An order at the worker may still succeed. */
 static void on_limit(evutil_socket_t fd, short what, void *user_data)
 {
     hth_adapter_order *o = user_data;
@@ -180,7 +180,7 @@ void hth_front_orders_free(hth_front *front)
     }
 }
 
-/* ---- 2. the state that a model shall have ---- */
+/* ---- 2. the new state of a model ---- */
 
 static const hth_server_model *model_of(const hth_server_options *options, const char *name)
 {
@@ -205,7 +205,7 @@ static bool is_name(const char *text)
     return *text;
 }
 
-/* The model for which another order loads an adapter of this name now; NULL: none does. */
+/* The model for which another order loads an adapter of this name now; NULL: none. */
 static const char *loading_owner(const hth_adapter_order *o)
 {
     for (const hth_adapter_order *other = o->front->orders; other; other = other->next)
@@ -236,7 +236,7 @@ static void plan_load(hth_adapter_order *o, const hth_server_model *model, hth_a
                      "model '%s' has %d adapters, which is as many as can be loaded; unload one first", model->name,
                      HTH_ADAPTERS_MAX);
     } else {
-        if (o->adapter.id == 0) /* else it has one from the first plan */
+        if (o->adapter.id == 0) /* otherwise it has one from the first plan */
             o->adapter.id = HTH_LIVE_ID_MIN + o->front->n_adapters++;
         o->state.added = o->adapter.id;
         o->state.loaded[o->state.n_loaded++] = o->adapter;
@@ -272,7 +272,7 @@ static void plan_named(hth_adapter_order *o, const hth_server_model *model, hth_
         hth_adapter_state_drop(&o->state, live->id);
 }
 
-/* Every adapter gets a scale: those that the order does not name get 0. */
+/* Every adapter gets a scale: adapters that the order does not name get 0. */
 static void plan_scales(hth_adapter_order *o, const hth_server_model *model, hth_api_error *error)
 {
     size_t n_known = model->n_adapters + o->state.n_loaded;
@@ -295,8 +295,8 @@ static void plan_scales(hth_adapter_order *o, const hth_server_model *model, hth
 }
 
 /*
- * False with error. An order is planned when it begins, so that a wrong one starts no worker, and again when it is
- * sent: a reload may have changed the model meanwhile.
+ * False with error. An order is planned when it begins, so that an invalid one starts no worker, and again when it is
+ * sent, because a reload may have changed the model.
  */
 static bool plan(hth_adapter_order *o, hth_api_error *error)
 {
@@ -324,7 +324,7 @@ static bool plan(hth_adapter_order *o, hth_api_error *error)
 
 /* ---- 4. answers ---- */
 
-/* list: the worker's; NULL: there is none. */
+/* list: the worker's list; NULL: none. */
 static void answer(hth_adapter_order *o, const json_t *list)
 {
     hth_front_request *r = o->r;
@@ -342,7 +342,7 @@ static void answer(hth_adapter_order *o, const json_t *list)
         hth_buffer_add_text(&body, "\n");
     } else if (o->kind == ORDER_SCALES) {
         hth_buffer_add_text(&body, "{\"success\":true}");
-    } else { /* vLLM's words */
+    } else { /* vLLM's text */
         type = "text/plain; charset=utf-8";
         hth_buffer_add_text(&body, "Success: LoRA adapter '");
         hth_buffer_add_text(&body, o->adapter.name);
@@ -411,12 +411,12 @@ static bool on_bytes(const void *bytes, size_t n, void *user_data)
 {
     hth_adapter_order *o = user_data;
 
-    if (o->reply.n + n <= REPLY_BYTES_MAX) /* a cut reply is no JSON */
+    if (o->reply.n + n <= REPLY_BYTES_MAX) /* a reply that is cut is not valid JSON */
         hth_buffer_add(&o->reply, bytes, n);
     return true;
 }
 
-/* The worker is probably dead, and the supervisor may not know it yet: let the next orders wait for another one. */
+/* The worker is probably dead, and the supervisor may not know it yet: let the next orders wait for another worker. */
 static void note_broken(const hth_adapter_order *o)
 {
     for (hth_adapter_order *other = o->front->orders; other; other = other->next)
@@ -441,7 +441,7 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     hth_buffer_clear(&o->reply);
     is_repeated = o->is_repeated;
     hth_worker_waiter_cancel(&o->waiter);
-    o->is_repeated = true; /* an adapter that no worker survives can be taken away */
+    o->is_repeated = true; /* an adapter that kills every worker can be unloaded */
     o->waiter = (hth_worker_waiter){ .on_ready = o->waiter.on_ready,
                                      .on_failed = o->waiter.on_failed,
                                      .since_ns = hth_os_monotonic_ns() };
@@ -490,7 +490,7 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
         refuse(o, &error);
 }
 
-/* No worker comes. An adapter can be taken away without one, because it may be the one that no worker survives. */
+/* No worker comes. An adapter can be unloaded without one, because it may be the one that kills every worker. */
 static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
 {
     hth_adapter_order *o = order_of(waiter);
@@ -507,7 +507,7 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
     end(o);
 }
 
-/* Is the order the first in the line of its model? */
+/* Is the order the first in the queue of its model? */
 static bool is_first(const hth_adapter_order *o)
 {
     const hth_adapter_order *other = o->front->orders;
@@ -526,7 +526,7 @@ static hth_adapter_order *next_to_begin(const hth_front *front)
     return o;
 }
 
-/* Begin the orders that wait for no other one. */
+/* Begin the orders that wait for no other order. */
 static void work(hth_front *front)
 {
     hth_adapter_order *o;
@@ -552,7 +552,7 @@ static void work(hth_front *front)
 
 /* ---- 1. reading ---- */
 
-/* The body of an order of ours, or of vLLM's form. */
+/* Read the body of an order, in Hearth's or vLLM's form. */
 static void read_object(hth_adapter_order *o, const char *bytes, size_t n, bool is_vllm, hth_api_error *error)
 {
     static const char *const names[] = { "name", NULL };
@@ -596,7 +596,7 @@ static hth_adapter_order *order_new(hth_front_request *r, order_kind kind, hth_a
     if (!o->limit)
         hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for an order about adapters");
     else if (kind == ORDER_SCALES)
-        (void)hth_adapter_scales_read(bytes, n, o->scales, &o->n_scales, error); /* the error says it */
+        (void)hth_adapter_scales_read(bytes, n, o->scales, &o->n_scales, error); /* error has the reason */
     else if (kind != ORDER_LIST)
         read_object(o, bytes, n, r->route->kind != HTH_ROUTE_ADMIN, error);
     if (error->kind == HTH_API_NO_ERROR)
@@ -605,7 +605,7 @@ static hth_adapter_order *order_new(hth_front_request *r, order_kind kind, hth_a
     return NULL;
 }
 
-/* Take the request into the line. */
+/* Add an order for the request to the queue. */
 static void begin(hth_front_request *r, order_kind kind, const char *model)
 {
     hth_front *front = r->front;
@@ -623,7 +623,7 @@ static void begin(hth_front_request *r, order_kind kind, const char *model)
         hth_front_request_refuse(r, &error, NULL);
         return;
     }
-    (void)snprintf(o->model, sizeof(o->model), "%s", model); /* names are no longer */
+    (void)snprintf(o->model, sizeof(o->model), "%s", model); /* names are never longer */
     (void)snprintf(r->model, sizeof(r->model), "%s", model);
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = o });
     *last = o;
@@ -654,7 +654,7 @@ bool hth_front_administer_adapters(hth_front_request *r)
             strcmp(r->path + n_path - n_end, pages[i].end) != 0)
             continue;
         (void)snprintf(model, sizeof(model), "%.*s", (int)(n_path - n_prefix - n_end),
-                       r->path + n_prefix); /* a name that is cut is longer than any model's */
+                       r->path + n_prefix); /* a name that is cut is longer than any model's name */
         if (!hth_method_is(pages[i].method, r->method))
             hth_front_request_refuse_method(r, pages[i].method);
         else if (hth_front_request_check_body(r))
@@ -689,7 +689,7 @@ void hth_front_unload_adapter(hth_front_request *r)
     size_t n = 0;
     const char *body = hth_http_body(r->exchange, &n), *owner;
 
-    (void)hth_api_peek_as(body ? body : "", n, "lora_name", &peeked); /* the order is read again */
+    (void)hth_api_peek_as(body ? body : "", n, "lora_name", &peeked); /* the order is parsed again later */
     owner = hth_supervisor_adapter_owner(r->front->supervisor, peeked.model);
     for (size_t i = 0; i < options->n_models && !model; i++)
         if (hth_model_has_adapter(&options->models[i], peeked.model, owner))
@@ -704,7 +704,7 @@ void hth_front_unload_adapter(hth_front_request *r)
 
 /* ---- a reload ---- */
 
-/* Has no other model, alias or adapter of these options the name of an adapter of the model? False with err. */
+/* Is the name of the model's adapter unused by other models, aliases and adapters of these options? False with err. */
 static bool is_name_free(const hth_server_options *options, const char *model, const char *adapter, hearth_error *err)
 {
     const hth_server_model *other = hth_model_called(options, adapter, NULL);
@@ -714,11 +714,11 @@ static bool is_name_free(const hth_server_options *options, const char *model, c
     (void)hth_fail(err, HEARTH_MISUSE,
                    "the name '%s' would mean model '%s', or an adapter of it; it is an adapter that was loaded for "
                    "model '%s': unload it first",
-                   adapter, other->name, model); /* false says it */
+                   adapter, other->name, model); /* false reports it */
     return false;
 }
 
-/* May the model keep the adapters of the state, and those that orders load now? */
+/* May the model keep the adapters in its state and those that orders are loading now? */
 static bool fits(const hth_front *front, const hth_server_options *options, const hth_server_model *model,
                  const hth_adapter_state *state, hearth_error *err)
 {
@@ -739,7 +739,7 @@ static bool fits(const hth_front *front, const hth_server_options *options, cons
     (void)hth_fail(err, HEARTH_MISUSE,
                    "model '%s' would have %zu adapters, with those that were loaded while the server runs, and at most "
                    "%d can be loaded: unload some first",
-                   model->name, n, HTH_ADAPTERS_MAX); /* false says it */
+                   model->name, n, HTH_ADAPTERS_MAX); /* false reports it */
     return false;
 }
 
@@ -748,7 +748,7 @@ bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options,
     for (size_t i = 0; i < options->n_models; i++) {
         const hth_server_model *model = &options->models[i], *old = model_of(front->options->options, model->name);
 
-        if (old && is_same_folder(old, model) && /* else its adapters go */
+        if (old && is_same_folder(old, model) && /* otherwise its adapters are removed */
             !fits(front, options, model, hth_supervisor_adapters(front->supervisor, model->name), err))
             return false;
     }

@@ -1,5 +1,5 @@
 /*
- * front_events.c - the events of requests for operators (event_feed.h); docs/monitoring.md describes them
+ * front_events.c - the events of requests for operators (event_feed.h), which docs/monitoring.md describes
  */
 #include "front/front_request.h"
 

@@ -1,5 +1,5 @@
 /*
- * front_inside.h - what the files of the front share: front.c (life), front_request.h (one request)
+ * front_inside.h - declarations shared by the files of the front: front.c (its life), front_request.h (one request)
  */
 #ifndef HTH_FRONT_FRONT_INSIDE_H
 #define HTH_FRONT_FRONT_INSIDE_H
@@ -18,13 +18,13 @@
 struct event;
 struct event_base;
 
-/* The listener of an exchange. */
+/* The listener that an exchange came from. */
 typedef enum hth_front_tag { HTH_FRONT_PUBLIC, HTH_FRONT_ADMIN } hth_front_tag;
 
-/* Options, which live while requests use their strings. */
+/* A set of options, which lives while requests use its strings. */
 typedef struct hth_front_options {
     const hth_server_options *options;
-    size_t n_users; /* requests, and the front itself */
+    size_t n_users; /* requests and the front itself */
     bool is_first;  /* the caller's, never released */
 } hth_front_options;
 
@@ -33,7 +33,7 @@ typedef struct hth_adapter_order hth_adapter_order; /* front_adapters.c */
 typedef struct hth_front {
     struct event_base *base;
     const hth_front_hooks *hooks;
-    const hth_server_options *first_options; /* of the start; its addresses stay in use */
+    const hth_server_options *first_options; /* from the start; its addresses stay in use */
     hth_front_options *options;              /* in force */
     hth_server_log *server_log;
     hth_log log;
@@ -47,32 +47,32 @@ typedef struct hth_front {
     hth_upstream *upstream;
     hth_kept_streams *kept;
     hth_proxy *proxy;
-    hth_admin admin; /* of pages of operators; what changes is filled for each */
+    hth_admin admin; /* for operators' pages; variable fields are filled for each request */
     hth_response_store *responses;
     hth_folder_watch *folders;
     hth_running_response *running; /* responses in the background */
-    hth_adapter_order *orders;     /* about adapters, as they came */
-    uint32_t n_adapters;           /* that such orders were given ids for */
+    hth_adapter_order *orders;     /* about adapters, in order of arrival */
+    uint32_t n_adapters;           /* number of ids given to adapters by such orders */
     bool is_ordering;              /* an order begins now */
     int64_t started_s;             /* Unix time; shown as the creation time of models */
     char id_prefix[17];            /* of ids of requests */
     uint64_t n_ids;
     hth_passed_over passed_over;
-    hth_refusals refusals; /* the log's allowance */
+    hth_refusals refusals; /* limits lines about refused requests in the log */
     size_t n_requests;     /* in progress */
     bool is_draining;
     void (*on_last_over)(struct hth_front *front); /* called while it drains, with n_requests 0 */
     bool is_stopping;                              /* the workers are stopping */
-    bool was_killed;                               /* a second signal */
+    bool was_killed;                               /* by a second signal */
     struct event *signals[3];
     struct event *end_timer;   /* while draining, and after the end of the workers */
     uint64_t end_by_ns;        /* the time of end_timer */
     hth_buffer protocol_error; /* the last one written */
 } hth_front;
 
-/* After the end of all exchanges, before the workers'. */
+/* Call after the end of all exchanges and before the end of the workers. */
 void hth_front_orders_free(hth_front *front);
-/* May these options come into force beside the adapters that were loaded? False with err. */
+/* Are these options compatible with the adapters that were loaded at run time? False with err. */
 bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err);
 /* SIGTERM, or an operator's order. */
 void hth_front_drain(hth_front *front);

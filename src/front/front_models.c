@@ -31,7 +31,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
         r->wants_events = peeked.has_stream && peeked.stream && hth_route_has_events(r->route);
     }
     if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
-        named = peeked.model; /* under its older name */
+        named = peeked.model; /* the field's older name */
     owner = named ? hth_supervisor_adapter_owner(r->front->supervisor, named) : NULL;
     model = hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !hth_front_may_use(r, model->name)) {
@@ -42,7 +42,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     }
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
-                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* whose clients look for these words */
+                     hth_route_dialect(r->route) == HTH_API_OLLAMA /* its clients look for this text */
                          ? "model '%.100s' not found; GET /api/tags lists those that there are"
                          : "there is no model '%.100s' here; GET /v1/models lists those that there are",
                      named ? named : "");
@@ -55,7 +55,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     return model;
 }
 
-/* What a GGUF file says of its architecture; "": nothing. */
+/* The architecture that a GGUF file names; "": none. */
 static void read_architecture(const char *path, char *out, size_t capacity)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -66,7 +66,9 @@ static void read_architecture(const char *path, char *out, size_t capacity)
         (void)close(fd); /* only read from */
 }
 
-/* The facts about a model that need no question to its worker. Strings of *view live as long as the supervisor's. */
+/*
+ * The facts about a model that are known without asking its worker. Strings of *view live as long as the supervisor's.
+ */
 static hth_api_listed_model listed(const hth_front *front, const hth_server_model *of, hth_worker_view *view)
 {
     hth_api_listed_model model = {
@@ -104,7 +106,7 @@ static size_t n_adapters(const hth_server_options *options, const hth_supervisor
     return n;
 }
 
-/* List the adapters of the listed models behind them, under their own names. Returns how many. */
+/* List the adapters of the listed models after them, under their own names. Returns their number. */
 static size_t list_adapters(const hth_server_options *options, const hth_supervisor *supervisor,
                             hth_api_listed_model *models, size_t n_listed)
 {
@@ -157,7 +159,7 @@ void hth_front_list_models(hth_front_request *r)
                                                          .n_models = n,
                                                          .bytes = bytes,
                                                          .n_bytes = n_bytes },
-                                  &body, &type, &error); /* the error says whether */
+                                  &body, &type, &error); /* error shows whether it failed */
     }
     if (!models || !views || body.failed)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
@@ -170,7 +172,7 @@ void hth_front_list_models(hth_front_request *r)
     free(views);
 }
 
-/* The model of this name, which the client may use. NULL with the error. */
+/* The model of this name, if the client may use it. NULL with the error. */
 static const hth_server_model *model_of(const hth_front_request *r, const char *name, hth_api_error *error)
 {
     const hth_server_model *model =
@@ -222,7 +224,7 @@ void hth_front_order_model(hth_front_request *r)
     size_t n = 0;
     const char *bytes = hth_http_body(r->exchange, &n);
 
-    (void)hth_api_peek(bytes ? bytes : "", n, &peeked); /* what was found before it ended counts */
+    (void)hth_api_peek(bytes ? bytes : "", n, &peeked); /* fields found before a parse error count */
     if (peeked.has_model)
         model = model_of(r, peeked.model, &error);
     else

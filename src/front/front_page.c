@@ -1,7 +1,7 @@
 /*
  * front_page.c - "/" for browsers: the page
  *
- * Only a browser says that it takes HTML. Other clients ask "/" whether there is a server, and get a line of text.
+ * Only browsers accept HTML. Other clients request "/" to see whether a server is there, and get a line of text.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { NOT_MODIFIED = 304 };
 
-/* Does a list such as "text/html, application/json;q=0.9" have the word, and not with "q=0"? list: NULL: none. */
+/* Does a list such as "text/html, application/json;q=0.9" have the word, and not with "q=0"? list NULL: none. */
 static bool takes(const char *list, const char *word)
 {
     static const char blank[] = " \t";
@@ -35,11 +35,11 @@ static bool takes(const char *list, const char *word)
 static void add_headers(hth_http_exchange *exchange)
 {
     static const char *const headers[][2] = {
-        { "Cache-Control", "no-cache" }, /* ask each time: the ETag answers */
+        { "Cache-Control", "no-cache" }, /* browsers revalidate each time, by the ETag */
         { "Vary", "Accept, Accept-Encoding" },
         { "X-Content-Type-Options", "nosniff" },
         { "Referrer-Policy", "no-referrer" },
-        { "X-DNS-Prefetch-Control", "off" }, /* a link in a reply must not tell its host's name by itself */
+        { "X-DNS-Prefetch-Control", "off" }, /* a link in a reply must not reveal its host's name by itself */
         { "Cross-Origin-Opener-Policy", "same-origin" },
         { "Cross-Origin-Resource-Policy", "same-origin" },
     };

@@ -1,7 +1,7 @@
 /*
- * front_prefixes.c - GET /admin/prefixes?model=NAME: the most used prefixes, which the model's worker tells
+ * front_prefixes.c - GET /admin/prefixes?model=NAME: the most used prefixes, which the model's worker reports
  *
- * The question is no use of the model: it starts no worker, and an idle model leaves as if nobody had asked.
+ * The request does not count as a use of the model: it starts no worker, and does not keep an idle model from leaving.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     question_free(q);
 }
 
-/* The socket of the model's worker; NULL: it takes no requests now. */
+/* The socket of the model's worker; NULL: it accepts no requests now. */
 static const char *socket_of(const hth_front_request *r)
 {
     hth_worker_view view;

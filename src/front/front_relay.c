@@ -1,8 +1,8 @@
 /*
- * front_relay.c - a request's way from the front to its worker, and to kept responses and streams
+ * front_relay.c - the path of a request from the front to its worker, and to kept responses and streams
  *
- * The relay (proxy.h) does the rest of the request, and reports its end. If a response continues earlier ones, these
- * are looked up first. A response is stored for later questions about it. A background response has no waiting client.
+ * The relay (proxy.h) handles the rest of the request, and reports its end. If a response continues earlier ones, these
+ * are looked up first. A response is stored for later requests for it. A background response has no waiting client.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -14,9 +14,9 @@
 #include "front/front_request.h"
 #include "front/front_stream.h"
 
-/* ---- responses that were kept ---- */
+/* ---- stored responses ---- */
 
-/* The key that a client must show to get this client's streams and responses again. */
+/* The key that a client must send to get this client's streams and responses again. */
 static const uint8_t *key_of(const hth_front_request *r)
 {
     static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
@@ -53,7 +53,7 @@ static void on_begun(const void *bytes, size_t n, void *user_data)
     hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);
 }
 
-/* The client left during a look-up. */
+/* The client disconnected during a lookup. */
 static void on_gone(void *user_data)
 {
     hth_front_request *r = user_data;
@@ -114,11 +114,11 @@ void hth_front_serve_stream(hth_front_request *r)
     }
 }
 
-/* ---- the way through ---- */
+/* ---- the relay ---- */
 
 enum { TARGET_BYTES = 128 };
 
-/* Copy a client's word into a target: cut, and without special characters, which no known word has. */
+/* Copy a client's word into a target, cut to size and without special characters, which no known word has. */
 static void copy_word(char out[TARGET_BYTES / 4], const char *text)
 {
     (void)snprintf(out, TARGET_BYTES / 4, "%s", text);
@@ -157,7 +157,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     hth_front_request_end(r);
 }
 
-/* Does the body say for how long its model stays? */
+/* Does the body say how long its model stays loaded? */
 static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
 {
     size_t n = 0;
@@ -197,7 +197,7 @@ void hth_front_relay(hth_front_request *r)
         if (asked)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
-    /* Whoever has the id can fetch the reply again; without keys, that is anybody. So the id must not be guessable. */
+    /* Without keys, any client that has the id can fetch the reply again. So the id must not be guessable. */
     if (wants_kept || r->route->api == HTH_API_RESPONSES)
         hth_front_stream_id(r->id);
     hth_front_tell_begin(r);
@@ -243,7 +243,7 @@ void hth_front_relay_response(hth_front_request *r)
     const char *body = hth_http_body(r->exchange, &n);
 
     r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
-    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* the worker refuses a malformed body */
+    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* the worker rejects a malformed body */
     memcpy(r->past.owner, key_of(r), sizeof(r->past.owner));
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
     hth_past_search_begin(&r->past);

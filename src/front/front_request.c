@@ -1,5 +1,5 @@
 /*
- * front_request.c - a request's answer and its end: in logs, metrics and the key's limits
+ * front_request.c - the answer and the end of a request: logs, metrics and the key's limits
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -46,7 +46,7 @@ static void note_over(hth_front *front)
 
 /*
  * The tokens that count against the request's key. They count even if the client left early: the number of the reply's
- * tokens is known then, the number of the prompt's is a guess. Inputs of embeddings that are done may have more tokens,
+ * tokens is known then, the number of the prompt's is a guess. Completed inputs for embeddings may have more tokens,
  * because a query counts with each document. They count even if the request ends with an error.
  */
 static uint64_t n_tokens_used(const hth_record *record)
@@ -62,7 +62,7 @@ static uint64_t n_tokens_used(const hth_record *record)
              : 0;
 }
 
-/* May one more refusal be logged? Before it, logs the number of refusals that were not. */
+/* May one more refusal be logged? First logs the number of refusals that were not logged. */
 bool hth_front_may_log_refusal(hth_front *front)
 {
     uint64_t n_untold = 0;
@@ -75,7 +75,7 @@ bool hth_front_may_log_refusal(hth_front *front)
     return true;
 }
 
-/* A line of the access log. A refusal has one even without an access log, because a client's trouble begins there. */
+/* A line of the access log. A refusal is logged even without an access log, because it explains a client's trouble. */
 static void log_request(const hth_front_request *r)
 {
     hth_front *front = r->front;
@@ -92,7 +92,7 @@ static void log_request(const hth_front_request *r)
                  record->why);
 }
 
-/* The request is over and answered: tell logs, metrics and the key's limits. */
+/* The request was answered and is over: update logs, metrics and the key's limits. */
 void hth_front_request_end(hth_front_request *r)
 {
     hth_front *front = r->front;

@@ -1,9 +1,9 @@
 /*
  * front_request.h - one request at the front, shared by the files that handle it
  *
- * front_routes.c has its beginning, front_request.c its end; front_access.c checks the key, front_models.c chooses the model,
- * front_relay.c sends it to a worker. When a function returns false or NULL, it has answered: the request is over, and
- * its memory freed.
+ * front_routes.c handles its beginning, and front_request.c its end. front_access.c checks the key, front_models.c
+ * chooses the model, and front_relay.c sends it to a worker. When a function returns false or NULL, it has answered:
+ * the request is over, and its memory is freed.
  */
 #ifndef HTH_FRONT_FRONT_REQUEST_H
 #define HTH_FRONT_FRONT_REQUEST_H
@@ -15,83 +15,83 @@
 #include "http/routes.h"
 #include "http/trace.h"
 
-/* A request, from its head to its line in the log. The strings of record are here. */
+/* A request, from its head to its line in the log. It owns the strings of record. */
 typedef struct hth_front_request {
     hth_front *front;
     hth_front_options *options; /* in force when it came */
     hth_http_exchange *exchange;
     const hth_route *route; /* NULL: none */
-    hth_key_use *use;       /* NULL: no known key */
+    hth_key_use *use;       /* NULL: the client has no known key */
     bool is_counted;        /* use has begun */
     bool names_adapter;     /* the model that the body names is an adapter */
-    bool is_told;           /* operators were told of its beginning */
+    bool is_told;           /* its beginning was reported to operators */
     bool wants_events;      /* the body asks for a stream of events (api/peek.h) */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
-    const char *method; /* whole, in text: one string is checked and routed */
+    const char *method; /* both whole, in text: the string that is checked is also routed */
     const char *path;
     char peer[64];
     char model[129];
     hth_record record;
     hth_past_search past;         /* of /v1/responses */
     hth_running_response running; /* likewise, in the background */
-    hth_stored_question question; /* of what is below it */
+    hth_stored_question question; /* about stored responses */
     char text[];
 } hth_front_request;
 
 /* ---- front_request.c: ends ---- */
 
-/* It was answered: note it in logs, metrics and the key's limits, and free it. */
+/* The request was answered: record it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
-/* A page for operators was answered: free the request without a note anywhere. */
+/* A page for operators was answered: free the request without recording it. */
 void hth_front_request_drop(hth_front_request *r);
 void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body);
 void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,
                                     size_t n);
 /* reason: a label of the metric of refused requests; NULL: not counted there. */
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
-/* The path takes the methods of this list alone. */
+/* Refuse a method that is not in this list, the methods of the path. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
-/* Does the log have room for one more line about a refused request (refusals.h)? It counts the others. */
+/* May one more line about a refused request be logged (refusals.h)? Counts suppressed lines. */
 bool hth_front_may_log_refusal(hth_front *front);
 /* Can the body of a POST be read (body_check.h)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);
 
-/* ---- front_events.c: operators are told ---- */
+/* ---- front_events.c: events for operators ---- */
 
-/* A model was chosen, and its worker is asked. */
+/* Report that a model was chosen and the request goes to its worker. */
 void hth_front_tell_begin(hth_front_request *r);
-/* It is over; nothing is told of a request whose beginning was not. */
+/* Report the end of a request, if its beginning was reported. */
 void hth_front_tell_end(const hth_front_request *r);
 
 /* ---- front_access.c ---- */
 
 bool hth_front_has_keys(const hth_front_request *r);
-/* Does the client show a key that is known and not expired? */
+/* Does the client send a key that is known and not expired? */
 bool hth_front_knows_key(hth_front *front, const hth_http_exchange *exchange);
-/* The key that the client shows, if any. False when the request was refused. */
+/* Find the key that the client sends, if any. False when the request was refused. */
 bool hth_front_identify(hth_front_request *r);
 /* Count the request against the limits. False when it was refused. */
 bool hth_front_admit(hth_front_request *r);
 /* May this client see pages for operators? False when it was refused. */
 bool hth_front_may_administer(hth_front_request *r);
 /*
- * May it, beyond that, give orders with paths? With an operator's key, or at the operators' unix socket, which is for
- * the server's user and root: a port on loopback is for every account of the machine, and the server would read its
- * files for them. False when it was refused.
+ * May it also give orders with paths? It may with an operator's key, or on the operators' unix socket, which only the
+ * server's user and root can reach. A loopback port is open to every account of the machine, for which the server would
+ * then read its own files. False when it was refused.
  */
 bool hth_front_may_name_paths(hth_front_request *r);
 bool hth_front_may_use(const hth_front_request *r, const char *model);
 
 /* ---- front_page.c ---- */
 
-/* "/" as a browser wants it. False: it is no browser, or there is no page, and the request is not over. */
+/* Answer "/" for a browser. False: the client is no browser, or there is no page; the request is not over. */
 bool hth_front_show_page(hth_front_request *r);
 
 /* ---- front_models.c ---- */
 
-/* The model that is asked for. NULL when the request was refused. */
+/* The requested model. NULL when the request was refused. */
 const hth_server_model *hth_front_choose_model(hth_front_request *r);
 /* A page about the models that the client may use. Ends the request. */
 void hth_front_list_models(hth_front_request *r);
@@ -108,7 +108,7 @@ void hth_front_relay(hth_front_request *r);
 void hth_front_relay_response(hth_front_request *r);
 /* A page of a stored response. */
 void hth_front_ask_stored(hth_front_request *r);
-/* A kept stream; the request is over when the stream begins. */
+/* Answer with a kept stream; the request is over when the stream begins. */
 void hth_front_serve_stream(hth_front_request *r);
 
 /* ---- front_prefixes.c: likewise ---- */
@@ -118,11 +118,11 @@ void hth_front_show_prefixes(hth_front_request *r);
 
 /* ---- front_adapters.c: likewise ---- */
 
-/* Below /admin/models/NAME/adapters. False: the path is another one, and the request is not over. */
+/* Handle a path below /admin/models/NAME/adapters. False: it is another path, and the request is not over. */
 bool hth_front_administer_adapters(hth_front_request *r);
 /* llama.cpp's POST /lora-adapters. */
 void hth_front_scale_adapters(hth_front_request *r);
-/* vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. */
+/* Handle vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. */
 void hth_front_load_adapter(hth_front_request *r);
 void hth_front_unload_adapter(hth_front_request *r);
 

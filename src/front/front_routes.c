@@ -1,13 +1,13 @@
 /*
- * front_routes.c - where a request goes, from its head to whoever answers it
+ * front_routes.c - the route of a request, from its head to the part that answers it
  *
  *   1. the path's route, the request's id, CORS
  *   2. the client's key and its limits (front_access.c)
  *   3. the model that the body names (front_models.c), and the earlier responses that it continues
  *   4. the relay (front_relay.c), or a page that the front answers itself
  *
- * An error on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
- * when they end, whoever answered them. Operators' pages are not logged or counted.
+ * An error on the way is answered at once in the form of the path's API. Requests to models are logged and counted when
+ * they end, whichever part answered them. Operators' pages are not logged or counted.
  */
 #include "front/front_routes.h"
 
@@ -26,7 +26,7 @@
 
 enum { PROPS_BYTES_MAX = 64 << 10 };
 
-/* Pages without a log line: the request ends with them. */
+/* Answer a page without a log line, and end the request. */
 static void operate(hth_front_request *r)
 {
     hth_front *front = r->front;
@@ -64,7 +64,7 @@ static void refuse_path(hth_front_request *r)
     hth_front_request_refuse(r, &error, NULL);
 }
 
-/* Without keys, any page that this machine's user opens could make a model work for it. */
+/* Without keys, any page that a user of this machine opens could use a model. */
 static void refuse_foreign(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -75,7 +75,7 @@ static void refuse_foreign(hth_front_request *r)
     hth_front_request_refuse(r, &error, "forbidden");
 }
 
-/* Likewise a page whose name was made to lead here (DNS rebinding): its reads carry no Origin. */
+/* Likewise a page whose name was made to resolve to this machine (DNS rebinding): its reads carry no Origin. */
 static void refuse_strange(hth_front_request *r)
 {
     const char *host = hth_http_header(r->exchange, "Host");
@@ -101,7 +101,7 @@ static bool takes(const hth_route *route, const char *method)
 }
 
 /*
- * No property can change while the server runs yet, here as in llama-server. Where the request is allowed, it succeeds,
+ * No property can change while the server runs yet, here as in llama-server. If the request is allowed, it succeeds,
  * and every field is reported as ignored.
  */
 static void set_props(hth_front_request *r)
@@ -138,7 +138,7 @@ static void set_props(hth_front_request *r)
     hth_buffer_deinit(&body);
 }
 
-/* With llama-server's words for it, which programs know. */
+/* Uses llama-server's wording, which programs know. */
 static void list_slots(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -155,7 +155,10 @@ static void list_slots(hth_front_request *r)
     hth_front_request_refuse(r, &error, NULL);
 }
 
-/* A page in an operator's browser reaches the operator's addresses, and this listener cannot know whose page it is. */
+/*
+ * A page in an operator's browser can reach the operators' addresses, and this listener cannot know which site it is
+ * from.
+ */
 static void refuse_page(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -166,8 +169,9 @@ static void refuse_page(hth_front_request *r)
 }
 
 /*
- * A page whose name was made to lead here (DNS rebinding) reads without an Origin. A browser reaches a unix socket
- * through a forwarded port; other clients name no host there, or any word. Only a name with a dot is a site's.
+ * A page whose name was made to resolve to this machine (DNS rebinding) reads without an Origin. A browser reaches a
+ * unix socket through a forwarded port; other clients send no Host there, or any word. Only a name with a dot is a
+ * site's name.
  */
 static bool is_rebound(const hth_front_request *r)
 {
@@ -314,11 +318,11 @@ static void name_request(hth_front_request *r)
     hth_trace trace;
 
     (void)snprintf(r->id, sizeof(r->id), "%s%08" PRIx64, r->front->id_prefix, ++r->front->n_ids); /* 32 at most */
-    /* If the client's id is missing or malformed, our own stands in. */
+    /* If the client's id is missing or malformed, the server's own id is used. */
     (void)hth_request_id_begin(hth_http_header(r->exchange, "X-Request-Id"), record->request_id);
     (void)hth_trace_begin(hth_http_header(r->exchange, "Traceparent"), &trace);
     hth_trace_write(&trace, r->traceparent);
-    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* as long */
+    (void)snprintf(record->trace_id, sizeof(record->trace_id), "%s", trace.trace_id); /* the same size */
     hth_http_header_add(r->exchange, "X-Request-Id", record->request_id);
     if (hth_route_dialect(r->route) == HTH_API_ANTHROPIC)
         hth_http_header_add(r->exchange, "Request-Id", record->request_id);

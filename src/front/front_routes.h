@@ -6,11 +6,11 @@
 
 #include "front/front_inside.h"
 
-/* A hth_http_handler; user_data is the front. */
+/* An hth_http_handler; user_data is the front. */
 void hth_front_handle(hth_http_exchange *exchange, void *user_data);
-/* A hth_http_gate_fn: without a valid key, or for an unknown path, the body is not read. */
+/* An hth_http_gate_fn: without a valid key, or for an unknown path, the body is not read. */
 bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
-/* A hth_http_error_fn. */
+/* An hth_http_error_fn. */
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * front_stream.h - GET and DELETE /v1/streams/ID: a kept stream is read on, or given up
+ * front_stream.h - GET and DELETE /v1/streams/ID: read on, or abandon, a kept stream
  */
 #ifndef HTH_FRONT_FRONT_STREAM_H
 #define HTH_FRONT_FRONT_STREAM_H
@@ -9,16 +9,17 @@
 
 /* Does the request ask for its stream to be kept? */
 bool hth_front_wants_kept(const hth_http_exchange *exchange);
-/* An id that nobody guesses: 32 hexadecimal digits into out, terminated. */
+/* Write an unguessable id to out: 32 hexadecimal digits, terminated. */
 void hth_front_stream_id(char out[HTH_KEPT_ID_BYTES]);
 
 /*
- * Reply with the stream id, from where the query ("after") or the header Last-Event-ID says, else from its beginning;
- * key, [HTH_KEPT_KEY_BYTES], is what the client shows. True: the exchange is taken over. False: error is filled.
+ * Reply with the stream of this id, after the event that the query ("after") or the header Last-Event-ID names, else
+ * from its beginning. key, [HTH_KEPT_KEY_BYTES], is the client's. True: the exchange is taken over. False: error is
+ * filled.
  */
 bool hth_front_stream_read(hth_kept_streams *kept, hth_http_exchange *exchange, const char *id, const uint8_t *key,
                            hth_api_error *error);
-/* Give it up: its writer ends, too. False: error is filled. The exchange is the caller's to answer. */
+/* Abandon the stream: its writer ends, too. False: error is filled. The caller must answer the exchange. */
 bool hth_front_stream_drop(hth_kept_streams *kept, const char *id, const uint8_t *key, hth_api_error *error);
 
 #endif

@@ -25,7 +25,7 @@
 
 enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
 
-/* Whoever has streams, by the key; it is freed with the last of them. */
+/* An owner of streams, by its key. It is freed with its last stream. */
 typedef struct tenant {
     UT_hash_handle hh;
     uint8_t key[HTH_KEPT_KEY_BYTES];
@@ -45,12 +45,12 @@ struct hth_kept_stream {
     hth_kept_writer writer;
     bool is_pumping;  /* the reader is being written to (pump) */
     hth_buffer log;   /* events first + 1 .. last */
-    hth_buffer piece; /* of an event that is not complete yet */
-    uint64_t first;   /* number of the last event that was dropped */
+    hth_buffer piece; /* of an incomplete event */
+    uint64_t first;   /* number of the last dropped event */
     uint64_t last;
     hth_http_exchange *reader; /* NULL: none */
     size_t n_read;             /* bytes of the log that the reader has */
-    uint64_t alone_ns;         /* the time since which it has no reader, or has ended */
+    uint64_t alone_ns;         /* the time since when it has no reader, or has ended */
 };
 
 struct hth_kept_streams {
@@ -58,11 +58,11 @@ struct hth_kept_streams {
     hth_kept_stream *list; /* the oldest first */
     size_t n;
     tenant *tenants;
-    uint64_t reserved_bytes; /* bytes_max of all, and the memory of their writers */
+    uint64_t reserved_bytes; /* bytes_max of all streams, and the memory of their writers */
     struct event *tick;
 };
 
-/* ---- all ---- */
+/* ---- all streams ---- */
 
 static void watch_time(hth_kept_streams *streams)
 {
@@ -72,7 +72,7 @@ static void watch_time(hth_kept_streams *streams)
     ms = ms < TICK_MS_MIN ? TICK_MS_MIN : ms > TICK_MS_MAX ? TICK_MS_MAX : ms;
     wait = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
     if (streams->list && !event_pending(streams->tick, EV_TIMEOUT, NULL))
-        (void)event_add(streams->tick, &wait); /* without memory the next stream tries again */
+        (void)event_add(streams->tick, &wait); /* without memory, the next stream tries again */
 }
 
 static tenant *tenant_find(const hth_kept_streams *streams, const uint8_t *key)
@@ -83,7 +83,7 @@ static tenant *tenant_find(const hth_kept_streams *streams, const uint8_t *key)
     return t;
 }
 
-/* One more stream for a tenant. NULL: no memory. */
+/* Count one more stream for a tenant. NULL: no memory. */
 static tenant *tenant_enter(hth_kept_streams *streams, const uint8_t *key, uint64_t bytes)
 {
     tenant *t = tenant_find(streams, key);
@@ -123,7 +123,7 @@ static void stream_free(hth_kept_stream *stream)
     free(stream);
 }
 
-/* Tell the writer that nobody wants the rest. */
+/* Notify the writer that the rest is not wanted. */
 static void give_up(hth_kept_stream *stream)
 {
     if (!stream->has_writer)
@@ -215,14 +215,14 @@ bool hth_kept_stream_is_full(const hth_kept_stream *stream)
     return stream->log.n >= stream->bytes_max;
 }
 
-/* Tell a waiting writer to go on. */
+/* Notify a waiting writer that there is room. */
 static void tell_room(hth_kept_stream *stream)
 {
     if (stream->has_writer && !hth_kept_stream_is_full(stream))
         stream->writer.on_room(stream->writer.user_data);
 }
 
-/* Give the reader as many bytes as its connection takes. The reader may be gone, or complete, when this returns. */
+/* Send the reader as many bytes as its connection accepts. The reader may be gone, or complete, when this returns. */
 static void pump(hth_kept_stream *stream)
 {
     if (stream->is_pumping)
@@ -272,8 +272,8 @@ void hth_kept_stream_take_reader(hth_kept_stream *stream, hth_http_exchange *exc
 /* ---- the writer ---- */
 
 /*
- * The stream that leaves for a new one: the oldest that has ended and has no reader, of the tenant that holds the most.
- * Streams of others stay if the newcomer would hold more than they do. NULL: none leaves.
+ * The stream to drop for a new one: the oldest that has ended and has no reader, of the tenant that holds the most.
+ * Streams of other tenants stay if the newcomer would hold more than those do. NULL: none.
  */
 static hth_kept_stream *to_leave(const hth_kept_streams *streams, const uint8_t *key, uint64_t bytes)
 {
@@ -337,7 +337,7 @@ hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form fo
     return stream;
 }
 
-/* The end of the first event of a text; NULL: there is no complete one. */
+/* The end of the first event of a text; NULL: no event is complete. */
 static const char *end_of_event(const hth_kept_stream *stream, const char *text, size_t n)
 {
     const size_t n_end = stream->form == HTH_KEPT_LINES ? 1 : 2;
@@ -362,14 +362,14 @@ static void trim(hth_kept_stream *stream)
     stream->n_read -= n;
 }
 
-/* A comment, or a space: it is only for the current reader, and is not kept. */
+/* Send a comment or a space, for the current reader only. It is not kept. */
 static void tell_reader(hth_kept_stream *stream, const char *text, size_t n)
 {
     if (stream->reader && stream->n_read == stream->log.n)
         hth_http_stream_write(stream->reader, text, n);
 }
 
-/* A complete event. */
+/* Add a complete event. */
 static void add_event(hth_kept_stream *stream, const char *event, size_t n)
 {
     char line[32] = "";
@@ -385,7 +385,7 @@ static void add_event(hth_kept_stream *stream, const char *event, size_t n)
     hth_buffer_add(&stream->log, event, n);
 }
 
-/* Is it a space, which shows before the next line that the stream is alive? */
+/* Is it a keep-alive space before the next line? */
 static bool is_space(const hth_kept_stream *stream, const char *text, size_t n)
 {
     size_t n_spaces = 0;
@@ -434,9 +434,9 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole)
     pump(stream);
 }
 
-/* ---- who comes for it ---- */
+/* ---- readers ---- */
 
-/* Comparing ids and keys takes constant time, which tells nothing about them. */
+/* Comparing ids and keys takes constant time, which reveals nothing about them. */
 static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)
 {
     hth_kept_stream *stream;
@@ -448,7 +448,7 @@ static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const ui
     return NULL;
 }
 
-/* The place in the log where the event after a number begins. */
+/* The position in the log where the event after this number begins. */
 static size_t begin_of(const hth_kept_stream *stream, uint64_t after)
 {
     const char *at = hth_buffer_text(&stream->log), *end = at + stream->log.n;

@@ -4,18 +4,19 @@
  *   RUNNING  the writer adds events, with or without a reader
  *   ENDED    the stream is complete
  *
- * A client can ask that its stream is kept. The writer then adds events here, and they go on to the reader: first the
- * client that began the stream, later anybody who asks for its id with the same key. Each event gets a number from 1
- * on, as a line "id: N". In a stream of lines, each line is an event, and its number is that of the line. There is one
- * reader at a time: a new reader replaces the old one, whose connection may be dead without notice.
+ * A client can ask to keep its stream. The writer then adds events here, and they go on to the reader: first the client
+ * that began the stream, later any client that asks for its id with the same key. Each event gets a number from 1 on,
+ * as a line "id: N". In a stream of lines, each line is an event, and its number is that of the line. There is one
+ * reader at a time. A new reader replaces the old one, whose connection may have died unnoticed.
  *
- * Memory and time are bounded. A stream keeps its last bytes_max bytes. Events that were read leave first; without a
- * reader the writer waits when the memory is full. After keep_ms without a reader, a running stream is given up and an
- * ended one is dropped. There are at most total_bytes_max / bytes_max streams. A new one replaces the oldest ended one
- * of the key that holds the most; where its own key would then hold more than others, it replaces none of theirs.
+ * Memory and time are bounded. A stream keeps its last bytes_max bytes. Events that were read are dropped first;
+ * without a reader, the writer waits when the memory is full. After keep_ms without a reader, a running stream is
+ * abandoned and an ended one is dropped. There are at most total_bytes_max / bytes_max streams. A new stream replaces
+ * the oldest ended one of the key that holds the most bytes. It replaces no stream of another key if its own key would
+ * then hold more than that one.
  *
- * An event that was handed to a connection may never have arrived. So events stay as long as there is room, and a
- * reader that comes back names the last event that it has. Event loop only.
+ * An event that was written to a connection may never have arrived. So events stay as long as there is room, and a
+ * reader that reconnects names the last event that it has. Event loop only.
  */
 #ifndef HTH_FRONT_KEPT_STREAMS_H
 #define HTH_FRONT_KEPT_STREAMS_H
@@ -30,26 +31,26 @@ typedef struct hth_kept_stream hth_kept_stream;
 
 enum { HTH_KEPT_ID_BYTES = 41, HTH_KEPT_KEY_BYTES = 32 };
 
-/* The header by which a request asks for a kept stream, and the header of its reply, with the stream's id. */
+/* The request header that asks for a kept stream, and the reply header with the stream's id. */
 #define HTH_HEADER_RESUME "x-hearth-resume"
 #define HTH_HEADER_STREAM "x-hearth-stream"
 
 typedef enum hth_kept_form {
     HTH_KEPT_EVENTS, /* server-sent events */
-    HTH_KEPT_LINES,  /* of JSON, as api/ndjson.h has them */
+    HTH_KEPT_LINES,  /* lines of JSON (api/ndjson.h) */
 } hth_kept_form;
 
 /* The writer of a stream. Callbacks come from the event loop, until hth_kept_stream_end. */
 typedef struct hth_kept_writer {
     void (*on_room)(void *user_data); /* the stream has room again */
     void (*on_given_up)(
-        void *user_data); /* no reader came: the stream is gone, and must be neither written nor ended */
+        void *user_data); /* there was no reader: the stream is gone, and must be neither written nor ended */
     void *user_data;
 } hth_kept_writer;
 
 hearth_status hth_kept_streams_new(struct event_base *base, const hth_kept_options *options, hth_kept_streams **out,
                                    hearth_error *err);
-/* No stream has a writer or a reader (asserted). Accepts NULL. */
+/* No stream may have a writer or a reader (asserted). Accepts NULL. */
 void hth_kept_streams_free(hth_kept_streams *streams);
 /* The new keep_ms applies to all streams, the rest to new ones. */
 void hth_kept_streams_set_options(hth_kept_streams *streams, const hth_kept_options *options);
@@ -58,25 +59,26 @@ size_t hth_kept_streams_n(const hth_kept_streams *streams);
 /* ---- the writer ---- */
 
 /*
- * Is there room for one more stream of this key, whose writer keeps n_bytes beside it? Ended streams may leave for it.
+ * Is there room for one more stream of this key, if its writer keeps n_bytes besides? Ended streams may be dropped for
+ * it.
  */
 bool hth_kept_streams_have_room(hth_kept_streams *streams, const uint8_t *key, size_t n_bytes);
 /*
- * A new stream, without a reader. id: letters and digits, unguessable, of fewer than HTH_KEPT_ID_BYTES; key:
- * [HTH_KEPT_KEY_BYTES], the same as its readers'. NULL: no stream is kept now, or no memory.
+ * Make a stream without a reader. id: unguessable letters and digits, shorter than HTH_KEPT_ID_BYTES; key:
+ * [HTH_KEPT_KEY_BYTES], which its readers must have. NULL: no stream can be kept now, or no memory.
  */
 hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form form, const char *id, const uint8_t *key,
                                      size_t n_bytes, const hth_kept_writer *writer);
-/* The first reader, whose reply has begun. The stream owns the exchange, which may have ended when this returns. */
+/* Set the first reader, whose reply has begun. The stream owns the exchange, which may have ended when this returns. */
 void hth_kept_stream_take_reader(hth_kept_stream *stream, hth_http_exchange *exchange);
 /*
- * Add bytes of events, in pieces of any size. Comments, and spaces between lines, go to the present reader only. False
+ * Add bytes of events, in pieces of any size. Comments, and spaces between lines, go to the current reader only. False
  * without memory.
  */
 bool hth_kept_stream_write(hth_kept_stream *stream, const void *bytes, size_t n);
 /* Must the writer wait for on_room? */
 bool hth_kept_stream_is_full(const hth_kept_stream *stream);
-/* The writer has finished. is_whole false: the reader's connection is cut, so that it sees that the end is missing. */
+/* The writer has finished. is_whole false: the reader's connection is cut to show that the end is missing. */
 void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole);
 
 /* ---- readers ---- */
@@ -84,17 +86,17 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole);
 typedef enum hth_kept_found {
     HTH_KEPT_FOUND,
     HTH_KEPT_UNKNOWN, /* no stream has this id and key */
-    HTH_KEPT_GONE,    /* events behind that number were dropped */
+    HTH_KEPT_GONE,    /* events after that number were dropped */
     HTH_KEPT_TOO_FAR, /* the stream has no event of that number yet */
 } hth_kept_found;
 
 /*
- * Reply with the events behind number after. FOUND: the stream owns the exchange. Otherwise the caller must answer it;
- * with GONE and TOO_FAR *limit_out is the first, or the last, possible number.
+ * Reply with the events after number `after`. FOUND: the stream owns the exchange. Otherwise the caller must answer it.
+ * With GONE and TOO_FAR, *limit_out is the first, or the last, possible number.
  */
 hth_kept_found hth_kept_streams_read(hth_kept_streams *streams, const char *id, const uint8_t *key, uint64_t after,
                                      hth_http_exchange *exchange, uint64_t *limit_out);
-/* Drop a stream: its writer gets on_given_up, its reader's connection ends. False: UNKNOWN. */
+/* Drop a stream: its writer's on_given_up is called, and its reader's connection ends. False: UNKNOWN. */
 bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key);
 
 #endif

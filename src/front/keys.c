@@ -1,14 +1,14 @@
 /*
  * keys.c - keys by their digests, and buckets that refill
  *
- * A key's limits are two buckets. A request pays for itself when it begins, and for its tokens when it ends, because
- * their number is not known before. A bucket holds the used part of a minute's worth, which decreases at the rate of
- * the limit. A request may begin while something is left. So an idle key may use a minute's worth at once, and one
- * request may exceed the rest; later requests wait for it.
+ * The limits of a key are two buckets, for requests and tokens. A request is counted when it begins, and its tokens
+ * when it ends, because their number is not known before. A bucket holds the used part of one minute's allowance, which
+ * decreases at the rate of the limit. A request may begin while some allowance is left. So an idle key may use a
+ * minute's allowance at once, and one request may exceed the rest; later requests then wait longer.
  *
- * The digest of the client's key is compared with every known digest, whatever the earlier comparisons said, so that
- * the time says nothing about a key. A key's use outlives a reload, by its name. A use whose key is gone lives until
- * its requests end.
+ * The digest of the client's key is compared with every known digest, even after a match, so that the time reveals
+ * nothing about a key. A key's use outlives a reload, by the key's name. The use of a removed key lives until its
+ * requests end.
  */
 #include "front/keys.h"
 
@@ -24,7 +24,7 @@
 static_assert(HTH_SHA256_BYTES == HTH_HMAC_BYTES, "digests are compared as codes are");
 
 typedef struct bucket {
-    double used; /* of a minute's worth; a large request may exceed it */
+    double used; /* of a minute's allowance; a large request may exceed it */
     uint64_t at_ns;
 } bucket;
 
@@ -38,7 +38,7 @@ struct hth_key_use {
 };
 
 struct hth_keys {
-    hth_key_use **uses; /* [n]: those of the current options, in their order, then those that are gone */
+    hth_key_use **uses; /* [n]: those of the current options, in their order, then those of removed keys */
     size_t n;
 };
 
@@ -113,7 +113,7 @@ bool hth_keys_set(hth_keys *keys, const hth_server_options *options)
         free(is_new);
         return false;
     }
-    /* From here on nothing fails. */
+    /* Nothing fails from here on. */
     for (size_t i = 0; i < keys->n; i++)
         keys->uses[i]->key = NULL;
     for (size_t i = 0; i < n; i++)
@@ -133,7 +133,7 @@ bool hth_keys_set(hth_keys *keys, const hth_server_options *options)
     return true;
 }
 
-/* The last request of a use that is gone has ended. */
+/* The key is gone, and the last request of its use has ended. */
 static void remove_use(hth_key_use *use)
 {
     hth_keys *keys = use->keys;
@@ -148,7 +148,7 @@ static void remove_use(hth_key_use *use)
     use_free(use);
 }
 
-/* ---- who is it? ---- */
+/* ---- the client's key ---- */
 
 static hth_key_use *find_secret(hth_keys *keys, const char *secret)
 {
@@ -165,7 +165,7 @@ static hth_key_use *find_secret(hth_keys *keys, const char *secret)
     return found;
 }
 
-/* The text after "Bearer"; NULL: the scheme is another. */
+/* The text after "Bearer"; NULL: another scheme. */
 static const char *bearer(const char *authorization)
 {
     static const char scheme[] = "bearer";
@@ -202,7 +202,7 @@ bool hth_key_allows_model(const hth_server_key *key, const char *model)
     return key->n_models == 0;
 }
 
-/* ---- what may it do now? ---- */
+/* ---- the limits of a key ---- */
 
 static double rate_per_ns(uint32_t per_minute)
 {

@@ -1,7 +1,7 @@
 /*
- * keys.h - which key a client shows, and what it may do now
+ * keys.h - the key that a client sends, and its rights now
  *
- * Keys are kept as SHA-256 digests and compared in constant time. The limits of a key are token buckets of a minute.
+ * Keys are kept as SHA-256 digests and compared in constant time. The limits of a key are token buckets of one minute.
  * Their contents survive a reload, by the key's name. Event loop only.
  */
 #ifndef HTH_FRONT_KEYS_H
@@ -13,15 +13,15 @@ typedef struct hth_keys hth_keys;
 
 hth_keys *hth_keys_new(void);       /* NULL without memory */
 void hth_keys_free(hth_keys *keys); /* accepts NULL */
-/* Use the keys of options, which live until the next call. False without memory: the old ones stay. */
+/* Use the keys of options, which must live until the next call. False without memory: the old keys stay. */
 bool hth_keys_set(hth_keys *keys, const hth_server_options *options);
 
 /* A key and its use. Valid until the next hth_keys_set, and while a request of the key runs. */
 typedef struct hth_key_use hth_key_use;
 
 /*
- * The key of the header authorization ("Bearer ...") or x-api-key (the bare key); either may be NULL. NULL: an unknown
- * key. The key may be expired.
+ * Find the key of the header authorization ("Bearer ...") or x-api-key (the bare key); either may be NULL. NULL: the
+ * key is unknown. The key may have expired.
  */
 hth_key_use *hth_keys_find(hth_keys *keys, const char *authorization, const char *bare_key);
 /* Valid until the next hth_keys_set; NULL when a reload removed the key while a request ran. */

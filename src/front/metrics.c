@@ -1,10 +1,10 @@
 /*
  * metrics.c - counting
  *
- * Everything is a number in a struct, found by a short search: a token of a stream costs a comparison of names and two
- * additions. Labels are bounded whatever the callers pass: models by the configuration; endpoints, reasons and statuses
- * by the size of their tables, with "other" for the rest. Without memory something is not counted; nothing else
- * happens.
+ * Every metric is a number in a struct, found by a short search: a token of a stream costs a comparison of names and
+ * two additions. Labels are bounded whatever the callers pass: models by the configuration; endpoints, reasons and
+ * statuses by the size of their tables, with "other" for the rest. Without memory, something is not counted, with no
+ * other effect.
  */
 #include "base/grow.h"
 #include "front/metrics_inside.h"
@@ -32,7 +32,7 @@ const hth_scale hth_metrics_queue_scale = {
 
 /* ---- labels ---- */
 
-/* The number of a text; 0, "other", if its table is full. */
+/* The index of a text; 0, "other", if its table is full. */
 static size_t text_number(hth_metrics_texts *texts, size_t capacity, const char *text)
 {
     for (size_t i = 0; i < texts->n; i++)
@@ -44,7 +44,7 @@ static size_t text_number(hth_metrics_texts *texts, size_t capacity, const char 
     return texts->n++;
 }
 
-/* The place of a model of that name, or the place to insert it. */
+/* The index of the model of this name, or the index to insert it at. */
 static size_t model_place(const hth_metrics *metrics, const char *name, bool *is_there)
 {
     size_t low = 0, high = metrics->n_models;
@@ -126,7 +126,7 @@ static hth_metrics_model *model_of(hth_metrics *metrics, const char *name)
     return metrics->models[place];
 }
 
-/* ---- the whole ---- */
+/* ---- all metrics ---- */
 
 hth_metrics *hth_metrics_new(void)
 {
@@ -191,7 +191,7 @@ static void note_summary(hth_metrics_model *model, const hth_record *record)
     if (figures->miss > HEARTH_MISS_NONE && figures->miss < HTH_METRICS_MISSES)
         model->misses[figures->miss]++;
     hth_observations_add(&model->queue, &hth_metrics_queue_scale, figures->queue_ms / 1000, 1);
-    /* A worker does not know the wait for its start, nor, after a take-over, that the reply had begun. */
+    /* A worker does not know the wait for its start. After a take-over, it does not know that the reply had begun. */
     if (record->is_stream && (record->n_resumed > 0 || record->first_byte_ms > first_token_ms))
         first_token_ms = record->first_byte_ms;
     if (first_token_ms > 0)

@@ -13,7 +13,7 @@ enum {
     HTH_METRICS_ENDPOINTS_MAX = 64,
     HTH_METRICS_REASONS_MAX = 32,
     HTH_METRICS_STATUSES_MAX = 24,
-    HTH_METRICS_TEXT_BYTES = 64, /* of an endpoint, a reason */
+    HTH_METRICS_TEXT_BYTES = 64, /* of an endpoint or a reason */
     HTH_METRICS_HITS = HEARTH_HIT_PREFIX + 1,
     HTH_METRICS_TIERS = HEARTH_TIER_REMOTE + 1,
     HTH_METRICS_MISSES = HEARTH_MISS_NO_LOGITS + 1,
@@ -25,7 +25,7 @@ extern const hth_scale hth_metrics_first_token_scale;
 extern const hth_scale hth_metrics_token_scale;
 extern const hth_scale hth_metrics_queue_scale;
 
-/* A few texts. The first one is "other", for all that found no room. */
+/* A bounded set of texts. The first one is "other", for all that found no room. */
 typedef struct hth_metrics_texts {
     char texts[HTH_METRICS_ENDPOINTS_MAX][HTH_METRICS_TEXT_BYTES];
     size_t n;
@@ -35,7 +35,7 @@ static_assert(HTH_METRICS_REASONS_MAX <= (int)HTH_METRICS_ENDPOINTS_MAX, "both a
 /* Requests to one endpoint for one model. */
 typedef struct hth_metrics_series {
     struct {
-        int status; /* the first is 0, for statuses that found no room */
+        int status; /* the first entry is 0, for statuses that found no room */
         uint64_t n;
     } statuses[HTH_METRICS_STATUSES_MAX];
     size_t n_statuses;

@@ -1,8 +1,8 @@
 /*
  * metrics_page.c - the page that Prometheus reads
  *
- * A family's samples stand together. A worker's view is large and costs system calls, so each is read once: its numbers
- * are copied into a table with a row for each worker, and the families are written from the table.
+ * The samples of a family are adjacent. A worker's view is large and costs system calls, so each is read once: its
+ * numbers are copied into a table with a row for each worker, and the families are written from the table.
  */
 #include "front/metrics_inside.h"
 
@@ -18,7 +18,7 @@ static const char counter[] = "counter", gauge[] = "gauge", histogram[] = "histo
 
 static const hth_labels no_labels = { .n = 0 };
 
-/* ---- what the front counts ---- */
+/* ---- counters of the front ---- */
 
 static void write_one(hth_buffer *out, const char *name, const char *type, const char *help, uint64_t value)
 {
@@ -81,7 +81,7 @@ static void write_refused(const hth_metrics *metrics, hth_buffer *out)
     }
 }
 
-/* Has this model generated anything? The entry for no model never has. */
+/* Has this model generated anything? The entry for requests without a model never has. */
 static bool generates(const hth_metrics_model *model)
 {
     return model->is_shown && model->name[0];
@@ -193,7 +193,7 @@ static void write_http(const hth_http_numbers *http, hth_buffer *out)
               "Connections closed because a request or the taking of a reply took too long.", http->n_timed_out);
 }
 
-/* ---- what workers count ---- */
+/* ---- counters of workers ---- */
 
 enum { N_STATES = HTH_WORKER_BROKEN + 1, N_RESIDENCIES = HTH_RESIDENCY_PINNED_DEVICE + 1 };
 
@@ -251,7 +251,7 @@ static void write_states(const worker_row *rows, size_t n, hth_buffer *out)
     }
 }
 
-/* Facts [begin, end) are of one metric. */
+/* Facts [begin, end) belong to one metric. */
 static void write_worker_family(const worker_row *rows, size_t n, size_t begin, size_t end, hth_buffer *out)
 {
     const hth_worker_fact *facts = hth_worker_facts;
@@ -289,7 +289,7 @@ static void write_workers(const hth_supervisor *supervisor, hth_buffer *out)
     free(rows);
 }
 
-/* ---- the front itself ---- */
+/* ---- the state of the front ---- */
 
 static void write_process(const hth_metrics *metrics, hth_buffer *out)
 {

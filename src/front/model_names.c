@@ -42,7 +42,10 @@ static bool has_alias(const hth_server_model *model, const char *name)
     return false;
 }
 
-/* By its name, then by an alias. A pattern that a client gives literally is an alias, too: it is from our own list. */
+/*
+ * Find a model by its name, then by an alias. A pattern that a client sends literally counts as an alias, too: it is a
+ * configured text.
+ */
 static const hth_server_model *find_exactly(const hth_server_options *options, const char *name)
 {
     for (size_t i = 0; i < options->n_models; i++)
@@ -81,7 +84,7 @@ static const hth_server_model *find_by_pattern(const hth_server_options *options
     return best;
 }
 
-/* Cut the tag off ("org/model:latest"); false: there is none. */
+/* Remove the tag ("org/model:latest"); false: there is none. */
 static bool cut_tag(char *name)
 {
     char *slash = strrchr(name, '/');
@@ -93,7 +96,7 @@ static bool cut_tag(char *name)
     return true;
 }
 
-/* Cut ".gguf" off; false: it does not end so. */
+/* Remove ".gguf"; false: the name does not end with it. */
 static bool cut_suffix(char *name)
 {
     const size_t n = strlen(name), n_stem = hth_gguf_stem(name, n);
@@ -102,7 +105,7 @@ static bool cut_suffix(char *name)
     return n_stem < n;
 }
 
-/* With what surrounds a name elsewhere taken off: the folders, the tag, both. */
+/* Find a model after removing folders, tag, or both from the name. */
 static const hth_server_model *find_inside(const hth_server_options *options, const char *name)
 {
     const char *slash = strrchr(name, '/');

@@ -20,9 +20,7 @@ static bool refuse(hth_api_error *error, const char *param, const char *message)
     return false;
 }
 
-/*
- * Is there a model of this name, or one that it is an alias of, for this client? The default one is not: it is another.
- */
+/* Does this client have a model with this name or alias? The default model does not count. */
 static bool is_here(const hth_ollama_request *request, const char *name)
 {
     const hth_server_model *model =
@@ -36,10 +34,10 @@ static bool pull(const hth_ollama_request *request, hth_buffer *out, const char 
     hth_api_peeked peeked;
     bool is_stream;
 
-    (void)hth_api_peek(request->bytes, request->n_bytes, &peeked); /* what was found before it ended counts */
+    (void)hth_api_peek(request->bytes, request->n_bytes, &peeked); /* fields found before a parse error count */
     is_stream = !peeked.has_stream || peeked.stream;
     if (!peeked.has_model)
-        (void)hth_api_peek_as(request->bytes, request->n_bytes, "name", &peeked); /* its older name */
+        (void)hth_api_peek_as(request->bytes, request->n_bytes, "name", &peeked); /* the field's older name */
     if (!peeked.has_model) {
         hth_api_fail(error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
         return false;

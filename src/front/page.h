@@ -1,7 +1,7 @@
 /*
- * page.h - the page for people, which the build makes of the folder page/
+ * page.h - the web page for people, which the build makes from the folder page/
  *
- * It is one HTML document with its script and its styles, so it asks for nothing else. The build directory has its
+ * It is one HTML document that contains its script and styles, so it loads nothing else. The build directory has its
  * source file, page/page.c.
  */
 #ifndef HTH_FRONT_PAGE_H

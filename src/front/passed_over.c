@@ -28,7 +28,7 @@ void hth_passed_over_log(hth_passed_over *seen, const hth_log *log, const char *
     char note[HTH_API_NOTE_BYTES + 1];
 
     if (!hth_log_wants(log, HEARTH_LOG_DEBUG))
-        return; /* nothing is told, and what was not told yet is once the level is another one */
+        return; /* nothing is logged or remembered: it is logged once the level changes */
     while (hth_api_notes_next(&notes, note))
         if (is_new(seen, key, note))
             hth_debug(log, "%s%s%s: '%s' has no effect here; said once", endpoint, *key ? " from key " : "", key, note);

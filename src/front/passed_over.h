@@ -1,8 +1,8 @@
 /*
  * passed_over.h - logs ignored fields of requests, each once
  *
- * A client sends the same fields with each request. The log has a line for the first time that a key sends one. A
- * bounded number of (key, field) is remembered; when it is full, no more lines come.
+ * A client sends the same fields with each request. The log has a line for the first time that a key sends a field. A
+ * bounded number of pairs (key, field) is remembered; when the list is full, no more lines are logged.
  */
 #ifndef HTH_FRONT_PASSED_OVER_H
 #define HTH_FRONT_PASSED_OVER_H
@@ -20,7 +20,7 @@ typedef struct hth_passed_over {
     size_t n;
 } hth_passed_over;
 
-/* Log at debug level the notes (api/notes.h) that are new for the key; key "": no known key. */
+/* Log the notes (api/notes.h) that are new for the key, at debug level. key "": no known key. */
 void hth_passed_over_log(hth_passed_over *seen, const hth_log *log, const char *key, const char *endpoint,
                          const char *notes);
 

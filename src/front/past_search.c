@@ -13,14 +13,14 @@ static void on_found(const void *bytes, size_t n, void *user_data)
 {
     hth_past_search *search = user_data;
 
-    if (bytes && n <= HTH_PAST_BYTES_MAX - search->records.n) /* the worker reports a record that does not fit */
+    if (bytes && n <= HTH_PAST_BYTES_MAX - search->records.n) /* the worker reports a record that is missing here */
         hth_buffer_add(&search->records, bytes, n);
     search->n_found++;
     if (!search->is_looking)
         look_on(search);
 }
 
-/* Look for the next records. A look-up that is answered at once is handled in the loop. */
+/* Look up the next records. A lookup that is answered at once is handled in the loop. */
 static void look_on(hth_past_search *search)
 {
     search->is_looking = true;

@@ -1,5 +1,5 @@
 /*
- * past_search.h - looks up the records of the responses that a request names, one after the other
+ * past_search.h - looks up the records of the responses that a request names, one after another
  */
 #ifndef HTH_FRONT_PAST_SEARCH_H
 #define HTH_FRONT_PAST_SEARCH_H
@@ -19,12 +19,12 @@ typedef struct hth_past_search {
     hth_response_lookup lookup;
     size_t n_found; /* lookups that have ended, successful or not */
     bool is_looking;
-    hth_buffer records; /* one after the other, at most HTH_PAST_BYTES_MAX; complete at on_done */
+    hth_buffer records; /* concatenated, at most HTH_PAST_BYTES_MAX; complete at on_done */
 } hth_past_search;
 
-/* The fields above are filled. */
+/* Begin a search whose fields above are filled. */
 void hth_past_search_begin(hth_past_search *search);
-/* on_done will not be called. */
+/* End the search: on_done is not called any more. */
 void hth_past_search_deinit(hth_past_search *search);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * proxy.c - all relays: their models, the turns of suspects, the clock, and the end of relays
+ * proxy.c - all relays: their models, the turns of suspects, the timer, and the end of relays
  */
 #include "front/proxy.h"
 
@@ -26,10 +26,10 @@
 typedef struct proxy_model {
     struct proxy_model *next;
     size_t n_relays;
-    uint64_t generation;         /* the latest that was seen; 0: none */
+    uint64_t generation;         /* the latest generation that was seen; 0: none */
     uint64_t n_deaths;           /* of the model's workers before that generation */
     hth_relay *on_turn;          /* the suspect whose turn it is; NULL: none */
-    uint64_t generation_of_turn; /* the last generation whose connection to the suspect on turn broke */
+    uint64_t generation_of_turn; /* the last generation whose connection to the suspect at its turn broke */
     hth_relay *line;             /* suspects that wait for their turn */
     char name[];
 } proxy_model;
@@ -38,7 +38,7 @@ struct hth_proxy {
     hth_proxy_options options;
     proxy_model *models;
     hth_relay *relays;
-    hth_relay *next; /* that the walk over relays goes on with; NULL: no walk, or its end */
+    hth_relay *next; /* next relay of the walk over relays; NULL: no walk, or its end */
     hth_relay *over; /* relays that wait for on_over */
     size_t n_relays; /* in both lists */
     struct event *soon;
@@ -48,7 +48,7 @@ struct hth_proxy {
 
 typedef enum relay_state { RELAY_WAITING, RELAY_IN_LINE, RELAY_RUNNING, RELAY_OVER } relay_state;
 
-/* What came from the worker that has the request. */
+/* The bytes received so far from the worker that has the request. */
 typedef enum run_state {
     RUN_SILENT, /* nothing */
     RUN_PLAIN,  /* the head of a reply without frames */
@@ -58,13 +58,13 @@ typedef enum run_state {
 
 /* The form of a stream for the client, once it has begun. */
 typedef enum stream_form {
-    FORM_BYTES, /* no events; also before it has begun */
+    FORM_BYTES, /* no events, or not begun yet */
     FORM_EVENTS,
     FORM_LINES, /* events, each a line of JSON */
 } stream_form;
 
-enum { RELAY_BODY_PIECE = 2 }; /* of a request to a worker: the client's body, behind what is known and past */
-enum { SUSPECT_DEATHS = 2 };   /* from so many on a request is a suspect */
+enum { RELAY_BODY_PIECE = 2 }; /* of a request to a worker: the client's body, after known and past */
+enum { SUSPECT_DEATHS = 2 };   /* deaths from which on a request is a suspect */
 
 struct hth_relay {
     hth_proxy *proxy;
@@ -83,7 +83,7 @@ struct hth_relay {
     size_t past_bytes;
     void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: not stored */
     void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits for the reply */
-    bool is_detached; /* the client was answered, the exchange has ended, the reply goes on */
+    bool is_detached; /* the client was answered and the exchange has ended, but the reply goes on */
     bool generates;
     bool names_adapter;
     bool is_once;
@@ -103,24 +103,24 @@ struct hth_relay {
     uint64_t generation;     /* of the last worker; 0: none */
     uint64_t n_deaths_then;  /* deaths of the model's workers before that generation */
     bool is_unjudged;        /* the connection broke; it is not known yet whether the worker died */
-    bool is_cleared;         /* it came some tokens further since the last death, so it is no suspect */
+    bool is_cleared;         /* it progressed by some tokens since the last death, so it is no suspect */
     uint32_t n_deaths;       /* of workers that had it */
-    uint32_t n_vain;         /* the last ones of these in a row in which it came no further */
-    uint32_t n_breaks;       /* broken connections with which it came no further */
+    uint32_t n_vain;         /* the last ones of these in a row without progress */
+    uint32_t n_breaks;       /* broken connections without progress */
     uint32_t n_runs;
-    uint64_t line_ns; /* IN_LINE: since when */
+    uint64_t line_ns; /* IN_LINE: begin of the wait */
 
     /* From this worker. */
     run_state run;
-    bool is_refused; /* the stream has begun, but this worker answers otherwise; its answer is in body */
-    bool is_paused;  /* reading stops until the client has taken bytes */
+    bool is_refused; /* the stream has begun, but this worker refused the request; its answer is in body */
+    bool is_paused;  /* reading stops until the client has read bytes */
     uint32_t n_new_tokens;
-    bool came_further;       /* by a token, or by tokens of its prompt that no worker before had computed */
+    bool came_further;       /* progress by a token, or by prompt tokens that no earlier worker had computed */
     hth_buffer part;         /* the bytes of a partial frame */
     hth_buffer ahead;        /* bytes of a stream that belong to the next STEP */
     hth_buffer record_bytes; /* of the record that is stored */
     bool has_whole_record;
-    uint64_t n_again;   /* bytes of a body that the client has, and that this worker will still repeat */
+    uint64_t n_again;   /* bytes of a body that the client already has and this worker will still repeat */
     uint32_t again_crc; /* of the repeated bytes so far */
 
     /* From all workers. */
@@ -133,14 +133,14 @@ struct hth_relay {
     uint32_t retry_after_s;
     char content_type[64];
     char notes[HTH_API_NOTES_BYTES]; /* names of ignored fields; "": none */
-    hth_buffer body;                 /* of a body that may still leave whole */
-    uint32_t body_crc;               /* of the part of a longer body that has left */
-    hth_buffer known;                /* frames sent before the request; fixed while a worker has the request */
-    hth_buffer fresh;                /* frames of this worker, added to known later */
+    hth_buffer body;                 /* of a body that may still be sent whole */
+    uint32_t body_crc;               /* of the part of a longer body that was sent */
+    hth_buffer known; /* frames sent to the next worker before the request; fixed while a worker has the request */
+    hth_buffer fresh; /* frames of this worker, added to known later */
     size_t fresh_last;
-    bool is_known_lost;     /* known and fresh are incomplete (too long, no memory): no other worker can continue */
+    bool is_known_lost;     /* known and fresh are incomplete (too long, or no memory): no other worker can continue */
     uint64_t step_ns;       /* time of the last step of reply 0 */
-    uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the others; NULL: none, or no memory */
+    uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the other replies; NULL: none, or no memory */
 
     /* To the client. */
     hth_kept_stream *kept; /* owns the exchange; NULL: the stream is not kept */
@@ -151,26 +151,26 @@ struct hth_relay {
     char text[];
 };
 
-/* Start the clock that looks after relays. */
+/* Start the timer for the time-outs of relays. */
 static void proxy_watch_time(hth_proxy *proxy);
 
-/* Wait for a worker of a later generation than after. */
+/* Wait for a worker of a generation later than after. */
 static void relay_ask(hth_relay *relay, uint64_t after);
 /* End the wait, the call and the turn. */
 static void relay_let_go(hth_relay *relay);
 static void relay_on_room(void *user_data);
 
-/* Take frames; the last one may be partial. */
+/* Process frames; the last one may be partial. */
 static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n);
-/* Take bytes of a body, of a reply with frames or without. */
+/* Process bytes of a body, of a reply with or without frames. */
 static void relay_take_body(hth_relay *relay, const char *bytes, size_t n);
 /* A reply without frames is complete. */
 static void relay_end_plain(hth_relay *relay);
-/* The names of ignored fields, for a header of the reply. Texts that are no such list are dropped. */
+/* The names of ignored fields, for a header of the reply. A text of another form is dropped. */
 static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n);
 
 static void relay_begin_stream(hth_relay *relay, int status, const char *content_type);
-/* Answer the client with this body; the reply goes on without it. False without memory: nothing changed. */
+/* Answer the client with this body; the reply goes on without the client. False without memory: nothing changed. */
 static bool relay_detach(hth_relay *relay, const void *body, size_t n);
 static void relay_write(hth_relay *relay, const void *bytes, size_t n);
 static void relay_end_stream(hth_relay *relay, int status);
@@ -180,10 +180,10 @@ static void relay_fail(hth_relay *relay, const hth_api_error *error);
 static void relay_fail_status(hth_relay *relay, const hearth_error *err);
 static void relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message);
 static void relay_fail_without_memory(hth_relay *relay);
-/* Cut the reply off, so that the client sees that its end is missing. */
+/* Cut off the reply, so that the client sees that its end is missing. */
 static void relay_cut(hth_relay *relay, int status);
 static void relay_on_close(void *user_data);
-/* Did workers die with this request too often, so that it has to wait for its turn? */
+/* Did workers die with this request so often that it has to wait for its turn? */
 static inline bool relay_is_suspect(const hth_relay *relay)
 {
     return relay->n_deaths >= SUSPECT_DEATHS && !relay->is_cleared;
@@ -196,11 +196,13 @@ static inline bool relay_may_begin_early(const hth_relay *relay)
            relay->proxy->options.limits.keep_alive_ms > 0;
 }
 
-/* Begin the stream with its head and a comment, if it has waited for its worker, or in it, for too long. */
+/* Begin the stream with its head and a comment if it has waited too long for its worker, or in it. */
 static void relay_begin_early(hth_relay *relay, uint64_t now_ns);
-/* Send a comment, with what the request waits for, or a space between lines, if the stream was silent for too long. */
+/*
+ * If the stream was silent for too long, send a comment that says what the request waits for, or a space between lines.
+ */
 static void relay_keep_alive(hth_relay *relay, uint64_t now_ns);
-/* Tell the reader of a kept stream of events, with a comment, that the worker ended and the reply waits for another. */
+/* Tell the reader of a kept stream of events, in a comment, that the worker ended and the reply waits for another. */
 static void relay_tell_break(hth_relay *relay);
 static bool relay_is_backlogged(const hth_relay *relay);
 
@@ -230,7 +232,7 @@ static proxy_model *model_ref(hth_proxy *proxy, const char *name)
     return model;
 }
 
-/* A model that has had a worker is kept. Configured models alone have workers, so this memory is bounded. */
+/* A model that has had a worker is kept. Only configured models have workers, so this memory is bounded. */
 static void model_unref(hth_proxy *proxy, proxy_model *model)
 {
     if (--model->n_relays > 0 || model->generation > 0)
@@ -241,7 +243,7 @@ static void model_unref(hth_proxy *proxy, proxy_model *model)
 
 /* ---- turns ---- */
 
-/* Give up the turn, or the wait for it. */
+/* Release the turn, or end the wait for it. */
 static void relay_leave_line(hth_relay *relay)
 {
     proxy_model *model = relay->model;
@@ -292,7 +294,7 @@ static void proxy_watch_time(hth_proxy *proxy)
                                   .tv_usec = (suseconds_t)(proxy->tick_ms % 1000) * 1000 };
 
     if (!event_pending(proxy->tick, EV_TIMEOUT, NULL))
-        (void)event_add(proxy->tick, &wait); /* fails without memory: the next one tries again */
+        (void)event_add(proxy->tick, &wait); /* fails without memory: the next relay tries again */
 }
 
 static void fail_in_line(hth_relay *relay)
@@ -316,7 +318,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    /* What ends a relay may end others: see proxy_note_over. */
+    /* The end of a relay may end others: see proxy_note_over. */
     for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
         proxy->next = relay->next;
         if (relay->form != FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
@@ -334,7 +336,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
 
 /* ---- ends ---- */
 
-/* The relay is over: on_over will be called. */
+/* Note that the relay is over: on_over will be called. */
 static void proxy_note_over(hth_relay *relay)
 {
     hth_proxy *proxy = relay->proxy;
@@ -542,7 +544,7 @@ size_t hth_proxy_n_relays(const hth_proxy *proxy)
 }
 
 /*
- * ---- one relay and its workers: asked, listened to, replaced ----
+ * ---- one relay and its workers: request, reply, replacement ----
  *
  * relay_ask                    run, when a worker is ready
  *   (begin) ----------------> WAITING ----------------------------------> RUNNING
@@ -558,7 +560,7 @@ size_t hth_proxy_n_relays(const hth_proxy *proxy)
  */
 
 enum {
-    BREAKS_MORE_MAX = 32, /* broken connections of a request that are not held against it, though it came no further */
+    BREAKS_MORE_MAX = 32, /* broken connections without progress that a request is allowed */
     HEADERS_MAX = 12,
 };
 
@@ -566,7 +568,10 @@ static void broken(hth_relay *relay);
 
 /* ---- errors ---- */
 
-/* An error that the client must not retry: its library would send the request again, and the next worker would die. */
+/*
+ * Fail with an error that the client must not retry: its library would send the request again, and the next worker
+ * would die.
+ */
 static void fail_for_good(hth_relay *relay, const hth_api_error *error)
 {
     if (!relay->has_begun && relay->exchange)
@@ -577,7 +582,7 @@ static void fail_for_good(hth_relay *relay, const hth_api_error *error)
 
 static void fail_after_deaths(hth_relay *relay)
 {
-    static const char lines[] = "; its last lines:"; /* of its log, which is not for clients */
+    static const char lines[] = "; its last lines:"; /* of the worker's log, which is not for clients */
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_worker_view view;
     const char *cause = "", *end;
@@ -618,7 +623,7 @@ static void fail_of_one_run(hth_relay *relay)
 
 /* ---- deaths ---- */
 
-/* Did the worker die? Decide if this is known now. False: it was one death too many, and the relay is over. */
+/* Decide whether the worker died, if that is known now. False: it was one death too many, and the relay is over. */
 static bool judge(hth_relay *relay, const hth_worker_view *view)
 {
     if (!relay->is_unjudged)
@@ -651,7 +656,7 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
     hth_relay *relay = relay_of(waiter);
     proxy_model *model = relay->model;
 
-    /* A view costs system calls: take one for each generation, and after a broken connection. */
+    /* A view costs system calls: take one only for a new generation and after a broken connection. */
     if (generation != model->generation || relay->is_unjudged) {
         hth_worker_view view;
 
@@ -664,7 +669,7 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
         }
     }
     if (relay_is_suspect(relay) && !relay_take_turn(relay)) {
-        hth_worker_waiter_cancel(&relay->waiter); /* asks again when its turn has come */
+        hth_worker_waiter_cancel(&relay->waiter); /* the relay asks again at its turn */
         return;
     }
     run(relay, socket_path, generation);
@@ -679,7 +684,7 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
     if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view)) {
         if (!judge(relay, &view))
             return;
-        /* The worker is well although the connection broke. */
+        /* The worker works although the connection broke. */
         if (relay->is_unjudged && view.state == HTH_WORKER_READY && view.generation == relay->generation) {
             relay->is_unjudged = false;
             relay_ask(relay, 0);
@@ -734,7 +739,8 @@ static void relay_on_room(void *user_data)
 /* ---- a run ---- */
 
 /*
- * The worker sent bytes that are no frame or reply, as what says: end its call, and go on as with a broken connection.
+ * The worker sent bytes that are not a valid frame or reply; what describes the error. End its call, and go on as after
+ * a broken connection.
  */
 static void relay_give_up_call(hth_relay *relay, const char *what)
 {
@@ -839,7 +845,7 @@ static void broken(hth_relay *relay)
         !judge(relay, &view))
         return;
     relay_tell_break(relay);
-    if (relay->state == RELAY_OVER) /* the comment found no memory */
+    if (relay->state == RELAY_OVER) /* there was no memory for the comment */
         return;
     relay_ask(relay, relay->generation);
 }
@@ -858,7 +864,7 @@ static const char *number_text(char *text, size_t capacity, uint64_t number)
     return text;
 }
 
-/* Forget the reply: it begins anew. */
+/* Forget the reply: it starts again. */
 static void forget(hth_relay *relay)
 {
     relay->has_head = false;
@@ -881,7 +887,7 @@ static void begin_run(hth_relay *relay)
     hth_buffer_deinit(&relay->ahead);
     hth_buffer_deinit(&relay->record_bytes);
     relay->has_whole_record = false;
-    /* After a whole reply that was an error, the next worker answers anew. */
+    /* If the last worker's whole reply was an error, the next worker starts a new one. */
     if (!relay->generates || (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
         forget(relay);
     if (relay->fresh.n > 0)
@@ -916,7 +922,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         relay_fail_without_memory(relay);
         return;
     }
-    if (strcmp(relay->method, "POST") == 0) /* others have none; libcurl would not send HEAD with one */
+    if (strcmp(relay->method, "POST") == 0) /* other methods have no body; libcurl would not send HEAD with one */
         request.body[RELAY_BODY_PIECE] = body_of(relay, &request.body_bytes[RELAY_BODY_PIECE]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
@@ -929,9 +935,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         add_header(&request, headers, HTH_HEADER_CREATED, number_text(created, sizeof(created), relay->created_s));
         add_header(&request, headers, HTH_HEADER_SEED, number_text(seed, sizeof(seed), relay->seed));
     }
-    /*
-     * This header tells the worker that the request was in a queue before and keeps its place, even with 0 known bytes.
-     */
+    /* This header says that the request was in a queue before and keeps its place, even with 0 known bytes. */
     if (relay->generates && relay->n_runs > 0) {
         request.body[0] = relay->known.text;
         request.body_bytes[0] = relay->known.n;
@@ -954,7 +958,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 }
 
 /*
- * ---- one relay: the bytes of its worker become the bytes of its client ----
+ * ---- one relay: bytes from its worker become bytes for its client ----
  *
  * on head, with frames        SILENT -> FRAMES     HEAD frame: FRAMES -> REPLY    END frame: the relay is over
  *   on head, without frames     SILENT -> PLAIN      the end of the body: the relay is over
@@ -962,17 +966,17 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
  * STEP frames bring tokens and, in a stream, bytes; BYTES frames bring the bytes of a body, or bytes of a stream before
  * their STEP. The relay remembers tokens, so that another worker can continue the reply, and forwards the bytes.
  *
- * A body of at most BODY_BYTES_KEPT bytes leaves whole at its end, so another worker can begin it anew. A longer body
- * leaves as it comes. When its worker dies, the next worker sends it from the beginning: the relay discards the bytes
- * that the client has, and checks by their checksum that they are the same.
+ * A body of at most BODY_BYTES_KEPT bytes is sent whole at its end, so another worker can start it again. A longer body
+ * is sent as it arrives. If its worker dies, the next worker sends it from the beginning: the relay discards the bytes
+ * that the client has, and checks with their checksum that they are the same.
  *
  * A worker that gets a reply whose stream has begun can refuse it. The worker's answer then goes to relay->body, and
  * its reason ends the stream (is_refused).
  */
 
 enum {
-    CLEARED_TOKENS = 8,          /* a guess: a reply that came so far after a death was not its cause */
-    BODY_BYTES_KEPT = 256 << 10, /* a longer body leaves as it comes */
+    CLEARED_TOKENS = 8,          /* a guess: a reply that progressed this far after a death was not its cause */
+    BODY_BYTES_KEPT = 256 << 10, /* a longer body is sent as it arrives */
     AHEAD_BYTES_MAX = 256 << 20, /* of one step of a stream: far more than the text of a context */
     KNOWN_BYTES_MAX = 16 << 20,  /* 4 million tokens; 32,000 with 64 log probabilities each */
     PART_BYTES_KEPT = 64 << 10,  /* a larger buffer of partial frames is freed when it is empty */
@@ -1031,7 +1035,7 @@ static void note_served(const hth_relay *relay)
     hth_supervisor_note_served(relay->proxy->options.supervisor, relay->model->name, relay->generation);
 }
 
-/* Tell the metrics how long the tokens took. */
+/* Add the time that the tokens took to the metrics. */
 static void note_tokens(hth_relay *relay, const hth_frame *frame)
 {
     hth_metrics *metrics = relay->proxy->options.metrics;
@@ -1061,7 +1065,7 @@ static void keep(hth_relay *relay, const void *bytes, size_t n)
         relay_fail_without_memory(relay);
 }
 
-/* The client has other bytes than this worker sends, and nothing tells which are right: cut the reply off. */
+/* The client has bytes that differ from this worker's, and it is unknown which are right: cut off the reply. */
 static void cut_different(hth_relay *relay)
 {
     hth_warn(relay->proxy->options.log, "request %s: the next worker of model '%s' makes another reply of it: cut off",
@@ -1069,7 +1073,7 @@ static void cut_different(hth_relay *relay)
     relay_cut(relay, 502);
 }
 
-/* Discard bytes that the client has, and return how many. The relay may be over. */
+/* Discard bytes that the client has, and return their number. The relay may be over. */
 static size_t pass_over(hth_relay *relay, const void *bytes, size_t n)
 {
     size_t n_passed = n < relay->n_again ? n : (size_t)relay->n_again;
@@ -1081,7 +1085,7 @@ static size_t pass_over(hth_relay *relay, const void *bytes, size_t n)
     return n_passed;
 }
 
-/* The body is too long to be kept: it begins to leave. */
+/* The body is too long to be kept: begin to send it. */
 static void begin_body(hth_relay *relay)
 {
     relay_begin_stream(relay, relay->status, relay->content_type);
@@ -1091,7 +1095,8 @@ static void begin_body(hth_relay *relay)
 }
 
 /*
- * More of a body. A short one leaves whole, so that another worker may begin it anew; a longer one leaves as it comes.
+ * Process more of a body. A short body is sent whole, so that another worker may start it again; a longer one is sent
+ * as it arrives.
  */
 static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
 {
@@ -1116,7 +1121,7 @@ static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
     relay_write(relay, bytes, n);
 }
 
-/* ---- what frames say ---- */
+/* ---- the contents of frames ---- */
 
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
@@ -1165,8 +1170,8 @@ static hth_api_error_kind kind_of(int status)
 }
 
 /*
- * The worker refused a reply whose stream has begun; its answer is in relay->body. End the stream with the reason.
- * Where the client has tokens already, tell that the reply cannot be continued.
+ * The worker refused a reply whose stream has begun; its answer is in relay->body. End the stream with the reason. If
+ * the client has tokens already, say that the reply cannot be continued.
  */
 static void fail_as_refused(hth_relay *relay, int status)
 {
@@ -1184,11 +1189,11 @@ static void fail_as_refused(hth_relay *relay, int status)
                      "the reply was broken off with its worker, and the next one cannot go on: %s", why);
     json_decref(body);
     relay->record.why =
-        "the reply was broken off with its worker, and the next one cannot go on"; /* not the worker's words */
+        "the reply was broken off with its worker, and the next one cannot go on"; /* not the worker's text */
     relay_fail(relay, &error);
 }
 
-/* Release the call before the exchange ends, so that its connection can be used again. */
+/* Release the call before the exchange ends, so that its connection can be reused. */
 static void release_call(hth_relay *relay)
 {
     hth_upstream_call *call = relay->call;
@@ -1197,7 +1202,7 @@ static void release_call(hth_relay *relay)
     hth_upstream_release(call);
 }
 
-/* Take a piece of the reply's record. A record that nobody stores, or that is too long, is dropped. */
+/* Process a piece of the reply's record. A record that is not stored, or is too long, is dropped. */
 static void take_record(hth_relay *relay, const hth_frame *frame)
 {
     hth_buffer *record = &relay->record_bytes;
@@ -1281,7 +1286,7 @@ static bool take(hth_relay *relay, const hth_frame *frame)
     case HTH_FRAME_MODEL: remember(relay, frame); return true;
     case HTH_FRAME_RECORD: take_record(relay, frame); return true;
     case HTH_FRAME_WORK:
-        if (frame->n_worked > relay->record.n_tokens_in) { /* a worker before may have done more */
+        if (frame->n_worked > relay->record.n_tokens_in) { /* an earlier worker may have done more */
             relay->record.n_tokens_in = frame->n_worked;
             relay->came_further = true;
         }
@@ -1336,8 +1341,8 @@ static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n)
 /* ---- replies without frames ---- */
 
 /*
- * A stream of lines began early with spaces only, and the worker's whole reply is one line. This happens when Ollama's
- * client loads a model.
+ * Did a stream of lines begin early with spaces only, while the worker's whole reply is one line? This happens when
+ * Ollama's client loads a model.
  */
 static bool is_one_line(const hth_relay *relay)
 {
@@ -1367,7 +1372,7 @@ static void relay_end_plain(hth_relay *relay)
 /* ---- one relay and its client: whole replies, streams, errors and ends ---- */
 
 static const char body_type[] = "application/json";
-/* For when there is no memory for another text. */
+/* Used if there is no memory for another text. */
 static const char no_memory_body[] =
     "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
 
@@ -1382,7 +1387,7 @@ static void note_byte(hth_relay *relay)
         relay->record.first_byte_ms = ms_since(relay->begun_ns);
 }
 
-/* The relay is over. The caller ends the exchange, if there still is one. */
+/* End the relay. The caller ends the exchange, if there still is one. */
 static hth_http_exchange *take_exchange(hth_relay *relay, int status)
 {
     hth_http_exchange *exchange = relay->exchange;
@@ -1415,7 +1420,7 @@ static void on_given_up(void *user_data)
 {
     hth_relay *relay = user_data;
 
-    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept had it */
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept owned it */
     relay->kept = NULL;
 }
 
@@ -1435,7 +1440,7 @@ static bool keep_request(hth_relay *relay)
     if (relay->call)
         hth_upstream_move_body(relay->call, RELAY_BODY_PIECE, relay->kept_body);
     (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
-                   type ? type : body_type); /* cut: nobody reads it */
+                   type ? type : body_type); /* cut if too long, which does no harm */
     return true;
 }
 
@@ -1482,7 +1487,7 @@ static void relay_begin_stream(hth_relay *relay, int status, const char *content
         return;
     if (relay->form != FORM_BYTES) {
         hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
-        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* else nginx would buffer events */
+        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* otherwise nginx would buffer events */
     }
     add_notes(relay);
     if (relay->form != FORM_BYTES && relay->wants_kept)
@@ -1581,7 +1586,7 @@ static void relay_fail(hth_relay *relay, const hth_api_error *error)
     hth_buffer text = { .text = NULL };
 
     if (!relay->record.why) {                                                 /* the record outlives error */
-        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* as long */
+        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* both have the same size */
         relay->record.why = relay->why;
     }
     if (relay->has_begun && is_between_events(relay)) {
@@ -1632,7 +1637,7 @@ static void relay_on_close(void *user_data)
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
-/* What it waits for; "": nothing that is known, or its worker speaks itself. */
+/* The text of what it waits for; "": unknown, or its worker sends it. */
 static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
 {
     const bool is_there = relay->state == RELAY_RUNNING;
@@ -1674,7 +1679,7 @@ static void relay_keep_alive(hth_relay *relay, uint64_t now_ns)
         return;
     tell_wait(relay, wait);
     if (relay->state == RELAY_RUNNING && !*wait && silence_ns < 2 * most_ns)
-        return; /* the worker should do it */
+        return; /* the worker should send it */
     if (relay->form == FORM_LINES)
         hth_ndjson_add_nothing(&text);
     else

@@ -1,25 +1,24 @@
 /*
- * proxy.h - relays each request to a worker, and to the next worker when the first one dies
+ * proxy.h - relays each request to a worker, and to the next worker if that one dies
  *
  *   WAITING  no worker is ready yet
  *   IN LINE  a suspect (see below) waits for its turn
- *   RUNNING  a worker has the request; its frames become the client's bytes as they come
- *   OVER     the client has the whole reply, or left
+ *   RUNNING  a worker has the request; its frames become the client's bytes as they arrive
+ *   OVER     the client has the whole reply, or disconnected
  *
- * When the worker's connection breaks before the END frame, RUNNING goes back to WAITING. The request is then sent
- * again with the known tokens, and the reply continues with the next byte. Requests that generate nothing have no
- * frames: they are sent again unchanged, as long as no byte of the reply has left.
+ * If the worker's connection breaks before the END frame, RUNNING goes back to WAITING. The request is then sent again
+ * with the known tokens, and the reply continues with the next byte. Requests that generate nothing have no frames:
+ * they are sent again unchanged, as long as no byte of the reply was sent.
  *
  * When a worker dies or hangs, this counts against all of its requests; an orderly stop does not. A request that was
- * tried again retries_max times in a row without coming further, and loses another worker, gets an error: a request
- * that kills workers does so at the same place again. From its second death on, a request is a
- * suspect. The suspects of a model run one after the other until each has come some tokens further, and a death
- * meanwhile counts against the running suspect alone. This finds the one request that kills workers.
+ * retried retries_max times in a row without progress, and loses another worker, gets an error: a request that kills
+ * workers does so at the same place again. From its second death on, a request is a suspect. The suspects of a model
+ * run one at a time until each has progressed by some tokens, and a death meanwhile counts against the running suspect
+ * alone. This finds the one request that kills workers.
  *
- * When a client reads slowly, the proxy stops reading from the worker. A silent stream of events gets comments, which
- * tell what the request waits for (a stream of lines: spaces). A stream that waits long for its worker begins with one;
- * a later error of the request is
- * then an event of the stream. Event loop only.
+ * If a client reads slowly, the proxy stops reading from the worker. A silent stream of events gets comments that say
+ * what the request waits for; a stream of lines gets spaces. A stream that waits long for its worker begins with such a
+ * comment or space; a later error is then an event of the stream. Event loop only.
  */
 #ifndef HTH_FRONT_PROXY_H
 #define HTH_FRONT_PROXY_H
@@ -38,20 +37,20 @@ typedef struct hth_proxy hth_proxy;
 typedef struct hth_proxy_options {
     hth_upstream *upstream; /* this and the next four outlive the proxy */
     hth_supervisor *supervisor;
-    hth_kept_streams *kept; /* NULL: no stream is kept */
+    hth_kept_streams *kept; /* NULL: no streams are kept */
     hth_metrics *metrics;   /* counts tokens; may be NULL */
     const hth_log *log;
     hth_relay_limits limits;
 } hth_proxy_options;
 
 hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err);
-/* After the end of all exchanges. Calls on_over of relays that still wait for it. Accepts NULL. */
+/* Call after the end of all exchanges. Calls on_over of relays that still wait for it. Accepts NULL. */
 void hth_proxy_free(hth_proxy *proxy);
 void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits);
-size_t hth_proxy_n_relays(const hth_proxy *proxy); /* relays whose on_over was not called yet */
+size_t hth_proxy_n_relays(const hth_proxy *proxy); /* number of relays whose on_over was not called yet */
 /*
- * End every relay now with an error, which is the last event of a stream that has begun. A stream without events is
- * cut. on_over is called from the event loop.
+ * End every relay now with an error. A stream of events that has begun gets the error as its last event; other replies
+ * that have begun are cut. on_over is called from the event loop.
  */
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error);
 
@@ -63,7 +62,7 @@ typedef struct hth_relay_request {
     const char *target;      /* path and query for the worker */
     hth_api_dialect dialect; /* of errors */
     bool generates;          /* ask for frames: another worker can continue the reply, and tokens are counted */
-    bool names_adapter;      /* the model that the body names is an adapter: no other answers for it */
+    bool names_adapter;      /* the model that the body names is an adapter: no other model may answer */
     bool is_once;            /* never sent to a second worker */
     const char *id;          /* of the reply: letters and digits, unique */
     const char *request_id;  /* for logs, here and in the worker; NULL: id */
@@ -73,14 +72,15 @@ typedef struct hth_relay_request {
     const void *past;
     size_t past_bytes;
     /*
-     * A reply ended well: store this record. Called before on_over; bytes are valid for the call. NULL: not stored.
+     * The reply was completed: store this record. Called before on_over; bytes are valid during the call. NULL: not
+     * stored.
      */
     void (*on_record)(const void *bytes, size_t n, void *user_data);
-    /* The same for a client that does not wait: it was answered with the record's beginning, and the reply goes on. */
+    /* For a client that does not wait: it was answered with the beginning of the record, and the reply goes on. */
     void (*on_begun)(const void *bytes, size_t n, void *user_data);
     bool wants_events;  /* the reply will be a stream of events: it may begin with a comment while it waits */
-    bool wants_kept;    /* the stream goes on without its client, and can be read again; id is unguessable */
-    const uint8_t *key; /* [HTH_KEPT_KEY_BYTES]: its readers must have the same */
+    bool wants_kept;    /* the stream goes on without its client, and can be read again; id must be unguessable */
+    const uint8_t *key; /* [HTH_KEPT_KEY_BYTES]: its readers must have the same key */
     /*
      * The relay is over, and the exchange has ended. The proxy fills these fields of record: status, is_stream,
      * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or,
@@ -90,9 +90,9 @@ typedef struct hth_relay_request {
     void *user_data;
 } hth_relay_request;
 
-/* Takes an exchange whose request is complete. The result is valid until on_over; NULL: on_over was called. */
+/* Takes over an exchange whose request is complete. The result is valid until on_over; NULL: on_over was called. */
 hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request);
-/* Cut the reply off. on_over will be called. */
+/* Cut off the reply. on_over will be called. */
 void hth_proxy_cancel(hth_relay *relay);
 
 #endif

@@ -31,15 +31,15 @@ enum {
     HEAD_BYTES = 24,
     HEAD_BYTES_1 = 16,            /* of files without a tenant */
     RECORD_BYTES_MAX = 64 << 20,  /* of a file; far more than a record needs */
-    WAITING_BYTES_MAX = 64 << 20, /* waiting to be written; records beyond it are not kept */
+    WAITING_BYTES_MAX = 64 << 20, /* waiting to be written; records beyond that are not kept */
     DAY_S = 24 * 60 * 60,
-    LEFTOVER_S = 60 * 60, /* an older temporary file has no owner */
+    LEFTOVER_S = 60 * 60, /* an older temporary file is abandoned */
 };
 
 static const char magic[4] = { 'H', 'R', 'F', '2' }, magic_1[4] = { 'H', 'R', 'F', '1' };
 static const char suffix[] = ".hrr", part_suffix[] = ".part";
 
-/* Whoever has entries; it is freed with its last one. */
+/* An owner of entries. It is freed with its last entry. */
 typedef struct tenant {
     UT_hash_handle hh;
     uint64_t tag;
@@ -49,7 +49,7 @@ typedef struct tenant {
 
 typedef struct entry {
     UT_hash_handle hh;
-    struct entry *prev, *next;   /* of all, by age */
+    struct entry *prev, *next;   /* of all entries, by age */
     struct entry *older, *newer; /* of its tenant */
     tenant *tenant;
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
@@ -61,12 +61,12 @@ typedef struct entry {
 typedef enum job_kind { JOB_WRITE, JOB_READ, JOB_REMOVE } job_kind;
 
 struct hth_response_job {
-    hth_response_job *prev, *next; /* prev makes appending take one step */
+    hth_response_job *prev, *next; /* prev allows appending in constant time */
     job_kind kind;
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
     uint64_t stored_s;           /* WRITE */
-    hth_response_lookup *lookup; /* READ: the loop's; NULL: nobody waits any more */
-    char *bytes;                 /* READ: the record, NULL for none */
+    hth_response_lookup *lookup; /* READ: the event loop's; NULL: it was cancelled */
+    char *bytes;                 /* READ: the record; NULL: none */
     size_t n;
     hearth_error error; /* WRITE: the failure */
     char written[];     /* WRITE: [n] */
@@ -85,7 +85,7 @@ struct hth_response_store {
     bool has_thread;
     int wake[2]; /* a pipe, read by the loop */
     struct event *on_wake;
-    uint64_t n_waiting_bytes; /* the loop's */
+    uint64_t n_waiting_bytes; /* used by the event loop only */
 
     pthread_mutex_t lock;   /* guards the fields below */
     pthread_cond_t changed; /* to_do or is_ending */
@@ -100,7 +100,7 @@ void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char 
     uint8_t digest[HTH_SHA256_BYTES];
     hth_sha256 *sha = hth_sha256_new();
 
-    memset(key, 0, HTH_RESPONSE_KEY_BYTES); /* without memory nobody finds it */
+    memset(key, 0, HTH_RESPONSE_KEY_BYTES); /* without memory, it is not found */
     if (!sha)
         return;
     hth_sha256_update(sha, what, sizeof(what));
@@ -112,7 +112,7 @@ void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char 
     hth_sha256_free(sha);
 }
 
-/* ---- files: the thread's ---- */
+/* ---- files: used by the thread only ---- */
 
 static void path_of(const hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], char path[PATH_MAX])
 {
@@ -142,7 +142,7 @@ static hearth_status write_file(const hth_response_store *store, hth_response_jo
     return hth_whole_file_end(file, status, &job->error);
 }
 
-/* The head of an open file: its length, or 0 if it is none. */
+/* Read the head of an open file. Returns its length; 0 if it is no valid head. */
 static size_t read_head(int fd, uint8_t head[HEAD_BYTES])
 {
     size_t n;
@@ -205,7 +205,7 @@ static void work_on(const hth_response_store *store, hth_response_job *job)
     case JOB_READ: read_file(store, job); break;
     case JOB_REMOVE:
         path_of(store, job->key, path);
-        (void)hth_fs_remove(hth_fs_system(), path); /* it may be gone */
+        (void)hth_fs_remove(hth_fs_system(), path); /* it may already be gone */
         break;
     }
 }
@@ -230,14 +230,14 @@ static void *run(void *context)
         work_on(store, job);
         pthread_mutex_lock(&store->lock);
         DL_APPEND(store->done, job);
-        while (write(store->wake[1], "", 1) < 0 && errno == EINTR) /* a full pipe means that the loop is awake */
+        while (write(store->wake[1], "", 1) < 0 && errno == EINTR) /* a full pipe means that the loop will wake up */
             ;
     }
     pthread_mutex_unlock(&store->lock);
     return NULL;
 }
 
-/* ---- jobs: the loop's ---- */
+/* ---- jobs: used by the event loop only ---- */
 
 static hth_response_job *job_new(job_kind kind, const uint8_t key[HTH_RESPONSE_KEY_BYTES], size_t n)
 {
@@ -298,7 +298,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user_data)
     }
 }
 
-/* ---- what is kept ---- */
+/* ---- entries and tenants ---- */
 
 /* Take an entry out of the lists and free it. */
 static void forget(hth_response_store *store, entry *e)
@@ -323,7 +323,7 @@ static void drop(hth_response_store *store, entry *e)
     hth_response_job *job = store->directory ? job_new(JOB_REMOVE, e->key, 0) : NULL;
 
     if (job)
-        give(store, job); /* without memory the file stays until the server starts anew */
+        give(store, job); /* without memory, the file stays until the server restarts */
     forget(store, e);
 }
 
@@ -332,7 +332,7 @@ static bool is_old(const hth_response_store *store, const entry *e)
     return e->stored_s + (uint64_t)store->options.limits.days_max * DAY_S < hth_os_unix_seconds();
 }
 
-/* The tenant that holds the most, and rather another than this one. There is one. */
+/* The tenant that holds the most, preferably not this one. There is at least one. */
 static tenant *largest(const hth_response_store *store, const tenant *spared)
 {
     tenant *found = store->tenants;
@@ -372,7 +372,7 @@ static entry *entry_new(const uint8_t key[HTH_RESPONSE_KEY_BYTES], uint64_t stor
     return e;
 }
 
-/* Take an entry, the newest of all. False: no memory for its tenant, and it is freed. */
+/* Add an entry, the newest of all. False: no memory for its tenant, and the entry is freed. */
 static bool add(hth_response_store *store, entry *e)
 {
     uint64_t tag;
@@ -429,7 +429,7 @@ void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RES
     } else {
         memcpy(e->bytes, bytes, n);
     }
-    if (add(store, e)) /* else the file stays until the server starts anew */
+    if (add(store, e)) /* otherwise the file stays until the server restarts */
         make_room(store, e->tenant);
 }
 
@@ -442,7 +442,7 @@ void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_
         drop(store, e);
         return;
     }
-    job = store->directory ? job_new(JOB_REMOVE, key, 0) : NULL; /* another server's */
+    job = store->directory ? job_new(JOB_REMOVE, key, 0) : NULL; /* it may be another server's */
     if (job)
         give(store, job);
 }
@@ -459,7 +459,7 @@ void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_RE
         give(store, job);
         return;
     }
-    make_room(store, NULL); /* what is too old is none */
+    make_room(store, NULL); /* a record that is too old does not count */
     e = store->directory ? NULL : find(store, key);
     lookup->on_found(e ? e->bytes : NULL, e ? e->n : 0, lookup->user_data);
 }
@@ -486,7 +486,7 @@ static bool ends_in(const char *name, const char *end)
     return n >= n_end && strcmp(name + n - n_end, end) == 0;
 }
 
-/* The head of a file, as read_head. */
+/* Read the head of a file, like read_head. */
 static size_t head_of(const char *path, uint8_t head[HEAD_BYTES])
 {
     const int fd = hth_fs_open(hth_fs_system(), path, HTH_FS_READ);
@@ -497,7 +497,7 @@ static size_t head_of(const char *path, uint8_t head[HEAD_BYTES])
     return n;
 }
 
-/* A file that was there before: a record of ours, or what a write that was broken off has left. */
+/* A file that was there before: a record, or the remains of an interrupted write. */
 static bool on_name(const char *name, void *user_data)
 {
     hth_response_store *store = user_data;
@@ -512,7 +512,7 @@ static bool on_name(const char *name, void *user_data)
         hth_fs_stat_path(hth_fs_system(), path, &stat) != 0 || !stat.is_regular)
         return true;
     if (name[0] == '.' && ends_in(name, part_suffix) && stat.mtime + LEFTOVER_S < hth_os_unix_seconds())
-        (void)hth_fs_remove(hth_fs_system(), path); /* next time, otherwise */
+        (void)hth_fs_remove(hth_fs_system(), path); /* if this fails, the next start tries again */
     if (strlen(name) != sizeof(digits) - 1 + sizeof(suffix) - 1 || !ends_in(name, suffix))
         return true;
     memcpy(digits, name, sizeof(digits) - 1);
@@ -543,13 +543,13 @@ static hearth_status open_directory(hth_response_store *store, hearth_error *err
         failed = hth_fs_list(hth_fs_system(), store->directory, on_name, store);
     if (failed)
         return hth_fail_errno(err, -failed, "responses cannot be kept in '%s'", store->directory);
-    /* They are listed alone so far. By age, they join the table and their tenants. */
+    /* So far the entries are only in a list. Add them to the table and their tenants by age. */
     DL_SORT(store->by_age, by_time);
     found = store->by_age;
     store->by_age = NULL;
     while ((e = found)) {
         DL_DELETE(found, e);
-        (void)add(store, e); /* without memory it is not known */
+        (void)add(store, e); /* without memory, the entry is dropped */
     }
     return HEARTH_OK;
 }
@@ -623,7 +623,7 @@ void hth_response_store_free(hth_response_store *store)
     job_free(job);
     HASH_CLEAR(hh, store->entries);
     DL_FOREACH_SAFE(store->by_age, e, next)
-    free(e); /* also one that has no tenant yet, because its folder could not be listed to the end */
+    free(e); /* also entries without a tenant yet, if listing the folder failed */
     HASH_ITER(hh, store->tenants, t, next_t)
     {
         HASH_DEL(store->tenants, t); /* NOLINT(clang-analyzer-core.NullDereference): as in forget */
@@ -633,7 +633,7 @@ void hth_response_store_free(hth_response_store *store)
         event_free(store->on_wake);
     for (int i = 0; i < 2; i++)
         if (store->wake[i] >= 0)
-            (void)close(store->wake[i]); /* nothing is in it that is wanted */
+            (void)close(store->wake[i]); /* its contents are not needed */
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->lock);
     free(store->directory);

@@ -1,16 +1,17 @@
 /*
- * response_store.h - stored responses, which clients may read again or continue
+ * response_store.h - stored responses that clients may read again or continue
  *
- * The key of a record is a hash of its owner and its id, so nobody else finds it, and the name of its file tells
- * nothing. A record goes when it is removed, when it is too old, or when newer ones need its room: then the oldest of
- * the owner that holds the most goes. Without a directory, records are kept in memory until the server ends.
+ * The key of a record is a hash of its owner and its id, so other owners cannot find it, and the name of its file
+ * reveals nothing. A record is dropped when it is removed, when it is too old, or when newer ones need its room: then
+ * the owner that holds the most loses its oldest record. Without a directory, records are kept in memory until the
+ * server ends.
  *
- * With a directory, each record is a file, which exists whole or not at all (base/whole_file.h). One thread writes and
- * reads all files in order, so a lookup finds a record that was put just before.
+ * With a directory, each record is a file that exists completely or not at all (base/whole_file.h). One thread writes
+ * and reads all files in order, so a lookup finds a record that was put just before.
  *
  *    0  u8[4]  "HRF2"
  *    4  u32    CRC32C of the record
- *    8  u64    when it was put, Unix seconds
+ *    8  u64    when it was stored, Unix seconds
  *   16  u8[8]  the owner's tag; "HRF1" has none
  *   24         the record
  *
@@ -36,7 +37,7 @@ typedef struct hth_response_store_options {
 /* Copies the options and their strings. HEARTH_NO_MEMORY; HEARTH_PERMISSION, HEARTH_IO of the directory. */
 hearth_status hth_response_store_new(const hth_response_store_options *options, hth_response_store **out,
                                      hearth_error *err);
-/* Writes all records first. Every lookup has ended. Accepts NULL. */
+/* Writes all pending records first. Every lookup must have ended. Accepts NULL. */
 void hth_response_store_free(hth_response_store *store);
 
 /* A key ends with the tag of its owner, a tenant of the store. */
@@ -46,7 +47,7 @@ enum { HTH_RESPONSE_OWNER_BYTES = 32, HTH_RESPONSE_KEY_BYTES = HTH_SHA256_BYTES 
 void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char *id, size_t n_id,
                       uint8_t key[HTH_RESPONSE_KEY_BYTES]);
 
-/* Store a copy of a record, in place of one with the same key. A failure is logged. */
+/* Store a copy of a record; it replaces one with the same key. A failure is logged. */
 void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *bytes,
                             size_t n);
 void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES]);
@@ -65,7 +66,7 @@ void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_RE
                              hth_response_lookup *lookup);
 void hth_response_lookup_cancel(hth_response_lookup *lookup); /* on_found will not be called */
 
-/* The number of records, and their bytes. */
+/* The number of records, and their total bytes. */
 size_t hth_response_store_n(const hth_response_store *store, uint64_t *bytes_out);
 
 #endif

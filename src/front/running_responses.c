@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Keep it as one that has ended so, without its own end. */
+/* Store the response with this final status, without its own end. */
 static void put_ended(hth_running_response *one, const char *status, const char *why)
 {
     hth_response_record record;
@@ -22,7 +22,7 @@ void hth_running_begin(hth_running_response *one, hth_running_response **list, h
                        const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n)
 {
     if (one->list)
-        return; /* another worker says it again */
+        return; /* another worker sends it again */
     hth_buffer_add(&one->record, record, n);
     if (one->record.failed) {
         hth_buffer_deinit(&one->record);

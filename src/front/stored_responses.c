@@ -63,7 +63,7 @@ static const hth_response_item *item_at(const hth_stored_question *question, con
     return &items[question->is_ascending ? i : n - 1 - i];
 }
 
-/* The beginning of the list: behind the named item. False: there is no such item. */
+/* Find the beginning of the list, after the named item. False: there is no such item. */
 static bool find_begin(const hth_stored_question *question, const hth_response_item *items, size_t n, size_t *out)
 {
     *out = 0;
@@ -155,7 +155,7 @@ static void on_found(const void *bytes, size_t n, void *user_data)
         give_response(question, &record);
 }
 
-/* The same for a running response that is only read. */
+/* Like give_response, for a running response that is only read. */
 static void answer_running(const hth_stored_question *question, const hth_running_response *one)
 {
     hth_response_record record;
@@ -168,7 +168,7 @@ static void answer_running(const hth_stored_question *question, const hth_runnin
         give_response(question, &record);
 }
 
-/* The part of the path behind the prefix. False: it names nothing. */
+/* Parse the part of the path after the prefix. False: it names nothing. */
 static bool read_path(hth_stored_question *question, const char *path)
 {
     const char *slash = strchr(path, '/');
@@ -184,7 +184,7 @@ static bool read_path(hth_stored_question *question, const char *path)
     return question->what != HTH_STORED_CANCEL || strcmp(slash, "/cancel") == 0;
 }
 
-/* The query of a list. False: an error was answered. */
+/* Parse the query of a list. False: an error was answered. */
 static bool read_query(hth_stored_question *question, const hth_http_exchange *exchange)
 {
     const char *limit = hth_http_query(exchange, "limit");
@@ -255,7 +255,7 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
         return;
     }
     if (one)
-        hth_running_cancel(one); /* after this the store has it */
+        hth_running_cancel(one); /* after this, the store has it */
     hth_response_store_find(question->store, key, &question->lookup);
 }
 

@@ -12,12 +12,12 @@ enum { HTH_STORED_ID_BYTES = 128 };
 
 typedef enum hth_stored_what { HTH_STORED_RESPONSE, HTH_STORED_ITEMS, HTH_STORED_CANCEL } hth_stored_what;
 
-/* One question. Event loop. */
+/* One request. Event loop only. */
 typedef struct hth_stored_question {
     hth_response_store *store;
     hth_running_response **running; /* in the background, not ended */
     uint8_t owner[HTH_RESPONSE_OWNER_BYTES];
-    /* The answer: a body and its status, or an error. May be called within hth_stored_ask. */
+    /* Gets the answer: a body and its status, or an error. May be called within hth_stored_ask. */
     void (*on_answer)(int status, const hth_buffer *body, const hth_api_error *error, void *user_data);
     void *user_data;
 
@@ -33,9 +33,9 @@ typedef struct hth_stored_question {
     bool is_ascending;
 } hth_stored_question;
 
-/* Answer the exchange's method, path behind prefix, and query. The first fields of question are set by the caller. */
+/* Answer the exchange's method, the path after prefix, and the query. The caller sets the first fields of question. */
 void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix);
-/* on_answer will not be called. */
+/* End the question: on_answer is not called any more. */
 void hth_stored_cancel(hth_stored_question *question);
 
 #endif

@@ -23,7 +23,7 @@ static bool on_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_
     return !out->failed;
 }
 
-/* The order lacks its address. */
+/* Run an order that has no address yet. */
 static hearth_status give(const char *base, const char *path, hth_fetch_order order, long *status_out,
                           hearth_error *err)
 {

@@ -25,7 +25,7 @@ static bool may_be_json(hth_http_exchange *exchange, size_t n_before, bool may_b
     while (i < n && strchr(" \t\r\n", body[i]) && body[i])
         i++;
     return (i == n && may_be_empty) ||
-           (i < n && (body[i] == '{' || body[i] == '[')); /* curl calls every body a form by default */
+           (i < n && (body[i] == '{' || body[i] == '[')); /* curl labels every body as a form by default */
 }
 
 const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128])
@@ -34,7 +34,7 @@ const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool 
         return "the body is a form; it must be JSON (Content-Type: application/json)";
     if (!hth_http_encoding(exchange))
         return NULL;
-    /* Bodies are not decompressed, and the error for a compressed one would be that it is no JSON. */
+    /* Bodies are not decompressed. Without this check, the error for a compressed body would be that it is not JSON. */
     (void)snprintf(text, 128, "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
                    hth_http_encoding(exchange)); /* fits */
     return text;

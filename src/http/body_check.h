@@ -1,5 +1,5 @@
 /*
- * body_check.h - can the body of a request be read, by its headers and its first byte?
+ * body_check.h - checks by the headers and the first byte whether a body can be read
  */
 #ifndef HTH_HTTP_BODY_CHECK_H
 #define HTH_HTTP_BODY_CHECK_H
@@ -7,8 +7,9 @@
 #include "http/http.h"
 
 /*
- * NULL: it can. Else the reason of a reply with 415, valid as long as text. A body counts as JSON unless
- * its Content-Type is surely another one. n_before: bytes before the client's body; may_be_empty: there may be none.
+ * NULL: the body can be read. Otherwise the reason for a reply with status 415, valid as long as text. A body counts as
+ * JSON unless its Content-Type is clearly another one. n_before: bytes before the client's body; may_be_empty: the body
+ * may be missing.
  */
 const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128]);
 

@@ -16,8 +16,8 @@ enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, ACCEPT_BYTES_MA
 
 struct hth_fetch {
     CURL *easy;
-    const hth_fetch_order *order; /* while it runs */
-    bool has_reached;             /* in the last transfer */
+    const hth_fetch_order *order; /* the running order */
+    bool has_reached;             /* the last transfer had a connection */
     char header[KEY_BYTES_MAX + 32];
     char accept[ACCEPT_BYTES_MAX];
 };
@@ -109,12 +109,12 @@ const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES])
         return out;
     }
 
-    n_scheme = url[n_scheme] == ':' && url[n_scheme + 1] == '/' ? n_scheme + 1 : 0; /* curl needs none */
+    n_scheme = url[n_scheme] == ':' && url[n_scheme + 1] == '/' ? n_scheme + 1 : 0; /* curl needs no scheme */
     n_scheme += n_scheme > 0 ? strspn(url + n_scheme, "/") : 0;
     n_host = strcspn(url + n_scheme, "/?#");
     for (size_t i = 0; i < n_host; i++)
         if (url[n_scheme + i] == '@')
-            n_login = i + 1; /* as curl reads it, the last one counts */
+            n_login = i + 1; /* like curl, the last '@' counts */
     (void)snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", (int)n_scheme, url, url + n_scheme + n_login); /* cut */
     return out;
 }
@@ -125,12 +125,12 @@ bool hth_fetch_address(const char *base, const char *path, char out[HTH_FETCH_UR
     const int n = (int)strlen(host), n_host = n - (n > 0 && host[n - 1] == '/');
 
     *socket_out = is_socket(base) ? base + strlen(unix_scheme) : NULL;
-    if (*socket_out && strncmp(*socket_out, "///", 3) == 0) /* as an address with an empty host */
+    if (*socket_out && strncmp(*socket_out, "///", 3) == 0) /* like an address with an empty host */
         *socket_out += 2;
     return snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", n_host, host, path) < HTH_FETCH_URL_BYTES;
 }
 
-/* What this machine says to itself is no business of a proxy, which libcurl would take from the environment. */
+/* Requests to this machine must not go through a proxy that libcurl would take from the environment. */
 static bool set_proxy(CURL *easy, const char *url)
 {
     origin o;
@@ -180,7 +180,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *user_data)
     hth_fetch *fetch = user_data;
     long status = 0;
 
-    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status); /* known before the body */
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status); /* known before the body arrives */
     return fetch->order->on_bytes(fetch, status, bytes, size * n, fetch->order->user_data) ? size * n : 0;
 }
 
@@ -191,15 +191,15 @@ static bool set_range(CURL *easy, const hth_fetch_order *order)
     if (order->end == 0)
         return true;
     (void)snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, order->begin, order->end - 1);
-    return curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK; /* which copies it */
+    return curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK; /* copies range */
 }
 
-/* Not 0 ends the transfer. curl calls it once a second, and after each piece. */
+/* A result other than 0 ends the transfer. curl calls this once a second and after each piece. */
 static int is_stopped(void *user_data, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
     const hth_fetch *fetch = user_data;
 
-    (void)down_total, (void)down, (void)up_total, (void)up;            /* on_bytes counts */
+    (void)down_total, (void)down, (void)up_total, (void)up;            /* only on_bytes counts bytes */
     return __atomic_load_n(fetch->order->stop, __ATOMIC_RELAXED) != 0; /* another thread may set it */
 }
 
@@ -273,7 +273,7 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     fetch->has_reached =
         code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST && code != CURLE_COULDNT_RESOLVE_PROXY;
     if (order->socket)
-        (void)snprintf(host, sizeof(host), "unix:%s", order->socket); /* 107 bytes, or it was not reached */
+        (void)snprintf(host, sizeof(host), "unix:%s", order->socket); /* at most 107 bytes, or it was not reached */
     else
         host_text(order->url, host);
     if (code == CURLE_OK)
@@ -305,7 +305,7 @@ const char *hth_fetch_redirect(hth_fetch *fetch)
 {
     char *url = NULL;
 
-    (void)curl_easy_getinfo(fetch->easy, CURLINFO_REDIRECT_URL, &url); /* NULL where it is unknown */
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_REDIRECT_URL, &url); /* NULL if unknown */
     return url;
 }
 
@@ -313,6 +313,6 @@ uint64_t hth_fetch_retry_after_s(hth_fetch *fetch)
 {
     curl_off_t seconds = 0;
 
-    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RETRY_AFTER, &seconds); /* 0 where it is unknown */
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RETRY_AFTER, &seconds); /* 0 if unknown */
     return seconds > 0 ? (uint64_t)seconds : 0;
 }

@@ -1,8 +1,8 @@
 /*
  * http.c - the server: its listeners, the number of its connections, and the timer that ends overdue waits
  *
- * There is one list of connections for each kind of wait. All waits of a list have the same time limit, so the first
- * connection has waited longest. One timer, set to the earliest end, serves any number of connections.
+ * There is one list of connections for each kind of wait. All waits in a list have the same time limit, so the first
+ * connection has waited longest. One timer, set to the earliest limit, serves any number of connections.
  *
  * A connection's states:
  *
@@ -13,13 +13,14 @@
  *   HEAD     a part of the head is here
  *   BODY     the head is parsed; the body is not complete
  *   PENDING  the handler has the exchange
- *   FLUSH    the reply is complete, and the client has not taken all of it. The next request waits until it has.
- *   LINGER   the client has taken the reply, and the reply said that the connection ends. Closing over unread bytes
+ *   FLUSH    the reply is complete, but the client has not received all of it. The next request waits for that.
+ *   LINGER   the client has received the reply, which announced the end of the connection. Closing with unread bytes
  *            would reset the connection and lose the reply, so input is dropped for a moment.
  *
- * The socket is read in every state, so that a client's end is noticed. Input that arrives ahead of its turn is
- * bounded. If a client sends more than that behind a pending request, reading pauses, and a timer checks whether it has
- * ended. A client that sends no more may still wait for its reply: it is asked, and a timer checks whether it has left.
+ * The socket is read in every state, so that a disconnect is noticed. Input that arrives early is bounded. If a client
+ * sends more than the bound after a pending request, reading pauses, and a timer checks whether the client has
+ * disconnected. A client that closed its sending side may still wait for its reply: it is probed, and a timer checks
+ * whether it has left.
  */
 #include "http/http.h"
 
@@ -65,9 +66,9 @@ typedef enum http_state {
 typedef enum http_wait {
     HTTP_WAIT_REQUEST, /* a request's first byte */
     HTTP_WAIT_READ,    /* its last byte */
-    HTTP_WAIT_WRITE,   /* the client takes a byte of the reply */
-    HTTP_WAIT_LINGER,  /* the client's end */
-    HTTP_WAIT_LOOK,    /* the next check whether the client has left, where no event would tell */
+    HTTP_WAIT_WRITE,   /* the client receives a byte of the reply */
+    HTTP_WAIT_LINGER,  /* the client closes */
+    HTTP_WAIT_LOOK,    /* the next check whether the client has left, when no event would show it */
     HTTP_WAIT_NONE,    /* the handler */
 } http_wait;
 enum { HTTP_WAITS = HTTP_WAIT_NONE };
@@ -78,7 +79,7 @@ TAILQ_HEAD(hth_http_connections, http_connection);
 struct http_connection {
     hth_http_server *server;
     struct bufferevent *bev;
-    hth_http_exchange *exchange;       /* from the head's end to the reply's end; else NULL */
+    hth_http_exchange *exchange;       /* from the end of the head to the end of the reply; otherwise NULL */
     TAILQ_ENTRY(http_connection) next; /* in server->waiting[wait] */
     uint64_t since_ms;                 /* when it joined that list */
     size_t n_scanned;                  /* HEAD: scanned bytes of it */
@@ -90,9 +91,9 @@ struct http_connection {
     bool lingers;       /* before it closes */
     bool is_paused;     /* nothing is read */
     bool is_at_end;     /* the client has ended its sending */
-    bool is_going_on;   /* inside connection_go_on */
+    bool is_going_on;   /* within connection_go_on */
     bool is_dead;       /* freed when that call returns */
-    bool is_backlogged; /* on_room is owed */
+    bool is_backlogged; /* on_room must be called later */
     bool is_tls;
     bool writes_later; /* the event loop writes; always with TLS */
     char peer[INET6_ADDRSTRLEN];
@@ -109,10 +110,10 @@ struct hth_http_exchange {
     size_t n_body, body_capacity;
     struct evbuffer *headers; /* headers added to the reply; NULL: none */
     hth_http_watch watch;
-    bool is_counted; /* the handler has been called with it */
-    bool is_asked;   /* its client, which sends no more, was asked whether it waits */
+    bool is_counted; /* it was passed to the handler */
+    bool is_asked;   /* its client, which closed its sending side, was probed */
     bool has_begun;  /* the reply is a stream */
-    bool is_bare;    /* the stream has a head only: HEAD, 204, 304 */
+    bool is_bare;    /* the stream has only a head: HEAD, 204, 304 */
     bool is_chunked; /* the stream */
 };
 
@@ -134,15 +135,15 @@ struct hth_http_server {
     hth_http_handler handler;
     void *user_data;
     hth_http_error_fn write_error;
-    hth_http_gate_fn wants_body; /* NULL: the handler wants all bodies */
+    hth_http_gate_fn wants_body; /* NULL: all bodies are read */
     int reserved_tag;
-    uint32_t n_reserved; /* connections for that tag, beyond the limit */
+    uint32_t n_reserved; /* connections for that tag, in addition to the limit */
     LIST_HEAD(, hth_http_listener) listeners;
-    /* Each list in the order of since_ms. HTTP_WAIT_NONE has a list, too. */
+    /* Each list is in the order of since_ms. HTTP_WAIT_NONE has a list, too. */
     struct hth_http_connections waiting[HTTP_WAITS + 1];
     struct event *sweep;  /* ends overdue waits */
     uint64_t sweep_ms;    /* its time; UINT64_MAX: it is not set */
-    struct event *breath; /* accepts again after descriptors ran out */
+    struct event *breath; /* timer: accept again after descriptors ran out */
     bool is_draining;
     hth_http_numbers numbers;
     size_t bodies_bytes;   /* memory of the bodies of all exchanges */
@@ -152,10 +153,10 @@ struct hth_http_server {
 
 static uint64_t now_ms(void);
 
-/* Takes the descriptor, even on failure. NULL: no memory. */
+/* Takes over the descriptor, even on failure. NULL: no memory. */
 static http_connection *connection_new_take(hth_http_server *server, int fd, const char *peer, int tag,
                                             struct ssl_ctx_st *tls);
-/* Close it now. on_close of its pending exchange is called. */
+/* Close the connection now. Calls on_close of its pending exchange. */
 static void connection_cut(http_connection *connection);
 /* The time limit of its wait has passed. */
 static void connection_expire(http_connection *connection);
@@ -166,16 +167,16 @@ static void connection_flush(http_connection *connection, bool is_cut);
 /* The time limit of a wait, for the server's sweep. */
 static uint64_t wait_ms(const hth_http_options *options, http_wait wait);
 
-/* False: the path is no text. */
+/* False: the path is not valid text. */
 static bool exchange_decode_path(hth_http_exchange *exchange);
 static void exchange_free(hth_http_exchange *exchange);
-/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes after it. */
+/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes afterwards. */
 static void http_write_error(http_connection *connection, int status, const char *why);
 
 enum {
     BREATH_MS = 200,
     SWEEP_MS_MIN = 10,
-    HEAD_BYTES_MAX = 64 << 20, /* at most, whatever the options allow: numbers of 32 bits locate the fields */
+    HEAD_BYTES_MAX = 64 << 20, /* upper bound for the option: fields have 32-bit offsets */
 };
 
 static struct timeval timeval_of(uint64_t ms)
@@ -185,7 +186,7 @@ static struct timeval timeval_of(uint64_t ms)
 
 /* ---- time limits ---- */
 
-/* Check time limits no later than at ms. */
+/* Check time limits at ms at the latest. */
 static void server_sweep_by(hth_http_server *server, uint64_t ms)
 {
     uint64_t now = now_ms();
@@ -214,7 +215,10 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 
         if (limit_ms == 0)
             continue;
-        /* An expired connection is now in another list or gone. Callbacks may end others, so begin anew each time. */
+        /*
+         * An expired connection is now in another list or gone. Callbacks may end others, so start again from the first
+         * each time.
+         */
         while ((first = TAILQ_FIRST(&server->waiting[wait])) && now - first->since_ms >= limit_ms &&
                first->since_ms <= now)
             connection_expire(first);
@@ -231,7 +235,7 @@ static void set_accepting(hth_http_server *server, bool accepts)
 
     LIST_FOREACH(listener, &server->listeners, next)
     {
-        /* A listener that cannot be enabled now is tried again when the next connection ends. */
+        /* If a listener cannot be enabled now, the end of the next connection tries again. */
         if (accepts)
             (void)evconnlistener_enable(listener->listener);
         else
@@ -246,7 +250,7 @@ static void on_breath(evutil_socket_t fd, short what, void *user_data)
     set_accepting(user_data, true);
 }
 
-/* A connection has ended: there is room for others. */
+/* A connection has ended, so there is room for others: accept again. */
 static void server_breathe(hth_http_server *server)
 {
     if (event_pending(server->breath, EV_TIMEOUT, NULL)) {
@@ -255,7 +259,7 @@ static void server_breathe(hth_http_server *server)
     }
 }
 
-/* Descriptors or memory ran out. A connection waits in the queue, and accepting at once would spin. */
+/* Descriptors or memory ran out. A connection waits in the queue, and accepting it at once would spin. */
 static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
 {
     hth_http_listener *listener = user_data;
@@ -291,7 +295,7 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
         return;
     }
     if (!listener->path)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* only speed depends on it */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* affects only speed */
     if (listener->path)
         (void)snprintf(peer, sizeof(peer), "unix");
     else
@@ -300,7 +304,7 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
         server->numbers.n_refused++;
 }
 
-/* Takes the listening descriptor. path is the path of a unix socket; NULL: TCP. */
+/* Takes over the listening descriptor. path is the path of a unix socket; NULL: TCP. */
 static hearth_status listener_new_take(hth_http_server *server, int fd, const char *path,
                                        const hth_http_listener *settings, hth_http_listener **out, hearth_error *err)
 {
@@ -315,7 +319,9 @@ static hearth_status listener_new_take(hth_http_server *server, int fd, const ch
             listener->device = (uint64_t)st.st_dev;
             listener->inode = (uint64_t)st.st_ino;
         }
-        /* 0: it listens already. It starts disabled, because libevent hides a failure to enable it here. */
+        /*
+         * Backlog 0: it listens already. It starts disabled, because libevent would hide a failure to enable it here.
+         */
         if (!path || listener->path)
             listener->listener =
                 evconnlistener_new(server->base, on_accept, listener,
@@ -325,7 +331,7 @@ static hearth_status listener_new_take(hth_http_server *server, int fd, const ch
         if (listener && listener->listener)
             evconnlistener_free(listener->listener);
         else
-            (void)close(fd); /* no client was served by it */
+            (void)close(fd); /* it served no client */
         if (listener)
             free(listener->path);
         free(listener);
@@ -365,7 +371,7 @@ hearth_status hth_http_listen_unix(hth_http_server *server, const char *path, in
         return status;
     status = listener_new_take(server, fd, path, &settings, out, err);
     if (status != HEARTH_OK)
-        (void)unlink(path); /* it is ours */
+        (void)unlink(path); /* this server made it */
     return status;
 }
 
@@ -379,7 +385,7 @@ void hth_http_listener_close(hth_http_listener *listener)
     /* Do not remove a successor's socket of the same name. */
     if (listener->path && lstat(listener->path, &st) == 0 && (uint64_t)st.st_dev == listener->device &&
         (uint64_t)st.st_ino == listener->inode)
-        (void)unlink(listener->path); /* at best */
+        (void)unlink(listener->path); /* best effort */
     evconnlistener_free(listener->listener);
     free(listener->path);
     free(listener);
@@ -437,7 +443,7 @@ void hth_http_server_set_options(hth_http_server *server, const hth_http_options
     free(server->server_name);
     server->server_name = options->server_name && hth_http_is_value(options->server_name)
                             ? strndup(options->server_name, 100)
-                            : NULL; /* without memory the header is left out */
+                            : NULL; /* without memory, the header is omitted */
     server->options = *options;
     server->options.server_name = NULL;
     if (server->options.headers_bytes_max < 4)
@@ -491,9 +497,9 @@ hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
 /*
  * ---- from bytes to exchanges, and the end of a connection ----
  *
- * Every event of a connection (bytes came, bytes left, its end, a time limit) leads to go_on. It steps from state to
- * state until the next step needs an event. A handler may reply, abort or write during a step. If that
- * ends the connection, the connection is only marked, and go_on frees it after the step.
+ * Every event of a connection (bytes arrived, bytes were sent, it ended, a time limit passed) calls connection_go_on.
+ * It steps from state to state until the next step needs an event. A handler may reply, abort or write during a step.
+ * If that ends the connection, the connection is only marked, and connection_go_on frees it after the step.
  */
 
 enum { LINGER_MS = 2000, LOOK_MS = 500, READ_AHEAD_BYTES = 16 << 10, BODY_BYTES_FIRST = 64 << 10 };
@@ -503,7 +509,7 @@ static uint64_t now_ms(void)
     return hth_os_monotonic_ns() / 1000000;
 }
 
-/* ---- what it waits for ---- */
+/* ---- waits ---- */
 
 static uint64_t wait_ms(const hth_http_options *options, http_wait wait)
 {
@@ -523,7 +529,7 @@ static size_t n_unsent(const http_connection *connection)
     return evbuffer_get_length(bufferevent_get_output(connection->bev));
 }
 
-/* What a connection in its state waits for. */
+/* The wait of a connection in its current state. */
 static http_wait wait_of(const http_connection *connection)
 {
     switch ((http_state)connection->state) {
@@ -541,7 +547,7 @@ static http_wait wait_of(const http_connection *connection)
     return HTTP_WAIT_LINGER;
 }
 
-/* The time limit runs from now on. */
+/* Restart the time limit. */
 static void wait_anew(http_connection *connection)
 {
     hth_http_server *server = connection->server;
@@ -556,7 +562,7 @@ static void wait_anew(http_connection *connection)
         server_sweep_by(server, connection->since_ms + limit_ms);
 }
 
-/* The time limit runs from now on if the wait is another one than before. */
+/* Set the state. Restart the time limit if the kind of wait changes. */
 static void set_state(http_connection *connection, http_state state)
 {
     assert(!connection->is_dead);
@@ -565,7 +571,7 @@ static void set_state(http_connection *connection, http_state state)
         wait_anew(connection);
 }
 
-/* The output grew or shrank. */
+/* Called when the output grew or shrank. */
 static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *change, void *user_data)
 {
     http_connection *connection = user_data;
@@ -577,7 +583,7 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *ch
 
 /* ---- writing ---- */
 
-/* From now on the event loop writes the output as the client takes it. False: the connection is broken. */
+/* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
 static bool write_later(http_connection *connection)
 {
     connection->writes_later = true;
@@ -585,7 +591,7 @@ static bool write_later(http_connection *connection)
 }
 
 /*
- * Write the output now. One call sends most replies whole, and the event loop need not watch the socket, which would
+ * Write the output now. One call sends most replies whole. Then the event loop need not watch the socket, which would
  * cost two more system calls and a turn of the loop. False: the connection is broken.
  */
 static bool write_now(http_connection *connection)
@@ -595,7 +601,7 @@ static bool write_now(http_connection *connection)
 
     if (connection->writes_later || evbuffer_get_length(output) == 0)
         return true;
-    /* Unfreeze the end of the buffer from which only libevent takes. */
+    /* Unfreeze the start of the buffer, from which usually only libevent removes bytes. */
     (void)evbuffer_unfreeze(output, 1);
     n = evbuffer_write(output, bufferevent_getfd(connection->bev));
     (void)evbuffer_freeze(output, 1);
@@ -604,7 +610,7 @@ static bool write_now(http_connection *connection)
     return evbuffer_get_length(output) == 0 || write_later(connection);
 }
 
-/* From now on the event loop writes the output as the client takes it. False: the connection is broken. */
+/* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
 static bool connection_write_later(http_connection *connection)
 {
     return connection->writes_later || write_later(connection);
@@ -618,9 +624,9 @@ static void connection_free(http_connection *connection)
 
     TAILQ_REMOVE(&server->waiting[connection->wait], connection, next);
     server->numbers.n_connections--;
-    /* libevent may free the bufferevent a little later. */
+    /* libevent may free the bufferevent later. */
     bufferevent_setcb(connection->bev, NULL, NULL, NULL, NULL);
-    (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it is there */
+    (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it exists */
     bufferevent_free(connection->bev);
     free(connection);
     server_breathe(server);
@@ -643,7 +649,7 @@ static void connection_cut(http_connection *connection)
         connection_free(connection);
 }
 
-/* Read again. False: that failed, and the connection is cut. */
+/* Resume reading. False: that failed, and the connection is cut. */
 static bool resume(http_connection *connection)
 {
     if (connection->is_paused && bufferevent_enable(connection->bev, EV_READ) != 0) {
@@ -654,18 +660,18 @@ static bool resume(http_connection *connection)
     return true;
 }
 
-/* Tell a TLS client that the end is intended. */
+/* Tell a TLS client that the close is intended. */
 static void say_end(http_connection *connection)
 {
     struct ssl_st *ssl = bufferevent_openssl_get_ssl(connection->bev);
 
     if (!ssl || !SSL_is_init_finished(ssl))
         return;
-    (void)SSL_shutdown(ssl); /* at best: the client may be gone */
+    (void)SSL_shutdown(ssl); /* best effort: the client may be gone */
     ERR_clear_error();
 }
 
-/* The client has taken the last reply. */
+/* The client has received the last reply: close, or linger. */
 static void finish(http_connection *connection)
 {
     struct evbuffer *input = bufferevent_get_input(connection->bev);
@@ -676,7 +682,7 @@ static void finish(http_connection *connection)
         return;
     }
     (void)shutdown(bufferevent_getfd(connection->bev),
-                   SHUT_WR); /* fails only when the connection is gone, which is noticed next */
+                   SHUT_WR); /* fails only if the connection is gone, which is noticed next */
     (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
     if (resume(connection))
         set_state(connection, HTTP_LINGER);
@@ -694,8 +700,8 @@ static bool refuse(http_connection *connection, int status, const char *why)
 }
 
 /*
- * Skip empty lines before a request's line: some clients send them after a body. False while the input may be the first
- * half of one.
+ * Skip empty lines before a request line: some clients send them after a body. False while the input may be the first
+ * half of an empty line.
  */
 static bool skip_empty_lines(struct evbuffer *input)
 {
@@ -703,11 +709,11 @@ static bool skip_empty_lines(struct evbuffer *input)
     ev_ssize_t n;
 
     while ((n = evbuffer_copyout(input, two, 2)) == 2 && memcmp(two, "\r\n", 2) == 0)
-        (void)evbuffer_drain(input, 2); /* they are there */
+        (void)evbuffer_drain(input, 2); /* cannot fail: they are there */
     return n != 1 || two[0] != '\r';
 }
 
-/* An exchange with room for a head. NULL: no memory. */
+/* Make an exchange with room for a head. NULL: no memory. */
 static hth_http_exchange *exchange_new(http_connection *connection, size_t n_head)
 {
     hth_http_exchange *exchange = calloc(1, sizeof(*exchange));
@@ -723,13 +729,16 @@ static hth_http_exchange *exchange_new(http_connection *connection, size_t n_hea
     return exchange;
 }
 
-/* What the server says before a reply. Clients must take it whether they expect it or not; not all take other 1xx. */
+/*
+ * The interim reply that probes a client. Clients must accept it even if they do not expect it; not all accept other
+ * 1xx.
+ */
 static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /*
- * The client of a pending request sends no more: it closed its writing half and waits for the reply, or it has left.
- * Only bytes tell: the system of a client that has left answers them with a reset. A stream that had begun before, and
- * clients that cannot be asked (HTTP/1.0; TLS has no halves), count as gone.
+ * The client of a pending request closed its sending side: it waits for the reply, or has left. Only sending bytes
+ * shows which: the system of a client that has left answers them with a reset. Clients of a stream that has already
+ * begun, and clients that cannot be probed (HTTP/1.0; TLS cannot be half-closed), count as gone.
  */
 static void ask_whether_it_waits(http_connection *connection)
 {
@@ -744,10 +753,10 @@ static void ask_whether_it_waits(http_connection *connection)
     if (is_gone || hth_os_peer_is_gone(bufferevent_getfd(connection->bev)))
         connection_cut(connection);
     else
-        wait_anew(connection); /* for the next look */
+        wait_anew(connection); /* until the next check */
 }
 
-/* The request is complete, or as complete as the handler wants it. */
+/* Call the handler: the request is complete, or its body is not wanted. */
 static void handle(http_connection *connection)
 {
     hth_http_server *server = connection->server;
@@ -760,7 +769,10 @@ static void handle(http_connection *connection)
         ask_whether_it_waits(connection);
 }
 
-/* Bytes that are here already are read in any case: small bodies come with their heads. */
+/*
+ * Is the rest of the body unwanted? Bytes that have already arrived are read in any case: small bodies come with their
+ * heads.
+ */
 static bool is_unwanted(const http_connection *connection)
 {
     hth_http_exchange *exchange = connection->exchange;
@@ -838,7 +850,7 @@ static bool read_head(http_connection *connection)
         return refuse(connection, 503, no_memory);
     connection->exchange = exchange;
     connection->n_scanned = 0;
-    (void)evbuffer_remove(input, exchange->text, n_head); /* they are there */
+    (void)evbuffer_remove(input, exchange->text, n_head); /* cannot fail: they are there */
     status = hth_http_head_parse(exchange->text, n_head, &exchange->head, &why);
     if (status != 0)
         return refuse(connection, status, why);
@@ -877,7 +889,7 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
 
 static const char no_room[] = "the server has no memory for another request's body now; try again later";
 
-/* 0: go on. Otherwise the status of a refusal, with its reason. */
+/* Read chunks. 0: go on. Otherwise the status of a refusal, with its reason. */
 static int read_chunks(http_connection *connection, bool *is_complete, const char **why_out)
 {
     hth_http_exchange *exchange = connection->exchange;
@@ -903,7 +915,7 @@ static int read_chunks(http_connection *connection, bool *is_complete, const cha
         if (n_piece > 0)
             memcpy(exchange->body + exchange->n_body, piece, n_piece);
         exchange->n_body += n_piece;
-        (void)evbuffer_drain(input, n_used); /* they are there */
+        (void)evbuffer_drain(input, n_used); /* cannot fail: they are there */
         if (result == HTH_HTTP_CHUNKS_END) {
             *is_complete = true;
             return 0;
@@ -923,7 +935,7 @@ static int read_length(http_connection *connection, bool *is_complete, const cha
         *why_out = no_room;
         return 503;
     }
-    (void)evbuffer_remove(input, exchange->body + exchange->n_body, n); /* they are there */
+    (void)evbuffer_remove(input, exchange->body + exchange->n_body, n); /* cannot fail: they are there */
     exchange->n_body += n;
     *is_complete = n == n_left;
     return 0;
@@ -950,10 +962,10 @@ static bool read_body(http_connection *connection)
     return true;
 }
 
-/* The reply of its exchange is complete, or has been cut off (is_cut). This ends the exchange. */
+/* End the exchange: its reply is complete, or was cut off (is_cut). */
 static void connection_end_exchange(http_connection *connection, bool is_cut)
 {
-    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used again */
+    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used */
     exchange_free(connection->exchange);
     connection->exchange = NULL;
     connection_flush(connection, is_cut);
@@ -971,7 +983,7 @@ static void connection_flush(http_connection *connection, bool is_cut)
     set_state(connection, HTTP_FLUSH);
     if (n_unsent(connection) > 0 || connection->is_going_on)
         return;
-    /* The replier must be done with this request before the handler is called with the next one. */
+    /* The code that replies must finish with this request before the handler gets the next one. */
     if (connection->closes || connection->is_at_end || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
         bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
     else
@@ -981,8 +993,8 @@ static void connection_flush(http_connection *connection, bool is_cut)
 /* ---- steps ---- */
 
 /*
- * Pause reading while early input fills the buffer. libevent's high-water mark would do that, but in 2.1 it calls the
- * reader again and again as long as the mark is reached.
+ * Pause reading while early input fills the buffer. libevent's high-water mark would do that, but version 2.1 calls the
+ * reader repeatedly while the mark is reached.
  */
 static void pause_when_full(http_connection *connection)
 {
@@ -1024,7 +1036,7 @@ static bool step(http_connection *connection)
     return false;
 }
 
-/* Step from state to state until an event is needed. Does nothing when called from such a step. */
+/* Step from state to state until an event is needed. Does nothing when called within such a step. */
 static void connection_go_on(http_connection *connection)
 {
     assert(!connection->is_going_on);
@@ -1079,8 +1091,10 @@ static void on_event(struct bufferevent *bev, short what, void *user_data)
         return;
     }
     connection->is_at_end = true;
-    /* A client that closed only its writing half still gets its reply. TLS has no halves here: libevent has stopped
-     * writing as well. */
+    /*
+     * A client that closed only its sending side still gets its reply. With TLS this is not possible: libevent has
+     * stopped writing as well.
+     */
     if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && !connection->is_tls) {
         if (connection->state == HTTP_FLUSH)
             return;
@@ -1150,7 +1164,7 @@ static http_connection *connection_new_take(hth_http_server *server, int fd, con
         if (bev)
             bufferevent_free(bev);
         else
-            (void)close(fd); /* no byte has left */
+            (void)close(fd); /* nothing was sent */
         free(connection);
         return NULL;
     }
@@ -1180,9 +1194,9 @@ static http_connection *connection_new_take(hth_http_server *server, int fd, con
 }
 
 /*
- * ---- a request as its handler sees it, and the reply as its client sees it ----
+ * ---- the handler's view of a request, and the client's view of the reply ----
  *
- * One place writes a reply's head, from texts without line breaks: no value can begin a new line.
+ * One function writes a reply's head, from texts without line breaks, so no value can begin a new line.
  */
 
 enum { REPLY_HEAD_BYTES = 1024, EXPAND_BYTES_MAX = 64 << 10 };
@@ -1199,7 +1213,7 @@ static bool exchange_decode_path(hth_http_exchange *exchange)
             return false;
     }
     exchange->path = evhttp_uridecode(path, 0, &n);
-    return exchange->path && strlen(exchange->path) == n; /* no "%00" */
+    return exchange->path && strlen(exchange->path) == n; /* has no "%00" */
 }
 
 static void exchange_free(hth_http_exchange *exchange)
@@ -1239,7 +1253,7 @@ static char *decode(const char *text, size_t n)
 
 const char *hth_http_query(const hth_http_exchange *exchange, const char *name)
 {
-    /* The exchange keeps the text that the last call returned; nothing else of it changes. */
+    /* The exchange stores the text that the last call returned; nothing else in it changes. */
     hth_http_exchange *owner = exchange->connection->exchange;
     const char *at = exchange->head.query;
 
@@ -1359,7 +1373,7 @@ static const char *date_of(hth_http_server *server)
     return server->date;
 }
 
-/* How a client recognises the end of a reply. */
+/* The way that a client recognises the end of a reply. */
 typedef enum framing { FRAMING_LENGTH, FRAMING_CHUNKS, FRAMING_END, FRAMING_NONE } framing;
 
 /* The head of a reply. exchange may be NULL. False: no memory. */
@@ -1408,7 +1422,7 @@ static bool write_reply(http_connection *connection, const hth_http_exchange *ex
     struct evbuffer *output = bufferevent_get_output(connection->bev);
     bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
 
-    /* A HEAD request for a body from elsewhere: its length is unknown here. */
+    /* For a HEAD request, n 0 may mean that the length of the body is unknown. */
     framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
 
     if (connection->server->is_draining)
@@ -1480,7 +1494,7 @@ void hth_http_reply(hth_http_exchange *exchange, int status, const char *content
     connection_end_exchange(connection, !write_reply(connection, exchange, status, content_type, body, n));
 }
 
-/* Memory ran out in the middle of a stream: end the connection, but not while its writer is at work. */
+/* Memory ran out in the middle of a stream: end the connection, but not while its writer runs. */
 static void fail_later(http_connection *connection)
 {
     bufferevent_trigger_event(connection->bev, BEV_EVENT_WRITING | BEV_EVENT_ERROR, BEV_TRIG_DEFER_CALLBACKS);
@@ -1546,12 +1560,12 @@ void hth_http_abort(hth_http_exchange *exchange)
 {
     http_connection *connection = exchange->connection;
 
-    /* Where the connection's end is the stream's end, only a reset shows that the stream is incomplete. */
+    /* If the end of the connection marks the end of the stream, only a reset shows that the stream is incomplete. */
     if (exchange->has_begun && !exchange->is_chunked) {
         const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 
         (void)setsockopt(bufferevent_getfd(connection->bev), SOL_SOCKET, SO_LINGER, &reset,
-                         sizeof(reset)); /* a unix socket has none */
+                         sizeof(reset)); /* fails on a unix socket, which has no reset */
     }
     connection_end_exchange(connection, true);
 }

@@ -1,5 +1,5 @@
 /*
- * http_chunks.c - a state for every place in "5;x=y\r\nhello\r\n0\r\nTrailer: z\r\n\r\n"
+ * http_chunks.c - a state for every position in "5;x=y\r\nhello\r\n0\r\nTrailer: z\r\n\r\n"
  */
 #include "http/http_chunks.h"
 
@@ -23,7 +23,7 @@ enum {
     END_LF,
 };
 
-/* The byte behind the last digit of a size selects the next state. */
+/* The byte after the last digit of a size selects the next state. */
 static int after_size(const hth_http_chunks *chunks, char c)
 {
     if (chunks->n_digits == 0)

@@ -1,8 +1,8 @@
 /*
- * http_chunks.h - the pieces of a chunked request body
+ * http_chunks.h - parses a chunked request body
  *
- * The caller feeds bytes as they arrive, and the reader says which of them belong to the body. It keeps only its state.
- * The lines of sizes are bounded, and so is the trailer, which is read and dropped.
+ * The caller feeds bytes as they arrive, and the parser reports the bytes that belong to the body. It stores only its
+ * state. The size lines are bounded, and so is the trailer, which is read and dropped.
  */
 #ifndef HTH_HTTP_HTTP_CHUNKS_H
 #define HTH_HTTP_HTTP_CHUNKS_H
@@ -18,7 +18,7 @@ typedef struct hth_http_chunks {
 } hth_http_chunks;
 
 typedef enum hth_http_chunks_result {
-    HTH_HTTP_CHUNKS_MORE, /* all bytes are used, none belongs to the body, and the body is not complete */
+    HTH_HTTP_CHUNKS_MORE, /* all bytes were consumed, none belongs to the body, and the body is not complete */
     HTH_HTTP_CHUNKS_DATA, /* piece_out[0..n_piece_out) belongs to the body; call again with the unused bytes */
     HTH_HTTP_CHUNKS_END,  /* the body is complete */
     HTH_HTTP_CHUNKS_BAD,

@@ -1,5 +1,5 @@
 /*
- * http_head.c - cut a request's head into texts, and refuse a doubtful one
+ * http_head.c - split a request's head into texts, and refuse an ambiguous one
  */
 #include "http/http_head.h"
 
@@ -77,8 +77,8 @@ static int refuse(int status, const char *why, const char **why_out)
 }
 
 /*
- * Clients join a base URL and a path, and get it wrong: "//v1/models", "/v1/models/", "/v1/v1/models". Take out of a
- * path what is too much. Slashes that are encoded belong to a name and stay.
+ * Clients join a base URL and a path wrongly: "//v1/models", "/v1/models/", "/v1/v1/models". Remove the superfluous
+ * parts of a path. Encoded slashes belong to a name and stay.
  */
 static void tidy(char *path)
 {
@@ -96,7 +96,7 @@ static void tidy(char *path)
         memmove(path, path + n_version, strlen(path + n_version) + 1);
 }
 
-/* Path and query, and the host if the target names it. */
+/* Parse path and query, and the host if the target names it. */
 static int parse_target(char *target, hth_http_head *out, const char **why_out)
 {
     char *query;
@@ -125,7 +125,7 @@ static int parse_target(char *target, hth_http_head *out, const char **why_out)
     return 0;
 }
 
-/* "GET", " ", target, " ", "HTTP/1.1"; the line is NUL-terminated. */
+/* Parse "GET", " ", target, " ", "HTTP/1.1"; the line is NUL-terminated. */
 static int parse_line(char *line, size_t n, hth_http_head *out, const char **why_out)
 {
     char *target = memchr(line, ' ', n), *version;
@@ -153,7 +153,7 @@ static int parse_line(char *line, size_t n, hth_http_head *out, const char **why
 
 /* ---- its fields ---- */
 
-/* One field; the line is NUL-terminated. */
+/* Parse one field; the line is NUL-terminated. */
 static int parse_field(char *text, char *line, size_t n, hth_http_head *out, const char **why_out)
 {
     char *colon = memchr(line, ':', n), *value, *end = line + n;
@@ -181,7 +181,7 @@ static int parse_field(char *text, char *line, size_t n, hth_http_head *out, con
     return 0;
 }
 
-/* True when a list like "keep-alive, Upgrade" has the word. */
+/* Does a list like "keep-alive, Upgrade" have the word? */
 static bool list_has(const char *list, const char *word)
 {
     size_t n_word = strlen(word);
@@ -215,7 +215,7 @@ static bool parse_length(const char *text, uint64_t *out)
     return true;
 }
 
-/* Fields of which two readers could take different ones: each may come once. */
+/* Fields that may come only once, because two parsers could use different ones. */
 typedef enum once {
     ONCE_LENGTH,
     ONCE_CODING,
@@ -227,7 +227,7 @@ typedef enum once {
     N_ONCE
 } once;
 
-/* The values of the fields that are present. 0, or the status of the refusal. */
+/* Find the values of these fields. Returns 0, or the status of the refusal. */
 static int find_once(const char *text, const hth_http_head *head, const char *values[N_ONCE], const char **why_out)
 {
     static const struct {
@@ -254,7 +254,7 @@ static int find_once(const char *text, const hth_http_head *head, const char *va
     return 0;
 }
 
-/* The fields about the connection. A wish to close wins over any other. */
+/* Parse the fields about the connection. "close" overrides everything else. */
 static void parse_connection(const char *text, hth_http_head *out)
 {
     bool closes = false, stays = false;
@@ -273,7 +273,7 @@ static bool is_host(const hth_http_head *head, const char *host)
     return strlen(host) == head->n_authority && strncasecmp(head->authority, host, head->n_authority) == 0;
 }
 
-/* What the fields say of the connection and the body. */
+/* Interpret the fields about the connection and the body. */
 static int parse_meaning(const char *text, hth_http_head *out, const char **why_out)
 {
     const char *values[N_ONCE] = { NULL };
@@ -313,7 +313,7 @@ int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **w
         char *end = memchr(line, '\n', (size_t)(text_end - line));
         size_t n_line;
 
-        assert(end && end > line); /* the search for the head's end saw CR LF at every line's end */
+        assert(end && end > line); /* hth_http_head_find saw CR LF at the end of every line */
         n_line = (size_t)(end - 1 - line);
         end[-1] = '\0';
         if (line == text)

@@ -1,9 +1,9 @@
 /*
  * http_head.h - the head of an HTTP/1 request: its line, its fields, and the length of its body
  *
- * The parser is strict where two readers could disagree about the end of a request (RFC 9112): a line ends with CR LF
- * only, a folded line is refused, a length is given once and in one way. A refusal has the status of its reply and a
- * sentence with the reason. The parser works on one piece of memory and knows no connection.
+ * The parser is strict where two parsers could disagree about the end of a request (RFC 9112): lines end with CR LF
+ * only, folded lines are refused, and a length may be given only once and in one way. A refusal has the status of its
+ * reply and a sentence with the reason. The parser works on one block of memory and knows no connection.
  */
 #ifndef HTH_HTTP_HTTP_HEAD_H
 #define HTH_HTTP_HTTP_HEAD_H
@@ -27,7 +27,7 @@ typedef struct hth_http_head {
     const char *authority; /* of a target like "http://host/path", [n_authority]; NULL: the target has none */
     size_t n_authority;
     int minor;       /* of HTTP/1.x */
-    bool keep_alive; /* the client's wish */
+    bool keep_alive; /* as the client requested */
     bool is_chunked; /* the body */
     bool expects_continue;
     uint64_t body_bytes; /* 0 if it is chunked */
@@ -36,22 +36,22 @@ typedef struct hth_http_head {
 } hth_http_head;
 
 /*
- * Look for the end of a head in bytes[0..n). *n_scanned begins at 0 and receives the number of scanned bytes, for the
- * next call with more bytes. Returns the head's length with its empty line; 0: more bytes are needed; SIZE_MAX: a line
- * ends with LF alone, so this is no head.
+ * Find the end of a head in bytes[0..n). *n_scanned begins at 0 and receives the number of scanned bytes, for the next
+ * call with more bytes. Returns the length of the head including its empty line; 0: more bytes are needed; SIZE_MAX: a
+ * line ends with LF alone, so the head is invalid.
  */
 size_t hth_http_head_find(const char *bytes, size_t n, size_t *n_scanned);
 
 /*
- * Parse a whole head of n bytes. It changes the text, and the texts in out point into it. Returns 0, or the status of a
- * refusal with its reason in *why_out.
+ * Parse a whole head of n bytes. This changes the text, and the texts in out point into it. Returns 0, or the status of
+ * a refusal with its reason in *why_out.
  */
 int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **why_out);
 
-/* The value of the first field of that name (any case), or NULL. text is the parsed text. */
+/* The value of the first field of this name (any case), or NULL. text is the parsed text. */
 const char *hth_http_head_field(const hth_http_head *head, const char *text, const char *name);
 
-/* True for a text that may be the name of a field, and for one that may be its value; and for what they are made of. */
+/* Is the text, or the character, valid in the name of a field, or in its value? */
 bool hth_http_is_token(const char *text);
 bool hth_http_is_value(const char *text);
 bool hth_http_is_token_char(char c);

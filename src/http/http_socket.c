@@ -1,9 +1,10 @@
 /*
  * http_socket.c - bind sockets, and say why that fails
  *
- * A unix socket's file must never be open to others, not even between bind and chmod. So the umask sets the mode. The
- * umask belongs to the process and is narrowed around bind only. The maker of a file holds the lock of its folder:
- * otherwise two servers that start at once could both find a stale socket, and one could remove the other's new one.
+ * The file of a unix socket must never be accessible to other users, not even between bind and chmod. So the umask sets
+ * the mode. The umask belongs to the process and is narrowed only around bind. The process that makes a file holds the
+ * lock of its folder: otherwise two servers that start at the same time could both find a stale socket, and one could
+ * remove the other's new one.
  */
 #include "http/http_socket.h"
 
@@ -40,7 +41,7 @@ static int new_socket(int family)
     if (fd >= 0 && !set_flags(fd)) {
         int saved = errno;
 
-        (void)close(fd); /* nothing was done with it */
+        (void)close(fd); /* it was not used */
         errno = saved;
         return -1;
     }
@@ -88,7 +89,7 @@ static int listen_on(const struct addrinfo *address, bool is_any)
         bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     saved = errno;
-    (void)close(fd); /* report bind's failure */
+    (void)close(fd); /* errno reports bind's failure */
     errno = saved;
     return -1;
 }
@@ -107,7 +108,7 @@ static uint16_t port_of(int fd)
     return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
-/* The first usable address of that family. */
+/* A socket on the first usable address of this family. */
 static int listen_on_family(const struct addrinfo *list, int family, bool is_any)
 {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
@@ -143,8 +144,10 @@ hearth_status hth_http_bind_tcp(const char *host, uint16_t port, int *fd_out, ui
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "cannot listen on '%s': %s; give an address of this machine, or 0.0.0.0 for all", name,
                         result == EAI_SYSTEM ? strerror(errno) : gai_strerror(result));
-    /* Most clients reach a name with both kinds of addresses ("localhost") over IPv4. "*" is one IPv6 socket that
-     * takes both, where the system has IPv6. */
+    /*
+     * Most clients use IPv4 for a name with addresses of both kinds ("localhost"). "*" is one IPv6 socket for both, if
+     * the system has IPv6.
+     */
     errno = EADDRNOTAVAIL;
     fd = listen_on_family(list, is_any ? AF_INET6 : AF_INET, is_any);
     if (fd < 0 && errno != EADDRINUSE && errno != EACCES) {
@@ -183,11 +186,11 @@ static int try_connect(const struct sockaddr_un *address)
     if (fd < 0)
         return errno;
     result = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
-    (void)close(fd);                      /* it was for the answer only */
+    (void)close(fd);                      /* only the result matters */
     return result == EAGAIN ? 0 : result; /* EAGAIN: its queue is full, so a process listens */
 }
 
-/* Make place for a new socket: remove a socket on which no process listens. */
+/* Make room for a new socket: remove a socket that no process listens on. */
 static hearth_status clear_path(const struct sockaddr_un *address, hearth_error *err)
 {
     const char *path = address->sun_path;
@@ -224,7 +227,7 @@ static hearth_status bind_unix(int fd, const struct sockaddr_un *address, hearth
     (void)umask(old_mask); /* never fails */
     if (result == 0 && listen(fd, BACKLOG) != 0) {
         result = errno;
-        (void)unlink(address->sun_path); /* it is ours, and of no use */
+        (void)unlink(address->sun_path); /* this process made it, and it is not used */
     }
     if (result == ENOENT)
         return hth_fail(err, HEARTH_NOT_FOUND, "cannot listen on '%s': there is no such folder; make it first",
@@ -232,7 +235,7 @@ static hearth_status bind_unix(int fd, const struct sockaddr_un *address, hearth
     return result == 0 ? HEARTH_OK : hth_fail_errno(err, result, "cannot listen on '%s'", address->sun_path);
 }
 
-/* The lock of a path's folder. -1: there is none, and the bind goes on without it. */
+/* Lock the folder of a path. -1: there is no lock, and the bind goes on without it. */
 static int lock_folder(const char *path)
 {
     char *copy = strdup(path);
@@ -240,8 +243,7 @@ static int lock_folder(const char *path)
 
     free(copy);
     if (fd >= 0)
-        (void)flock(fd,
-                    LOCK_EX); /* some file systems have none: two servers that start at once there are on their own */
+        (void)flock(fd, LOCK_EX); /* not all file systems have locks: without them, simultaneous starts may collide */
     return fd;
 }
 
@@ -264,7 +266,7 @@ hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *er
     if (lock >= 0)
         (void)close(lock); /* this unlocks it */
     if (status != HEARTH_OK) {
-        (void)close(fd); /* the failure is told already */
+        (void)close(fd); /* the failure was already reported */
         return status;
     }
     *fd_out = fd;
@@ -282,7 +284,7 @@ void hth_http_peer_text(const struct sockaddr *address, char *text, socklen_t ca
     } else if (address->sa_family == AF_INET6) {
         const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
 
-        /* An IPv4 client of a socket for both. */
+        /* An IPv4 client of a socket for both families. */
         if (IN6_IS_ADDR_V4MAPPED(v6))
             written = inet_ntop(AF_INET, v6->s6_addr + 12, text, capacity);
         else

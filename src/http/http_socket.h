@@ -1,7 +1,7 @@
 /*
  * http_socket.h - bound sockets: TCP addresses by name, unix sockets by path
  *
- * These functions block on the look-up of names, so call them while a server starts. Descriptors are close-on-exec and
+ * These functions block while they look up names, so call them while a server starts. Descriptors are close-on-exec and
  * non-blocking, and they listen already.
  */
 #ifndef HTH_HTTP_HTTP_SOCKET_H
@@ -19,8 +19,8 @@
 hearth_status hth_http_bind_tcp(const char *host, uint16_t port, int *fd_out, uint16_t *port_out, hearth_error *err);
 
 /*
- * The socket has mode 0600 from its first moment. HEARTH_BUSY: a process listens there; HEARTH_FAILED: the name belongs
- * to a file that is no socket.
+ * The socket has mode 0600 from the start. HEARTH_BUSY: a process listens there; HEARTH_FAILED: the name belongs to a
+ * file that is not a socket.
  */
 hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *err);
 

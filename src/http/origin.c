@@ -32,7 +32,7 @@ static bool is_same(piece a, piece b)
     return a.n == b.n && strncasecmp(a.text, b.text, a.n) == 0;
 }
 
-/* ---- taking apart ---- */
+/* ---- parsing ---- */
 
 static size_t n_scheme(const char *text)
 {
@@ -64,7 +64,7 @@ static bool is_own_port(piece scheme, piece port)
     return (is_text(scheme, "http") && is_text(port, "80")) || (is_text(scheme, "https") && is_text(port, "443"));
 }
 
-/* "SCHEME://HOST[:PORT]"; a host may be missing. A rule may end with a slash, as addresses copied from browsers do. */
+/* "SCHEME://HOST[:PORT]"; a host may be missing. A rule may end with a slash, like addresses copied from browsers. */
 static bool take_apart(const char *text, bool is_rule, parts *out)
 {
     const char *at = text;
@@ -97,7 +97,7 @@ static bool is_web(piece scheme)
 
 /* ---- rules ---- */
 
-/* Schemes of programs with pages of their own: desktop and mobile apps, browser extensions, editors. */
+/* Schemes of programs with their own pages: desktop and mobile apps, browser extensions, editors. */
 static bool is_known_scheme(piece word)
 {
     static const char *const words[] = { "app",
@@ -118,7 +118,7 @@ static bool is_known_scheme(piece word)
     return false;
 }
 
-/* The scheme of a rule for all its origins; 0 bytes: it is another kind of rule. */
+/* The scheme of a rule that covers a whole scheme; 0 bytes: it is a rule of another kind. */
 static piece scheme_of_rule(const char *rule)
 {
     piece scheme = { rule, n_scheme(rule) };
@@ -160,7 +160,7 @@ bool hth_origin_is_local(const char *origin)
 
     if (!take_apart(origin, false, &p) || !is_web(p.scheme))
         return false;
-    /* Browsers resolve names below localhost themselves (RFC 6761). */
+    /* Browsers resolve subdomains of localhost themselves (RFC 6761). */
     return is_text(p.host, "localhost") || is_text(p.host, "127.0.0.1") || is_text(p.host, "[::1]") ||
            (p.host.n > n && strncasecmp(p.host.text + p.host.n - n, below, n) == 0);
 }

@@ -1,7 +1,7 @@
 /*
  * routes.c - the table
  *
- * OpenAI's paths are known with and without "/v1", as llama-server has them.
+ * OpenAI's paths exist with and without "/v1", as in llama-server.
  */
 #include "http/routes.h"
 
@@ -104,7 +104,7 @@ static const hth_route routes[] = {
 
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
 
-/* Routes whose path is the beginning of what comes. */
+/* Is the route's path a prefix of the requested paths? */
 static bool is_beginning(const hth_route *route)
 {
     return route->path[1] && route->path[strlen(route->path) - 1] == '/';
@@ -130,7 +130,7 @@ const hth_route *hth_route_find(const char *path)
 
 bool hth_route_has_events(const hth_route *route)
 {
-    /* Ollama's are none: of what may be a stream there, the worker alone knows whether it is one. */
+    /* Not Ollama's: only the worker knows whether a reply that may be a stream is one. */
     return route->kind == HTH_ROUTE_GENERATE &&
            (route->api == HTH_API_CHAT || route->api == HTH_API_COMPLETION || route->api == HTH_API_MESSAGES ||
             route->api == HTH_API_NATIVE_COMPLETION || route->api == HTH_API_INFILL || route->api == HTH_API_RESPONSES);

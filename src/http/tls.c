@@ -1,5 +1,5 @@
 /*
- * tls.c - one OpenSSL context at a time, replaced as a whole
+ * tls.c - one OpenSSL context at a time, always replaced as a whole
  *
  * A new context is built from both files before it replaces the old one, so a broken pair changes nothing. Tickets are
  * bound to a context: after a reload each client makes one full handshake.
@@ -24,7 +24,7 @@ struct hth_tls {
     SSL_CTX *context;
 };
 
-/* A failure with OpenSSL's reason. */
+/* Fail with OpenSSL's reason. */
 static hearth_status fail_tls(hearth_error *err, hearth_status status, const char *format, const char *path)
 {
     unsigned long code = ERR_peek_last_error();
@@ -36,7 +36,7 @@ static hearth_status fail_tls(hearth_error *err, hearth_status status, const cha
     return reason ? hth_fail(err, status, "%s (OpenSSL: %s)", text, reason) : hth_fail(err, status, "%s", text);
 }
 
-/* OpenSSL's own message for a file that cannot be read names neither cause nor remedy. */
+/* Check readability first: OpenSSL's message for an unreadable file names neither cause nor remedy. */
 static hearth_status check_readable(const char *path, const char *what, hearth_error *err)
 {
     FILE *file = fopen(path, "re");
@@ -48,7 +48,7 @@ static hearth_status check_readable(const char *path, const char *what, hearth_e
     return is_readable ? HEARTH_OK : hth_fail_errno(err, saved, "cannot read the %s '%s'", what, path);
 }
 
-/* For a key with a passphrase: nobody is there to type it. */
+/* For a key with a passphrase: no user is there to type it. */
 static int no_passphrase(char *text, int capacity, int is_writing, void *user_data)
 {
     (void)text;
@@ -117,9 +117,9 @@ static hearth_status new_context(const char *certificate, const char *key, SSL_C
         status = fail_tls(err, HEARTH_FAILED, "cannot use TLS with '%s'", certificate);
     } else {
         (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                               SSL_OP_CIPHER_SERVER_PREFERENCE); /* returns them */
+                                               SSL_OP_CIPHER_SERVER_PREFERENCE); /* cannot fail: returns the options */
         /* An idle connection keeps no buffers. */
-        (void)SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); /* returns it */
+        (void)SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); /* cannot fail: returns the mode */
         SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
         status = load_pair(context, certificate, key, err);
     }

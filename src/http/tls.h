@@ -1,5 +1,5 @@
 /*
- * tls.h - the certificate of a listener, replaceable while it runs
+ * tls.h - the certificate of a listener, replaceable at run time
  *
  * TLS 1.2 and later, HTTP/1.1 by ALPN. A connection keeps the certificate that it began with. Everything runs on the
  * thread of the event base.
@@ -17,8 +17,8 @@ typedef struct hth_tls hth_tls;
  * certificate: a PEM file with the server's certificate first, then the chain to a known authority. key: a PEM file
  * with its private key, without a passphrase; may be the same file. Paths are copied.
  *
- * HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO: a file cannot be read; HEARTH_CORRUPT: it holds something else;
- * HEARTH_FAILED: the two do not belong together, or OpenSSL refuses them.
+ * HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO: a file cannot be read; HEARTH_CORRUPT: it has other content;
+ * HEARTH_FAILED: certificate and key do not match, or OpenSSL refuses them.
  */
 hearth_status hth_tls_new(const char *certificate, const char *key, hth_tls **out, hearth_error *err);
 void hth_tls_free(hth_tls *tls); /* established connections stay; accepts NULL */

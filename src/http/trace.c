@@ -3,8 +3,9 @@
  *
  *   version "-" trace-id "-" parent-id "-" trace-flags        lower-case hexadecimal: 2, 32, 16 and 2 digits
  *
- * Version ff is invalid. Version 00 has exactly these fields. A later version may have more behind another "-"; it is
- * read as far as 00 goes. We write 00, with the defined flags: sampled and, of Level 2, random-trace-id.
+ * Version ff is invalid. Version 00 has exactly these fields. A later version may have more fields after another "-";
+ * only the fields of version 00 are read. Hearth writes version 00, with the defined flags: sampled and, from Level 2,
+ * random-trace-id.
  */
 #include "http/trace.h"
 
@@ -25,17 +26,17 @@ enum {
     HEADER_CHARACTERS = FLAGS_AT + 2,
     FLAGS_KNOWN = 3,
     FLAG_RANDOM = 2,
-    ID_BYTES = 12, /* of our own request ids: enough to be unique in a server */
+    ID_BYTES = 12, /* of generated request ids: enough to be unique in a server */
 };
 static_assert(HEADER_CHARACTERS + 1 == HTH_TRACEPARENT_BYTES, "a header of version 00 and its terminator");
 
-/* The value of a digit; -1: it is none. */
+/* The value of a digit; -1: not a digit. */
 static int digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* n digits, not all of them zero. The text may end earlier. */
+/* Are these n digits, not all of them zero? The text may be shorter. */
 static bool is_id(const char *text, size_t n)
 {
     bool is_zero = true;
@@ -48,7 +49,7 @@ static bool is_id(const char *text, size_t n)
     return !is_zero;
 }
 
-/* Two digits as a number; -1: one is no digit. */
+/* The value of two digits; -1: one is not a digit. */
 static int byte_at(const char *text)
 {
     int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
@@ -79,7 +80,7 @@ static bool read_header(const char *text, hth_trace *out)
     return true;
 }
 
-/* 2 n digits of random bytes and a terminator. */
+/* Write 2 n digits of random bytes and a terminator. */
 static void draw(char *out, size_t n)
 {
     uint8_t bytes[16];

@@ -1,18 +1,18 @@
 /*
  * upstream.c - libcurl's multi interface, driven by libevent
  *
- *   begin    an idle call (an easy handle whose constant options are set) gets the request, and is queued
- *   soon     an event without a descriptor: it hands queued calls to libcurl, resumes paused ones and runs libcurl's
- *            timer of 0 ms. It is activated, not waited for. So it runs in the same turn of the event loop, without a
- *            system call, and never inside the function that asked for it
+ *   begin    an idle call (an easy handle whose constant options are set) gets the request and is queued
+ *   soon     an event without a descriptor: it passes queued calls to libcurl, resumes paused ones and runs libcurl's
+ *            timer of 0 ms. It is activated directly. So it runs in the same turn of the event loop, without a
+ *            system call, and never within the function that activated it
  *   socket   libcurl reads and writes ready sockets, and calls on_head and on_bytes
- *   drain    after each of these: ended calls leave libcurl, then on_done is called
+ *   drain    after each of these steps: ended calls leave libcurl, then on_done is called
  *
- * While libcurl is on the stack (is_inside), its handles may not be added or removed, so soon carries out a
+ * While libcurl is on the stack (is_inside), its handles must not be added or removed, so soon carries out a
  * cancellation. watched_sockets.c makes and closes sockets.
  *
- * Invariant: between turns of the event loop a call is in exactly one list. libcurl has it while it is running, noted
- * or released.
+ * Invariant: between turns of the event loop a call is in exactly one list. libcurl has the call while it is running,
+ * noted or released.
  */
 #include "http/upstream.h"
 
@@ -30,7 +30,7 @@
 #include "http/watched_sockets.h"
 
 typedef struct call_list {
-    hth_upstream_call *first; /* it joined first */
+    hth_upstream_call *first; /* the oldest */
     hth_upstream_call *last;
 } call_list;
 
@@ -38,23 +38,23 @@ struct hth_upstream {
     struct event_base *base;
     CURLM *multi;
     struct event *soon;
-    struct event *timer;        /* libcurl's */
+    struct event *timer;        /* libcurl's timer */
     struct event *busy_timer;   /* pending while there are busy calls */
     struct event *linger_timer; /* pending while there are released calls, and a little longer */
     bool is_timer_due;          /* libcurl's timer of 0 ms */
     bool is_inside;             /* libcurl is on the stack */
     call_list idle;
     size_t n_idle;
-    call_list queued;   /* for soon to hand over */
-    call_list busy;     /* for busy_timer to queue again */
+    call_list queued;   /* soon passes them to libcurl */
+    call_list busy;     /* busy_timer queues them again */
     call_list running;  /* libcurl has these, and the calls of the lists below */
-    call_list noted;    /* for soon to end or resume */
-    call_list released; /* their end is awaited so that the connection can be reused */
+    call_list noted;    /* soon ends or resumes them */
+    call_list released; /* waiting for their end, so that the connection can be reused */
     hth_watched_sockets sockets;
     hth_upstream_numbers numbers;
 };
 
-/* The method that libcurl was set to. An option that stays is not set again. */
+/* The method set in libcurl. An unchanged option is not set again. */
 typedef enum call_mode { CALL_NONE, CALL_GET, CALL_HEAD, CALL_POST, CALL_OTHER } call_mode;
 
 struct hth_upstream_call {
@@ -65,43 +65,43 @@ struct hth_upstream_call {
     hth_upstream_call *next, *previous;
 
     call_mode mode;
-    char *socket_path; /* as libcurl was told */
+    char *socket_path; /* as set in libcurl */
     struct curl_slist *headers;
     size_t n_headers_max;
     hth_buffer header_text;
     const void *body[HTH_UPSTREAM_PIECES];
     size_t body_bytes[HTH_UPSTREAM_PIECES];
-    size_t n_body_read;    /* of a long body, by libcurl */
+    size_t n_body_read;    /* bytes of a long body that libcurl has read */
     hth_buffer short_body; /* a copy of the pieces, which libcurl sends from here */
     bool is_short;         /* the body is in short_body, or there is none */
 
-    bool is_handed_over; /* to libcurl */
+    bool is_handed_over; /* passed to libcurl */
     bool has_head;
     bool is_quiet;   /* cancelled or released: no callbacks */
-    bool is_cut;     /* soon is to end it */
-    bool is_paused;  /* on_bytes said "not now" */
+    bool is_cut;     /* soon must end it */
+    bool is_paused;  /* on_bytes returned false */
     bool is_watched; /* libcurl waits for its socket */
-    bool was_seen;   /* a released call: one look has passed it */
+    bool was_seen;   /* a released call: it was checked once */
     uint32_t n_busy_tries;
-    int open_errno; /* of its connection; 0: it did not fail there */
+    int open_errno; /* of its connection; 0: no failure there */
     size_t n_head_bytes;
     size_t n_released_bytes;
     char error_text[CURL_ERROR_SIZE];
 };
 
-/* Its constant options are set; NULL without memory. */
+/* Make a call with its constant options set. NULL without memory. */
 static hth_upstream_call *call_new(hth_upstream *upstream);
-static void call_free(hth_upstream_call *call); /* out of libcurl's hands, in no list; accepts NULL */
+static void call_free(hth_upstream_call *call); /* libcurl must not have it, and it must be in no list; accepts NULL */
 static uint64_t call_body_bytes(const hth_upstream_call *call);
-/* Make it this request, whatever it was before. False without memory. */
+/* Set the call to this request, whatever it was before. False without memory. */
 static bool call_set(hth_upstream_call *call, const hth_upstream_request *request, const hth_upstream_watch *watch);
 
 enum {
-    CONNECTIONS_IDLE_MAX = 256, /* kept for later requests, of all workers */
+    CONNECTIONS_IDLE_MAX = 256, /* kept for later requests, for all workers */
     CALLS_IDLE_MAX = 64,
-    BUSY_US_MIN = 1000,   /* before trying a listener with a full queue again; grows by this much each time */
-    BUSY_TRIES_MAX = 100, /* tries: 5 s in all */
-    RELEASED_LOOK_S = 1,  /* between looks at released calls; the second look closes the connection */
+    BUSY_US_MIN = 1000,   /* before retrying a listener with a full queue; grows by this amount each time */
+    BUSY_TRIES_MAX = 100, /* tries: 5 s in total */
+    RELEASED_LOOK_S = 1,  /* between checks of released calls; the second check closes the connection */
 };
 
 /* ---- lists ---- */
@@ -125,7 +125,7 @@ static void list_leave(hth_upstream_call *call)
     call->previous = NULL;
 }
 
-/* The first one, taken out; NULL: the list is empty. */
+/* Remove and return the first call; NULL: the list is empty. */
 static hth_upstream_call *list_take(call_list *list)
 {
     hth_upstream_call *call = list->first;
@@ -147,7 +147,7 @@ static void list_join(call_list *list, hth_upstream_call *call)
     list->last = call;
 }
 
-/* Put it on soon's list. */
+/* Put the call on soon's list. */
 static void note(hth_upstream_call *call)
 {
     list_join(&call->upstream->noted, call);
@@ -163,7 +163,7 @@ static void cut_without_memory(hth_upstream_call *call)
 
 /* ---- sockets ---- */
 
-/* libcurl waits for other events than before. */
+/* Called when libcurl waits for other events than before. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
 {
     hth_upstream *upstream = user_data;
@@ -174,7 +174,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, vo
 
     (void)socket_data;
     if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
-        return 0; /* not one of our sockets: libcurl has its own for connections that it closes */
+        return 0; /* not a watched socket: libcurl uses its own for connections that it closes */
     call->is_watched = is_watched;
     /* The system is out of memory. A failure returned here would fail every later transfer, so only this one ends. */
     if (wanted && !is_watched)
@@ -209,7 +209,7 @@ static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
 
 /* ---- calls ---- */
 
-/* An idle call, or a new one; in no list. NULL without memory. */
+/* Get an idle call, or a new one, that is in no list. NULL without memory. */
 static hth_upstream_call *call_take(hth_upstream *upstream)
 {
     hth_upstream_call *call = upstream->idle.last;
@@ -221,7 +221,7 @@ static hth_upstream_call *call_take(hth_upstream *upstream)
     return call;
 }
 
-/* It has left libcurl, and nobody refers to it any more. */
+/* Return a call that has left libcurl and is no longer referred to. */
 static void call_give(hth_upstream_call *call)
 {
     hth_upstream *upstream = call->upstream;
@@ -234,11 +234,14 @@ static void call_give(hth_upstream_call *call)
     upstream->n_idle++;
 }
 
-/* Take it back from libcurl, which closes its connection unless the reply is complete. libcurl is not on the stack. */
+/*
+ * Take the call back from libcurl, which closes its connection unless the reply is complete. libcurl must not be on the
+ * stack.
+ */
 static void call_take_back(hth_upstream_call *call)
 {
     if (call->is_handed_over)
-        (void)curl_multi_remove_handle(call->upstream->multi, call->easy); /* it is in there */
+        (void)curl_multi_remove_handle(call->upstream->multi, call->easy); /* cannot fail: it was added */
     call->is_handed_over = false;
     list_leave(call);
 }
@@ -255,7 +258,7 @@ static bool is_one_line(const char *text)
     return text[strcspn(text, "\r\n")] == '\0';
 }
 
-/* libcurl writes these texts into the request as they are. */
+/* libcurl writes these texts into the request unchanged, so check them. */
 static bool is_well_formed(const hth_upstream_request *request)
 {
     for (size_t i = 0; i < request->n_headers; i++)
@@ -320,14 +323,14 @@ static void linger(hth_upstream *upstream)
     static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
 
     if (!event_pending(upstream->linger_timer, EV_TIMEOUT, NULL))
-        (void)event_add(upstream->linger_timer, &look); /* without memory they last as long as their worker */
+        (void)event_add(upstream->linger_timer, &look); /* without memory, they last as long as their worker */
 }
 
 void hth_upstream_release(hth_upstream_call *call)
 {
     hth_upstream *upstream = call->upstream;
 
-    /* If the reply came before the whole request was sent, the connection cannot be used again. */
+    /* If the reply came before the whole request was sent, the connection cannot be reused. */
     if (call->list != &upstream->running || call->is_paused ||
         (!call->is_short && call->n_body_read < call_body_bytes(call))) {
         hth_upstream_cancel(call);
@@ -351,8 +354,7 @@ static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, 
 }
 
 /*
- * A full queue of the listener empties in a moment. libcurl does not report it, but takes such a connection for one in
- * progress.
+ * A full queue of the listener empties soon. libcurl does not report it, but treats such a connection as in progress.
  */
 static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
 {
@@ -377,7 +379,7 @@ static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
     return true;
 }
 
-/* The call is in no list, and libcurl does not have it. */
+/* Finish a call that is in no list and has left libcurl. */
 static void call_finish(hth_upstream_call *call, CURLcode code)
 {
     hth_upstream_watch watch = call->watch;
@@ -385,7 +387,7 @@ static void call_finish(hth_upstream_call *call, CURLcode code)
     hearth_error err = { .status = HEARTH_OK };
     hearth_status status = HEARTH_OK;
 
-    /* libcurl accepts a head that breaks off as a whole one. */
+    /* libcurl accepts a truncated head as complete. */
     if (code == CURLE_OK && !call->has_head)
         code = CURLE_GOT_NOTHING;
     if (code != CURLE_OK && is_to_be_tried_again(call, code))
@@ -416,7 +418,9 @@ static void drain(hth_upstream *upstream)
     }
 }
 
-/* libcurl had no memory to note the wait of a call, and does not say which call: cut the ones without any wait. */
+/*
+ * libcurl had no memory to register the wait of a call, and does not report which call: cut all calls without a wait.
+ */
 static void cut_forgotten(hth_upstream *upstream)
 {
     for (hth_upstream_call *call = upstream->running.first, *next; call; call = next) {
@@ -458,7 +462,7 @@ static void go_on(hth_upstream_call *call)
     CURLcode code;
 
     call->is_paused = false;
-    upstream->is_inside = true; /* this calls back with the bytes that were held back */
+    upstream->is_inside = true; /* this calls on_bytes with the bytes that were held back */
     code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
     upstream->is_inside = false;
     if (code == CURLE_OK || call->is_cut)
@@ -532,7 +536,7 @@ static void on_linger_timer(evutil_socket_t fd, short what, void *user_data)
         linger(upstream);
 }
 
-/* ---- all of it ---- */
+/* ---- all transfers ---- */
 
 static void *watch_new(hth_upstream *upstream, event_callback_fn callback)
 {
@@ -591,7 +595,7 @@ void hth_upstream_free(hth_upstream *upstream)
     if (!upstream)
         return;
     while ((call = list_take(&upstream->noted)) != NULL)
-        call_end(call); /* cancelled a moment ago */
+        call_end(call); /* cancelled just before */
     while ((call = list_take(&upstream->released)) != NULL)
         call_end(call);
     assert(upstream->numbers.n_calls == 0);
@@ -618,19 +622,19 @@ struct event_base *hth_upstream_base(const hth_upstream *upstream)
 }
 
 /*
- * ---- one call: a request as libcurl's options, a reply as our callbacks ----
+ * ---- one call: a request as libcurl's options, a reply as callbacks ----
  *
- * A call is used for many requests. Options that are the same for all are set once. The others are set without
- * allocation where possible: headers and short bodies lie in memory of the call. libcurl never sees the memory of a
+ * A call is reused for many requests. Options that are the same for all are set once. The others are set without
+ * allocation where possible: headers and short bodies are in memory of the call. libcurl never sees the memory of a
  * longer body: it gets copies through on_read, which refuses once the call is cancelled or released. The path goes into
- * the request as it came; libcurl sees the same URL each time.
+ * the request unchanged; libcurl sees the same URL each time.
  */
 
 enum {
-    READ_BYTES = 16 << 10,         /* at once; each running call has a buffer of this size */
-    RELEASED_BYTES_MAX = 64 << 10, /* of bytes still to come */
-    SHORT_BODY_BYTES = 16 << 10,   /* a body up to here is copied, and leaves in one write with the head */
-    HEAD_BYTES_MAX = 64 << 10,     /* of a reply, with the trailer of a chunked body: libcurl 7.88 keeps all of it */
+    READ_BYTES = 16 << 10,         /* per read; each running call has a buffer of this size */
+    RELEASED_BYTES_MAX = 64 << 10, /* limit of the bytes still to come */
+    SHORT_BODY_BYTES = 16 << 10,   /* a body up to this size is copied, and sent in one write with the head */
+    HEAD_BYTES_MAX = 64 << 10, /* of a reply, including the trailer of a chunked body: libcurl 7.88 keeps all of it */
 };
 
 /* ---- libcurl calls back ---- */
@@ -641,7 +645,7 @@ static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_
     int fd = hth_watched_sockets_open(&call->upstream->sockets);
 
     (void)purpose;
-    (void)address; /* libcurl connects */
+    (void)address; /* libcurl connects the socket */
     call->open_errno = fd < 0 ? errno : 0;
     call->upstream->numbers.n_connections_opened += fd >= 0;
     return fd < 0 ? CURL_SOCKET_BAD : fd;
@@ -665,7 +669,7 @@ static void tell_head(hth_upstream_call *call)
 
     if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status < 200)
         return;                                                                /* 1xx: the reply's own head follows */
-    (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL and 0 if there is none */
+    (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL if there is none */
     (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     head.status = (int)status;
     if (content_type)
@@ -716,7 +720,7 @@ static uint64_t call_body_bytes(const hth_upstream_call *call)
     return n;
 }
 
-/* Of a long body. */
+/* libcurl reads a long body. */
 static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
 {
     hth_upstream_call *call = user_data;
@@ -742,7 +746,7 @@ static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
     return n_done;
 }
 
-/* libcurl sends a body anew if a kept connection turned out to be closed. */
+/* libcurl sends a body again if a kept connection turned out to be closed. */
 static int on_seek(void *user_data, curl_off_t offset, int origin)
 {
     hth_upstream_call *call = user_data;
@@ -781,8 +785,8 @@ static CURLcode set_constants(hth_upstream_call *call)
         CURLoption option;
         const char *text;
     } texts[] = {
-        { CURLOPT_URL, "http://worker/" }, /* the path is in the request's target, as it came */
-        { CURLOPT_PROXY, "" },             /* and no proxy from the environment */
+        { CURLOPT_URL, "http://worker/" }, /* the path is in the request's target, unchanged */
+        { CURLOPT_PROXY, "" },             /* no proxy, not even from the environment */
     };
     CURL *easy = call->easy;
     CURLcode code = CURLE_OK;
@@ -793,7 +797,7 @@ static CURLcode set_constants(hth_upstream_call *call)
         code = curl_easy_setopt(easy, texts[i].option, texts[i].text);
     if (code)
         return code;
-    /* libcurl stores these pointers as they are, so nothing here can fail. */
+    /* libcurl only stores these pointers, so nothing here can fail. */
     (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
     (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error_text);
     (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -834,8 +838,8 @@ static void add_line(hth_buffer *out, const char *name, const char *separator, c
 }
 
 /*
- * The headers as libcurl's list, in memory that the next request reuses. A name without a value keeps libcurl from
- * adding that header.
+ * Set the headers as libcurl's list, in memory that the next request reuses. A name without a value keeps libcurl
+ * from adding that header.
  */
 static bool set_headers(hth_upstream_call *call, const hth_upstream_request *request)
 {
@@ -914,14 +918,14 @@ static bool set_socket(hth_upstream_call *call, const char *path)
     return true;
 }
 
-/* Tell libcurl of a body of n bytes, which may be 0. False without memory. */
+/* Set a body of n bytes, which may be 0. False without memory. */
 static bool set_body(hth_upstream_call *call, uint64_t n)
 {
     hth_buffer_clear(&call->short_body);
     for (size_t i = 0; call->is_short && i < HTH_UPSTREAM_PIECES; i++)
         if (call->body_bytes[i] > 0)
             hth_buffer_add(&call->short_body, call->body[i], call->body_bytes[i]);
-    /* None of these fails: libcurl stores the pointer and the number as they are. */
+    /* These cannot fail: libcurl only stores the pointer and the number. */
     (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->is_short ? hth_buffer_text(&call->short_body) : NULL);
     (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)n);
     return !call->short_body.failed;

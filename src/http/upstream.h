@@ -1,7 +1,7 @@
 /*
- * upstream.h - requests to workers: libcurl's multi interface on the front's event loop
+ * upstream.h - requests to workers, by libcurl's multi interface on the front's event loop
  *
- * Only this part includes libcurl. Connections are kept and used again. All functions run on the event loop's thread.
+ * Connections are kept and reused. All functions run on the event loop's thread.
  */
 #ifndef HTH_HTTP_UPSTREAM_H
 #define HTH_HTTP_UPSTREAM_H
@@ -22,7 +22,7 @@ void hth_upstream_free(hth_upstream *upstream); /* after the end of all calls; a
 
 enum {
     HTH_UPSTREAM_PIECES = 3,
-    HTH_UPSTREAM_STATUS_MAX = 599, /* a head may have a greater status: libcurl takes any three digits */
+    HTH_UPSTREAM_STATUS_MAX = 599, /* a reply may have a greater status: libcurl accepts any three digits */
 };
 
 typedef struct hth_upstream_header {
@@ -37,8 +37,8 @@ typedef struct hth_upstream_request {
     const hth_upstream_header *headers; /* [n_headers] */
     size_t n_headers;
     /*
-     * The pieces are sent one after the other. They live until the call has ended, is cancelled or released, or until
-     * hth_upstream_move_body: a worker may reply before it has read them.
+     * The pieces are sent one after another. They must live until the call has ended or is cancelled or released, or
+     * until hth_upstream_move_body: a worker may reply before it has read them.
      */
     const void *body[HTH_UPSTREAM_PIECES];
     size_t body_bytes[HTH_UPSTREAM_PIECES];
@@ -53,9 +53,9 @@ typedef struct hth_upstream_head {
 
 /* Callbacks may cancel and release this call and others. */
 typedef struct hth_upstream_watch {
-    /* The reply's head, valid during the callback. */
+    /* Gets the head of the reply, valid during the callback. */
     void (*on_head)(const hth_upstream_head *head, void *user_data);
-    /* A piece of the body. False: not taken; it comes again after hth_upstream_resume. */
+    /* Gets a piece of the body. False: not accepted; it comes again after hth_upstream_resume. */
     bool (*on_bytes)(const void *bytes, size_t n, void *user_data);
     /* The call has ended. HEARTH_OK: the reply is complete; otherwise the connection failed, and err has the cause. */
     void (*on_done)(hearth_status status, const hearth_error *err, void *user_data);
@@ -63,24 +63,24 @@ typedef struct hth_upstream_watch {
 } hth_upstream_watch;
 
 /*
- * Begin a call. Copies everything but the pieces of the body. No callback comes before this returns. HEARTH_NO_MEMORY;
- * HEARTH_MISUSE when the method, the target or a header has characters that would end its line, or the target does not
- * begin with "/".
+ * Begin a call. Copies everything except the pieces of the body. No callback is called before this returns.
+ * HEARTH_NO_MEMORY; HEARTH_MISUSE if the method, the target or a header has characters that would end its line, or the
+ * target does not begin with "/".
  */
 hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
                                  const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err);
-/* on_bytes may be called again. It is not called before this returns. */
+/* Allow on_bytes to be called again. It is not called before this returns. */
 void hth_upstream_resume(hth_upstream_call *call);
-/* The bytes of a piece of the body lie here now; what is not yet sent is read from here. Same size, same content. */
+/* A piece of the body has moved here; unsent bytes are read from here. Size and content must be the same. */
 void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes);
 /*
- * End the call by closing its connection, which cancels the request in the worker. No callback comes any more, and the
- * body may go.
+ * End the call by closing its connection, which cancels the request in the worker. No callback is called any more, and
+ * the body may be freed.
  */
 void hth_upstream_cancel(hth_upstream_call *call);
 /*
- * The content shows that the reply is complete: no callback comes any more, and the body may go. libcurl reads the end
- * of the reply, for a short time at most, so that the connection can be used again.
+ * Call this if the content shows that the reply is complete: no callback is called any more, and the body may be freed.
+ * libcurl reads the end of the reply, for a short time at most, so that the connection can be reused.
  */
 void hth_upstream_release(hth_upstream_call *call);
 
@@ -89,6 +89,6 @@ typedef struct hth_upstream_numbers {
     uint32_t n_calls; /* in progress */
 } hth_upstream_numbers;
 hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream);
-struct event_base *hth_upstream_base(const hth_upstream *upstream); /* of hth_upstream_new */
+struct event_base *hth_upstream_base(const hth_upstream *upstream); /* as passed to hth_upstream_new */
 
 #endif

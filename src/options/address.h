@@ -10,7 +10,7 @@
 
 #include "hearth.h"
 
-enum { HTH_ADDRESS_HOST_BYTES = 256, HTH_ADDRESS_PORT = 8080 /* where the text has none */ };
+enum { HTH_ADDRESS_HOST_BYTES = 256, HTH_ADDRESS_PORT = 8080 /* if the text has none */ };
 
 /*
  * Read "HOST:PORT", "[IPV6]:PORT", "HOST", "PORT" or "unix:PATH". host_out, of n bytes, receives the host, or "" for a
@@ -19,7 +19,7 @@ enum { HTH_ADDRESS_HOST_BYTES = 256, HTH_ADDRESS_PORT = 8080 /* where the text h
  */
 bool hth_address_read(const char *shown, const char *text, char *host_out, size_t n, uint16_t *port_out,
                       const char **path_out, hearth_error *err);
-/* Is text such an address? An hth_option_check_fn. */
+/* Is text a valid address? An hth_option_check_fn. */
 bool hth_address_check(const char *shown, const char *text, hearth_error *err);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct list {
     hth_problems *problems;
     hth_server_key *keys; /* [capacity] */
     size_t n, capacity;
-    size_t n_seen; /* also repeated keys */
+    size_t n_seen; /* including repeated keys */
     unsigned n_named;
 } list;
 
@@ -54,7 +54,7 @@ static const char *next_name(list *l)
     return hth_pool_text(l->pool, name, strlen(name));
 }
 
-/* Add a key of n bytes; where names its source in messages. False: no more keys can be added. */
+/* Add a key of n bytes; `where` names its source in messages. False: no more keys can be added. */
 static bool add(list *l, const char *text, size_t n, const char *where)
 {
     hth_server_key key = { .name = NULL };
@@ -94,7 +94,7 @@ static bool add(list *l, const char *text, size_t n, const char *where)
     return true;
 }
 
-/* Add the keys of a list with commas. */
+/* Add the keys of a comma-separated list. */
 static void add_given(list *l, const char *given)
 {
     const size_t n_before = l->n_seen, n_errors = l->problems->n_errors;
@@ -121,7 +121,7 @@ static void add_line(list *l, char *line, const char *path)
         (void)add(l, line, n, path); /* problems has the error */
 }
 
-/* Anyone who can write the file can give himself a key, and anyone who can read it has one. */
+/* Check the permissions: anyone who can write the file can add a key, and anyone who can read it has one. */
 static bool may_be_read(FILE *file, const char *path, hth_problems *problems)
 {
     struct stat st;
@@ -157,7 +157,7 @@ static void add_file(list *l, const char *path)
                              path);
     }
     hth_wipe(line, sizeof(line));
-    (void)fclose(file); /* only read */
+    (void)fclose(file); /* it was only read */
 }
 
 void hth_api_keys_add(hth_pool *pool, const char *const *given, size_t n, const char *file, hth_server_options *options,

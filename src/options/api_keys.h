@@ -1,5 +1,5 @@
 /*
- * api_keys.h - keys of the command line: --api-key KEY and --api-key-file FILE, as in llama-server
+ * api_keys.h - keys from the command line: --api-key KEY and --api-key-file FILE, as in llama-server
  *
  * These keys have no limits. Logs call them "api-key-1", "api-key-2" and so on. A file has one key on each line; empty
  * lines and lines that begin with '#' are skipped. A reload reads the file again.
@@ -14,8 +14,8 @@
 enum { HTH_API_KEYS_MAX = 1000, HTH_API_KEY_BYTES_MAX = 4096 };
 
 /*
- * Append keys to those in options, with memory of pool: given, [n], each with one or several keys between commas, and
- * the keys of the file (NULL: none). A text that cannot be a key is a problem; its message does not show the key.
+ * Append keys to those in options, with memory from pool: the keys in given, [n], each a comma-separated list, and the
+ * keys in the file (NULL: none). An invalid key is a problem; its message does not show the key.
  */
 void hth_api_keys_add(hth_pool *pool, const char *const *given, size_t n, const char *file, hth_server_options *options,
                       hth_problems *problems);

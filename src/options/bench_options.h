@@ -13,12 +13,12 @@ enum {
     HTH_BENCH_DECODE_TOKENS = 128
 };
 
-/* The page that is written where no other is named: of a model; of a server it has the address, too. */
+/* The beginning of the default page's name. For a server, the name also has the address. */
 #define HTH_BENCH_PAGE_BEGIN "hearth-bench"
 #define HTH_BENCH_PAGE_END ".html"
 #define HTH_BENCH_PAGE HTH_BENCH_PAGE_BEGIN HTH_BENCH_PAGE_END
 
-/* Numbers in rising order. */
+/* Numbers in ascending order. */
 typedef struct hth_bench_list {
     uint32_t values[HTH_BENCH_LIST_MAX];
     size_t n;
@@ -26,20 +26,20 @@ typedef struct hth_bench_list {
 
 typedef struct hth_bench_options {
     hth_model_setup setup; /* path: the model's file, unless there is a url */
-    uint32_t n_ctx;        /* as given; 0: as the measures need it */
+    uint32_t n_ctx;        /* as given; 0: as the measurements need it */
     hth_bench_list lengths;
     hth_bench_list sequences;
-    double seconds; /* planned for all measures */
-    uint32_t reps;  /* of each measure, at most */
+    double seconds; /* planned for all measurements */
+    uint32_t reps;  /* of each measurement, at most */
     uint32_t seed;
     const char *url;    /* NULL: a model is measured in this process */
     const char *model;  /* of the server; NULL: its first */
-    const char *key;    /* NULL: that of $HEARTH_API_KEY */
-    double rate;        /* requests a second */
-    const char *folder; /* parent of the rows on disk; NULL: the cache's */
-    const char *shm;    /* parent of those on tmpfs */
+    const char *key;    /* NULL: use $HEARTH_API_KEY */
+    double rate;        /* requests per second */
+    const char *folder; /* parent folder of the rows on disk; NULL: the cache's */
+    const char *shm;    /* parent folder of the rows on tmpfs */
     const char *json_file;
-    const char *html_file; /* NULL: that of no name, unless no_html or compares */
+    const char *html_file; /* NULL: the default name, unless no_html or compares */
     bool no_html;
     bool compares;
     bool quiet;

@@ -1,8 +1,8 @@
 /*
- * config_file.c - from the text of a configuration to its tree
+ * config_file.c - parses the text of a configuration into a tree
  *
- * The reader makes one pass and looks ahead only over white space and comments. Depth and size are bounded. The first
- * wrong line ends it with an error that has the number of the line.
+ * The reader makes one pass and looks ahead only over white space and comments. Depth and size are bounded. Parsing
+ * stops at the first wrong line, with an error that has the line number.
  */
 #include "options/config_file.h"
 
@@ -23,13 +23,13 @@ typedef struct scanner {
     const char *name;
     const char *begin;
     const char *at;
-    const char *end; /* where a zero byte is */
+    const char *end; /* points to a zero byte */
     unsigned line;
     unsigned depth;
     hearth_error *err;
 } scanner;
 
-/* The end of the list of nodes in a list or section. */
+/* The tail of the list of nodes in a list or section. */
 typedef struct chain {
     const hth_config_node **link;
 } chain;
@@ -62,7 +62,7 @@ static bool is_at(const scanner *s, const char *text)
     return (size_t)(s->end - s->at) >= n && memcmp(s->at, text, n) == 0;
 }
 
-/* Comments of this kind nest, as in UCL. */
+/* Skip a long comment. These nest, as in UCL. */
 static hearth_status skip_long_comment(scanner *s)
 {
     unsigned begin = s->line, depth = 0;
@@ -81,7 +81,7 @@ static hearth_status skip_long_comment(scanner *s)
     return HEARTH_OK;
 }
 
-/* Skip spaces, comments and, with lines, ends of lines. */
+/* Skip spaces, comments and, if lines is true, ends of lines. */
 static hearth_status skip(scanner *s, bool lines)
 {
     hearth_status status = HEARTH_OK;
@@ -102,7 +102,7 @@ static hearth_status skip(scanner *s, bool lines)
     return status;
 }
 
-/* Is an opening brace next, perhaps on a later line? Moves there only then. */
+/* Is an opening brace next, perhaps on a later line? Moves there only if so. */
 static hearth_status skip_to_brace(scanner *s, bool *found_out)
 {
     scanner ahead = *s;
@@ -146,8 +146,8 @@ static int hex_digits(const scanner *s, const char *at)
 }
 
 /*
- * Read \uXXXX, and the second half of a pair; at is behind the 'u'. Returns the bytes that were read; 0: the escape is
- * wrong.
+ * Read \uXXXX, and the second half of a surrogate pair; at is after the 'u'. Returns the number of bytes read; 0: the
+ * escape is wrong.
  */
 static size_t read_unicode(const scanner *s, const char *at, uint32_t *out)
 {
@@ -167,7 +167,7 @@ static size_t read_unicode(const scanner *s, const char *at, uint32_t *out)
     return 10;
 }
 
-/* Read the rest of an escape; the scanner is behind the backslash. */
+/* Read the rest of an escape; the scanner is after the backslash. */
 static hearth_status read_escape(scanner *s, char *out, size_t *n)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

@@ -1,17 +1,17 @@
 /*
- * config_file.h - a configuration file as a tree; each value has its line
+ * config_file.h - a configuration file as a tree of values with line numbers
  *
  * The syntax is the common part of UCL, which contains JSON:
  *
- *     # a comment, and one of the other kind: / * ... * /
+ *     # a comment, and a comment of the other kind: / * ... * /
  *     key = value;                 '=' or ':' or nothing; ';' or ',' or the end of the line
  *     list = [1, "two", three];
  *     section { key = value }
  *     section "title" { ... }      the same as section { title { ... } }
  *
  * Texts are plain words, or texts in "double quotes" with JSON's escapes, or in 'single quotes' without escapes. Other
- * features of UCL (commands such as .include, variables, here-documents) are errors at their place. A key may occur
- * several times; its reader decides about the meaning.
+ * features of UCL (commands such as .include, variables, here-documents) are errors with their line. A key may occur
+ * several times; the code that reads it decides what that means.
  */
 #ifndef HTH_OPTIONS_CONFIG_FILE_H
 #define HTH_OPTIONS_CONFIG_FILE_H
@@ -38,7 +38,7 @@ struct hth_config_node {
     const char *key; /* NULL in a list, and for the whole file */
     unsigned line;   /* of the value */
     unsigned key_line;
-    /* Offsets in the text: the key or title of a member, its value, and the end. */
+    /* Offsets in the text: of the key or title of a member, of its value, and of the end. */
     size_t begin, value_begin, end;
     const char *text;             /* of a QUOTED or PLAIN node */
     const hth_config_node *first; /* of a SECTION or LIST: its nodes, in the order of the file */
@@ -46,7 +46,7 @@ struct hth_config_node {
 };
 
 typedef struct hth_config_file {
-    const char *name;            /* as messages show it */
+    const char *name;            /* for messages */
     const hth_config_node *root; /* a SECTION */
     uint32_t permissions;        /* of the file: the lower nine bits of its mode */
     uint32_t owner;              /* its user */
@@ -60,7 +60,7 @@ typedef struct hth_config_file {
  * HEARTH_IO; HEARTH_CORRUPT with "NAME:LINE: ..."; HEARTH_NO_MEMORY.
  */
 hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_file *out, hearth_error *err);
-/* The same from memory, n bytes. */
+/* Likewise from memory, n bytes. */
 hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char *text, size_t n,
                                     const hth_config_node **out, hearth_error *err);
 

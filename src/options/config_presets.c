@@ -22,7 +22,7 @@ void hth_config_presets_check(hth_config_presets *presets, const hth_config_read
     presets->is_wrong = reader->problems->n_errors > n_before;
 }
 
-/* Where the presets of a section go. */
+/* The destination of a section's presets. */
 typedef struct destination {
     const hth_config_presets *presets;
     void *options;
@@ -40,7 +40,7 @@ static void read_preset(const destination *to, const hth_config_reader *reader, 
     }
     for (size_t i = 0; i < to->presets->n; i++)
         if (strcmp(to->presets->sections[i]->key, name->text) == 0) {
-            if (!to->presets->is_wrong) /* else each model would tell the same errors again */
+            if (!to->presets->is_wrong) /* otherwise each model would repeat the same errors */
                 hth_config_read(&of_presets, to->presets->sections[i], to->presets->table, to->options, &scope);
             return;
         }
@@ -67,7 +67,7 @@ void hth_config_presets_read(const hth_config_presets *presets, const hth_config
     const hth_config_scope scope = { .prefix = "", .where = where, .own_keys = { "preset" }, .read_own = pass_over };
     destination to = { presets, options };
 
-    /* The presets come first, wherever the section names them. */
+    /* Presets are read first, wherever the section names them. */
     for (const hth_config_node *node = section->first; node; node = node->next)
         if (strcmp(node->key, "preset") == 0)
             read_presets(reader, node, &to);

@@ -2,7 +2,8 @@
  * config_reader.c - finds the row of each key and reads the value through it
  *
  * Types are those of the file: numbers and words are plain, texts may be in quotes, and a text that looks like a
- * number, true or false must be. Sizes and times may be in quotes, since JSON cannot write their units otherwise.
+ * number, true or false must be in quotes. Sizes and times may be in quotes, because JSON cannot express their units
+ * otherwise.
  */
 #include "options/config_reader.h"
 
@@ -32,7 +33,7 @@ void hth_config_say(const hth_config_reader *reader, unsigned line, const char *
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments); /* a long one is cut */
+    (void)vsnprintf(message, sizeof(message), format, arguments); /* a long message is cut */
     va_end(arguments);
     if (reader->name)
         hth_problems_add(reader->problems, "%s:%u: %s", reader->name, line, message);
@@ -51,7 +52,7 @@ const char *hth_config_directory(hth_pool *pool, const char *path)
     if (path[0] == '/')
         return hth_pool_text(pool, path, (size_t)n);
     if (!getcwd(here, sizeof(here)))
-        return hth_pool_text(pool, path, (size_t)n); /* a relative path still leads there */
+        return hth_pool_text(pool, path, (size_t)n); /* the relative path still works */
     while (strncmp(path, "./", 2) == 0 && n > 2)
         return hth_config_directory(pool, path + 2);
     return hth_pool_format(pool, "%s/%.*s", strcmp(here, "/") == 0 ? "" : here, n, path);
@@ -87,7 +88,7 @@ static int truth(const char *word)
     return -1;
 }
 
-/* Would UCL read a plain word as another type than text? */
+/* Would UCL read a plain word as a type other than text? */
 static bool is_no_text(const char *word)
 {
     char *end;
@@ -144,7 +145,7 @@ static void read_number(const member *m, const hth_config_node *value)
     const hth_option_kind kind = m->option->kind;
     const bool may_quote = kind == HTH_OPTION_SIZE || kind == HTH_OPTION_MS;
 
-    /* Other types are refused by the reader of the row, which knows the expected values. */
+    /* The row's reader refuses other types, because it knows the expected values. */
     if (value->kind == HTH_CONFIG_PLAIN || (value->kind == HTH_CONFIG_QUOTED && may_quote))
         read_text(m, value->line, value->text);
     else
@@ -168,7 +169,7 @@ static void read_single(const member *m, const hth_config_node *value)
         read_text(m, value->line, value->text);
 }
 
-/* ---- values of several parts ---- */
+/* ---- values with several parts ---- */
 
 static void read_list(const member *m, const hth_config_node *value)
 {
@@ -243,7 +244,7 @@ static const hth_placed_option *find(const hth_flat_table *table, const char *ke
     return NULL;
 }
 
-/* The section of the file that has such a key; NULL: none. */
+/* The section of the file that has this key; NULL: none. */
 static const char *section_with(const hth_option_table *root, const char *key)
 {
     hth_flat_table flat;
@@ -296,7 +297,7 @@ static bool is_own(const hth_config_scope *scope, const char *key)
     return false;
 }
 
-/* The line of an earlier member with this key; 0: there is none. */
+/* The line of an earlier member with this key; 0: none. */
 static unsigned given_before(const hth_config_node *section, const hth_config_node *node)
 {
     for (const hth_config_node *other = section->first; other != node; other = other->next)
@@ -318,7 +319,7 @@ void hth_config_read(const hth_config_reader *reader, const hth_config_node *sec
         unsigned before;
 
         if (reader->problems->n_errors > HTH_PROBLEMS_MAX)
-            return; /* this is no configuration */
+            return; /* this is not a configuration */
         if (is_own(scope, node->key)) {
             scope->read_own(reader, node, scope->user_data);
             continue;

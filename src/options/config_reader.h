@@ -1,9 +1,9 @@
 /*
- * config_reader.h - reads sections of a configuration file into options, by the rows of the command line
+ * config_reader.h - reads sections of a configuration file into options, with the table rows of the command line
  *
- * The row with the key of a member reads the value; a row of the kind HTH_OPTION_TABLE with a key is a section. An
- * error has the name of the file, the line, the key and the expected value. Reading continues after an error, so that
- * all errors are found at once.
+ * The row with a member's key reads its value; a row of the kind HTH_OPTION_TABLE with a key is a section. An error has
+ * the name of the file, the line, the key and the expected value. Reading continues after an error, so that all errors
+ * are found at once.
  */
 #ifndef HTH_OPTIONS_CONFIG_READER_H
 #define HTH_OPTIONS_CONFIG_READER_H
@@ -13,21 +13,24 @@
 #include "options/option_table.h"
 
 typedef struct hth_config_reader {
-    const char *name;             /* of the file, as messages show it; NULL: they show neither it nor lines */
-    const char *directory;        /* the directory that its relative paths start from; ends with '/' */
-    const hth_option_table *root; /* that of the whole file, to find the section of a misplaced key; may be NULL */
+    const char *name;             /* of the file, for messages; NULL: they have neither name nor lines */
+    const char *directory;        /* the base directory of its relative paths; ends with '/' */
+    const hth_option_table *root; /* the table of the whole file, to find the section of a misplaced key; may be NULL */
     hth_pool *pool;               /* for paths */
     hth_problems *problems;
 } hth_config_reader;
 
-/* Add an error in this line to the reader's problems. */
+/* Add an error for this line to the reader's problems. */
 void hth_config_say(const hth_config_reader *reader, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The directory of a file, for a reader: absolute, with '/' at its end. NULL without memory. */
+/* The directory of a file, for a reader: absolute, ending with '/'. NULL without memory. */
 const char *hth_config_directory(hth_pool *pool, const char *path);
-/* path itself when it is absolute or names no file for its engine, otherwise path in directory; NULL without memory. */
+/*
+ * path itself if it is absolute or does not name a file for its engine, otherwise path within directory. NULL without
+ * memory.
+ */
 const char *hth_config_path(hth_pool *pool, const char *directory, const char *path);
-/* The same for a path that may stand behind "NAME=", which stays. */
+/* Likewise for a path that may follow "NAME=", which is kept. */
 const char *hth_config_named_path(hth_pool *pool, const char *directory, const char *text);
 
 enum { HTH_CONFIG_OWN_KEYS_MAX = 2 };

@@ -15,7 +15,7 @@
 #include "options/values.h"
 #include "sampling/sampling.h"
 
-/* The largest integer that all JSON readers keep exactly: 2^53 - 1. */
+/* The largest integer that all JSON readers preserve: 2^53 - 1. */
 #define SEED_MAX 9007199254740991.0
 
 enum { CONFIG_BYTES_MAX = 64 << 10 };
@@ -97,7 +97,7 @@ static bool write_samplers(const void *options, size_t i, char *text, size_t cap
     return true;
 }
 
-/* The kinds of options, by kinds of numbers. */
+/* The kind of option for each kind of number. */
 enum {
     KIND_REAL = HTH_OPTION_NUMBER,
     KIND_OFF = HTH_OPTION_NUMBER,
@@ -148,7 +148,7 @@ const hth_option_table hth_default_options = { rows, sizeof(rows) / sizeof(rows[
 
 /* ---- recommendations beside a model ---- */
 
-/* Read a regular file only: the folder may be somebody else's. */
+/* Read only a regular file: the folder may belong to another user. */
 static size_t read_file(const char *path, char *text, size_t capacity)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -38,7 +38,7 @@ const char *hth_file_name_safe(hth_pool *pool, const char *file, size_t n)
         begin++;
     if (strlen(begin) > HTH_SERVE_NAME_BYTES_MAX)
         begin[HTH_SERVE_NAME_BYTES_MAX] = '\0';
-    return *begin ? begin : "model"; /* it has letters of other scripts only */
+    return *begin ? begin : "model"; /* it has only letters of other scripts */
 }
 
 const char *hth_file_name_parted(hth_pool *pool, const char *name, const char *file)

@@ -1,8 +1,9 @@
 /*
- * file_name.h - names of models from names of files, which may have any characters
+ * file_name.h - makes names of models from names of files, which may have any characters
  *
- * A model's name is in logs, metrics, keys and addresses, so it has few characters (HTH_SERVE_NAME_RULE). A file is
- * served whatever its name: under one that is made of it, and under its own as an alias, where clients can send that.
+ * A model's name appears in logs, metrics, keys and addresses, so only some characters are allowed
+ * (HTH_SERVE_NAME_RULE). A file with any name is served: under a name made from it and, if clients can send that, under
+ * its own name as an alias.
  */
 #ifndef HTH_OPTIONS_FILE_NAME_H
 #define HTH_OPTIONS_FILE_NAME_H
@@ -14,22 +15,19 @@
 bool hth_serve_name_is_good(const char *name);
 
 /*
- * Make a name of a text, in place, with '-' for what is neither letter, digit, '.', '_' nor one of others. False: it is
- * none, since it has no letter or digit, or begins with neither.
+ * Turn a text into a name, in place. Characters other than letters, digits, '.', '_' and those in others become '-'.
+ * False: the result is not a name, because it does not begin with a letter or digit.
  */
 bool hth_name_make_safe(char *text, const char *others);
 
-/*
- * A good name from n bytes of a file's name, which may have folders; they themselves if they are one. NULL: no
- * memory.
- */
+/* A valid name from n bytes of a file's name, which may include folders; unchanged if it is valid. NULL: no memory. */
 const char *hth_file_name_safe(hth_pool *pool, const char *file, size_t n);
-/* Another one, of a name that several files would have: with a number made of the file's name. NULL: no memory. */
+/* A unique name if several files would have the same: name with a number made from the file's name. NULL: no memory. */
 const char *hth_file_name_parted(hth_pool *pool, const char *name, const char *file);
 
 /*
- * May it be another name of a model? Clients send it, so it is UTF-8, of at most HTH_SERVE_ALIAS_BYTES_MAX bytes, and
- * without control characters and marks that show nothing (base/controls.h). It may be a pattern of names with '*'.
+ * May the text be an alias of a model? Clients send it, so it must be UTF-8, of at most HTH_SERVE_ALIAS_BYTES_MAX
+ * bytes, without control characters and invisible marks (base/controls.h). It may be a pattern with '*'.
  */
 bool hth_alias_is_good(const char *text);
 

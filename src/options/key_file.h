@@ -2,14 +2,14 @@
  * key_file.h - the file of clients' keys
  *
  *     key "alice" {
- *       sha256 = "..."             # of the key, which is nowhere written
- *       models = ["chat"]          # all, where this is missing
- *       requests_per_minute = 60   # and so are the limits
+ *       sha256 = "..."             # of the key, which is not stored
+ *       models = ["chat"]          # if this is missing: all
+ *       requests_per_minute = 60   # if a limit is missing: no limit
  *       tokens_per_minute = 100000
  *       concurrency = 4
  *       salt = "..."               # shares cached prompts only with keys of the same salt
  *       admin = true
- *       expires = "2027-01-31"     # refused from then on; a date is its beginning in UTC
+ *       expires = "2027-01-31"     # refused from then on; a date means its beginning in UTC
  *     }
  */
 #ifndef HTH_OPTIONS_KEY_FILE_H
@@ -36,11 +36,11 @@ extern const hth_option_table hth_key_entry_keys;
 bool hth_key_name_is_valid(const char *name);
 
 /*
- * Read the keys into options, from pool; refuses a file that others may write to. Warns about models that
- * options->models does not have.
+ * Read the keys into options, with memory from pool. Refuses a file that other users may write to. Warns about models
+ * that options->models does not have.
  */
 void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems);
-/* The same for a parsed file, without looking at models. */
+/* Likewise for a parsed file, without checking models. */
 void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
                             hth_problems *problems);
 

@@ -38,7 +38,7 @@ static const char *map_draft_layers(hth_pool *pool, const char *value)
     return strcmp(value, "auto") == 0 ? NULL : map_layers(pool, value);
 }
 
-/* llama-server's words for our on, off and auto. */
+/* llama-server's words for on, off and auto. */
 static const char *const switch_words[][2] = {
     { "on", "on" },        { "enabled", "on" }, { "true", "on" }, { "1", "on" },      { "off", "off" },
     { "disabled", "off" }, { "false", "off" },  { "0", "off" },   { "auto", "auto" }, { "-1", "auto" },
@@ -52,7 +52,7 @@ const char *hth_llama_switch(const char *word)
     return NULL;
 }
 
-/* Ours is an option without a value. */
+/* Hearth's option has no value. */
 static const char *map_presence(hth_pool *pool, const char *value)
 {
     const char *known = hth_llama_switch(value);
@@ -68,7 +68,7 @@ static const char *map_count(hth_pool *pool, const char *value)
     return is_number(value, 0) || is_number(value, -1) ? NULL : value;
 }
 
-/* A number of MiB. 0 means none there, and becomes the smallest value here. */
+/* A number of MiB. In llama-server 0 means none; here it becomes the smallest value. */
 static const char *map_mib(hth_pool *pool, const char *value)
 {
     if (is_number(value, -1))
@@ -92,7 +92,7 @@ static const char *map_switch(hth_pool *pool, const char *value)
     return known ? known : value;
 }
 
-/* A negative number is the model's own. */
+/* A negative number means the model's own value. */
 static const char *map_given(hth_pool *pool, const char *value)
 {
     (void)pool;
@@ -108,26 +108,26 @@ static const char *map_draft(hth_pool *pool, const char *value)
     return *value && *end == '\0' && n > HEARTH_DRAFT_MAX ? hth_pool_format(pool, "%d", HEARTH_DRAFT_MAX) : value;
 }
 
-/* A number of seconds; a negative one is the default. */
+/* A number of seconds; a negative one means the default. */
 static const char *map_seconds(hth_pool *pool, const char *value)
 {
     return *value == '-' ? NULL : hth_pool_format(pool, "%ss", value);
 }
 
-/* A negative number switches the signs of life off. */
+/* A negative number switches keep-alives off. */
 static const char *map_ping(hth_pool *pool, const char *value)
 {
     return *value == '-' ? "0" : map_seconds(pool, value);
 }
 
-/* A negative number, or -1 as an unsigned one, is a random seed, which is the default. */
+/* A negative number, or -1 as an unsigned one, means a random seed, which is the default. */
 static const char *map_seed(hth_pool *pool, const char *value)
 {
     (void)pool;
     return *value == '-' || strcmp(value, "4294967295") == 0 ? NULL : value;
 }
 
-/* llama-server counts 0 and 1: errors, 2: warnings, 3: information, and more beyond. */
+/* llama-server's levels: 0 and 1: errors, 2: warnings, 3: information, above: more. */
 static const char *map_verbosity(hth_pool *pool, const char *value)
 {
     const long level = strtol(value, NULL, 10);
@@ -150,7 +150,7 @@ static const char *map_false(hth_pool *pool, const char *value)
     return "false";
 }
 
-/* "default" leaves it to the template. */
+/* "default" leaves the choice to the template. */
 static const char *map_effort(hth_pool *pool, const char *value)
 {
     return strcmp(value, "default") == 0 ? NULL : hth_pool_format(pool, "\"%s\"", value);
@@ -165,12 +165,12 @@ static const hth_llama_choice load_modes[] = {
     { NULL, { NULL } },
 };
 
-/* Both are what replies have here. */
+/* Both mean what Hearth's replies have. */
 static const hth_llama_choice reasoning_formats[] = { { "auto", { NULL } },
                                                       { "deepseek", { NULL } },
                                                       { NULL, { NULL } } };
 
-/* ---- the flags; the document has them in this order ---- */
+/* ---- the flags, in the order of docs/flags.md ---- */
 
 const hth_llama_flag hth_llama_flags[] = {
     { { "--hf-repo", "-hf", "-hfr" }, VALUE, RENAMED, .to = "--model" },
@@ -531,7 +531,7 @@ const hth_llama_flag hth_llama_flags[] = {
 
 const size_t hth_llama_n_flags = sizeof(hth_llama_flags) / sizeof(hth_llama_flags[0]);
 
-/* ---- the variables of the environment, in llama-server's order ---- */
+/* ---- the environment variables, in llama-server's order ---- */
 
 const hth_llama_variable hth_llama_variables[] = {
     { "LLAMA_ARG_THREADS", "--threads", NULL },

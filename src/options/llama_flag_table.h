@@ -1,7 +1,7 @@
 /*
- * llama_flag_table.h - every flag and every environment variable of llama-server, with its meaning here
+ * llama_flag_table.h - every flag and environment variable of llama-server, with its meaning in Hearth
  *
- * docs/flags.md has the same table for people.
+ * docs/flags.md has the same table for readers.
  */
 #ifndef HTH_OPTIONS_LLAMA_FLAG_TABLE_H
 #define HTH_OPTIONS_LLAMA_FLAG_TABLE_H
@@ -17,18 +17,18 @@ typedef enum hth_llama_takes {
     HTH_LLAMA_NOTHING,
     HTH_LLAMA_VALUE,
     HTH_LLAMA_PERHAPS, /* on, off, auto */
-    HTH_LLAMA_TWO,     /* values that ours has in one word; also in one */
+    HTH_LLAMA_TWO,     /* two values that are one word in Hearth's option; also accepted as one */
 } hth_llama_takes;
 
 typedef enum hth_llama_kind {
     HTH_LLAMA_RENAMED,
     HTH_LLAMA_TEMPLATE_VALUE, /* a member of --chat-template-kwargs */
-    HTH_LLAMA_CHOICE,         /* its value chooses options of ours */
+    HTH_LLAMA_CHOICE,         /* its value chooses options of Hearth */
     HTH_LLAMA_WITHOUT_EFFECT,
     HTH_LLAMA_REFUSED,
 } hth_llama_kind;
 
-/* Translates a value; NULL: it is the default here, and needs no option. */
+/* Translates a value. NULL: it is Hearth's default, and needs no option. */
 typedef const char *(*hth_llama_map_fn)(hth_pool *pool, const char *value);
 
 typedef struct hth_llama_choice {
@@ -40,27 +40,27 @@ typedef struct hth_llama_flag {
     const char *names[HTH_LLAMA_NAMES_MAX];
     hth_llama_takes takes;
     hth_llama_kind kind;
-    const char *to; /* our option, or the member; of the other kinds the reason, of CHOICE that for other values */
+    const char *to;       /* Hearth's option, or the member; other kinds: the reason; CHOICE: that for other values */
     hth_llama_map_fn map; /* NULL: the value stays the same */
     const hth_llama_choice *choices;
-    bool is_list; /* of values with commas, each of which becomes an option */
-    char join;    /* TWO: stands between the values in ours */
+    bool is_list; /* comma-separated values, each of which becomes an option */
+    char join;    /* TWO: separates the values in Hearth's option */
 } hth_llama_flag;
 
 extern const hth_llama_flag hth_llama_flags[];
 extern const size_t hth_llama_n_flags;
 
-/* What llama-server reads from its environment. */
+/* An environment variable of llama-server. */
 typedef struct hth_llama_variable {
     const char *name;
-    const char *flag;     /* of llama-server, or ours where both have it */
+    const char *flag;     /* of llama-server, or Hearth's if both have it */
     const char *flag_off; /* for a false value; NULL: none is needed */
 } hth_llama_variable;
 
 extern const hth_llama_variable hth_llama_variables[];
 extern const size_t hth_llama_n_variables;
 
-/* One of llama-server's words for our on, off and auto; NULL: it is none of them. */
+/* Hearth's word for one of llama-server's words for on, off and auto; NULL: another word. */
 const char *hth_llama_switch(const char *word);
 
 #endif

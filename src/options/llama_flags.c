@@ -31,7 +31,7 @@ const char *hth_llama_flag_name(size_t i)
 
 /* ---- words ---- */
 
-/* Is the first part of a word, n bytes up to its '=', this name? llama-server reads '_' in long names as '-'. */
+/* Is the first part of a word, n bytes up to its '=', this name? llama-server treats '_' in long names as '-'. */
 static bool is_named(const char *word, size_t n, const char *name)
 {
     const bool is_long = n > 2 && word[0] == '-' && word[1] == '-';
@@ -59,7 +59,7 @@ static size_t name_bytes(const char *word)
     return strncmp(word, "--", 2) == 0 ? strcspn(word, "=") : strlen(word);
 }
 
-/* Our own option in a word, n bytes up to its '='; NULL: none. */
+/* Hearth's option in a word, n bytes up to its '='; NULL: none. */
 static const hth_option *own_of(const hth_flat_table *own, const char *word, size_t n)
 {
     for (size_t i = 0; i < own->n; i++) {
@@ -68,22 +68,22 @@ static const hth_option *own_of(const hth_flat_table *own, const char *word, siz
 
         if (row->kind == HTH_OPTION_HEADING)
             continue;
-        (void)snprintf(name, sizeof(name), "--%s", row->name); /* no name is longer */
+        (void)snprintf(name, sizeof(name), "--%s", row->name); /* fits: no name is longer */
         if ((n > 2 && is_named(word, n, name)) || (row->letter != 0 && word[1] == row->letter && word[2] == '\0'))
             return row;
     }
     return NULL;
 }
 
-/* The new command line while it is made. */
+/* The new command line under construction. */
 typedef struct line {
     hth_pool *pool;
     hth_problems *problems;
     const hth_flat_table *own;
     char **words; /* [capacity] */
     size_t n, capacity;
-    const char *template_values; /* the last ones that were given; NULL: none */
-    json_t *more_values;         /* those with flags of their own */
+    const char *template_values; /* the last given values; NULL: none */
+    json_t *more_values;         /* values with their own flags */
 } line;
 
 static bool add(line *l, const char *word)
@@ -94,7 +94,7 @@ static bool add(line *l, const char *word)
     return true;
 }
 
-/* Add an option of ours as it was given, but for '_' in its name. */
+/* Add an option of Hearth as it was given, with '-' for '_' in its name. */
 static bool add_own(line *l, const hth_option *row, const char *word, size_t n)
 {
     if (memchr(word, '_', n) && word[1] == '-')
@@ -103,14 +103,14 @@ static bool add_own(line *l, const hth_option *row, const char *word, size_t n)
     return add(l, word);
 }
 
-/* Add our option and its value as one word, once for each value of a list. */
+/* Add Hearth's option and its value as one word, once for each value of a list. */
 static bool add_renamed(line *l, const hth_llama_flag *f, const char *value)
 {
     if (f->takes == HTH_LLAMA_NOTHING)
         return add(l, f->to);
     value = f->map ? f->map(l->pool, value) : value;
     if (!value)
-        return true; /* it is the default here */
+        return true; /* it is Hearth's default */
     if (f->takes == HTH_LLAMA_PERHAPS && !*value)
         return add(l, f->to);
     do {
@@ -175,8 +175,8 @@ static bool is_decimal(const char *word)
 }
 
 /*
- * Translate an option of llama-server, with its value behind '=' or in the next words (NULL: there is none); *skip_out:
- * the number of words that were read.
+ * Translate an option of llama-server, with its value after '=' or in the next words (NULL: none). *skip_out: the
+ * number of words read.
  */
 static bool take(line *l, const hth_llama_flag *f, const char *word, size_t n, const char *next, const char *after,
                  int *skip_out)
@@ -201,13 +201,13 @@ static bool take(line *l, const hth_llama_flag *f, const char *word, size_t n, c
 
 /* ---- the command line ---- */
 
-/* Take an option of ours with its value; *skip_out: the number of words. */
+/* Add an option of Hearth with its value. *skip_out: the number of words read. */
 static bool take_own(line *l, const hth_option *row, const char *word, size_t n, const char *next, int *skip_out)
 {
     const bool takes_next = row->value && !hth_option_may_omit_value(row) && !word[n] && next;
 
     *skip_out = 1 + takes_next;
-    if (strcmp(row->name, TEMPLATE_VALUES) == 0 && (takes_next || word[n])) { /* these are put together at the end */
+    if (strcmp(row->name, TEMPLATE_VALUES) == 0 && (takes_next || word[n])) { /* these are combined at the end */
         l->template_values = takes_next ? next : word + n + 1;
         return true;
     }
@@ -231,7 +231,7 @@ static bool translate(line *l, int n_words, char *const *words)
                 ok = add(l, words[i]);
             break;
         }
-        /* An option that both have is translated when llama-server knows more values. */
+        /* An option that both have is translated if llama-server accepts more values. */
         if (f && (!row || f->map || f->is_list || f->takes == HTH_LLAMA_TWO))
             ok = take(l, f, word, n, next, next && i + 2 < n_words ? words[i + 2] : NULL, &skip);
         else if (row)
@@ -245,7 +245,7 @@ static bool translate(line *l, int n_words, char *const *words)
 
 /* ---- the environment ---- */
 
-/* Options of which only one may be given, or of which one says it all. */
+/* Options of which only one may be given, or of which one overrides the other. */
 static const char *const exclusive[][2] = { { "host", "listen" },
                                             { "port", "listen" },
                                             { "chat-template", "chat-template-file" },
@@ -261,12 +261,12 @@ static bool is_in(const line *l, const char *name)
 
         if (row && strcmp(row->name, name) == 0)
             return true;
-        /* A value that looks like an option hides a variable at worst. */
+        /* At worst, a value that looks like an option hides a variable. */
     }
     return false;
 }
 
-/* Does the command line say already what a word of the environment would? */
+/* Does the command line already set the option of an environment word? */
 static bool is_overruled(const line *l, const char *word)
 {
     const hth_option *row = word[0] == '-' ? own_of(l->own, word, name_bytes(word)) : NULL;
@@ -279,7 +279,7 @@ static bool is_overruled(const line *l, const char *word)
     return is_in(l, row->name);
 }
 
-/* The words that a variable stands for, [2] in out; none for an empty one, and for one that leaves the default. */
+/* The words for a variable, [2] in out; none if it is empty or leaves the default. */
 static size_t words_of(const hth_llama_variable *variable, const hth_flat_table *own, hth_environment_fn environment,
                        char **out)
 {
@@ -290,7 +290,7 @@ static size_t words_of(const hth_llama_variable *variable, const hth_flat_table 
     const char *value = environment(variable->name), *known;
     char off[NAME_BYTES];
 
-    if (variable->flag_off) { /* its mere presence counts */
+    if (variable->flag_off) { /* only its presence counts */
         (void)snprintf(off, sizeof(off), "%sNO_%s", prefix, variable->name + strlen(prefix)); /* fits */
         value = environment(off) ? "off" : value;
     }
@@ -308,7 +308,7 @@ static size_t words_of(const hth_llama_variable *variable, const hth_flat_table 
     return known && strcmp(known, "on") == 0 ? 1 : 0;
 }
 
-/* Translate the words of a variable, and put them before those of the command line, unless that has them. */
+/* Translate the words of a variable, and put them before those of the command line, unless that overrides them. */
 static bool take_variable(line *e, const line *l, const hth_llama_variable *variable, char *const *words, size_t n)
 {
     hth_problems *own_problems = e->problems;
@@ -343,9 +343,9 @@ static bool take_environment(line *e, const line *l, hth_environment_fn environm
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole translation ---- */
 
-/* Put --chat-template-kwargs together: the object that was given, with the members that have flags of their own. */
+/* Combine --chat-template-kwargs: the given object, with the members that have their own flags. */
 static bool add_template_values(line *e, const line *l)
 {
     const char *given = l->template_values ? l->template_values : e->template_values;

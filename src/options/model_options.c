@@ -1,8 +1,8 @@
 /*
  * model_options.c - the rows of the options of a model, and their readers
  *
- * There are several tables, because the commands show them at different places of their help. A command includes one in
- * its own table by a row of the kind HTH_OPTION_TABLE, at the offset of its hth_model_setup.
+ * There are several tables, because the commands show them in different places of their help. A command includes one in
+ * its own table with a row of the kind HTH_OPTION_TABLE, at the offset of its hth_model_setup.
  */
 #include "options/model_options.h"
 
@@ -253,7 +253,7 @@ static bool write_control_layers(const void *options, size_t i, char *text, size
            snprintf(text, capacity, "%u-%u", model->control_layer_first, model->control_layer_last) < (int)capacity;
 }
 
-/* Of numbers from -2 and -1 on. */
+/* Names of -2 and -1. */
 static const char *const layer_words[] = { "auto", "all", NULL };
 static const char *const draft_layer_words[] = { "all", NULL };
 
@@ -345,7 +345,7 @@ const hth_option_table hth_model_scheduling_options = TABLE(scheduling_rows);
 const hth_option_table hth_model_cache_options = TABLE(cache_rows);
 const hth_option_table hth_model_engine_options = TABLE(engine_rows);
 
-/* ---- what they come to ------------------------------------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------------------------------------- */
 
 void hth_model_setup_init(hth_model_setup *out)
 {

@@ -27,7 +27,7 @@ typedef struct hth_model_setup {
     hearth_runtime_options runtime; /* without arrays and log */
     hearth_model_options model;     /* without policy, template text, options of the engine and callbacks */
     hth_tuning tuning;
-    hth_api_defaults defaults; /* of requests; the library does not use them */
+    hth_api_defaults defaults; /* for requests; the library does not use them */
 } hth_model_setup;
 
 /*
@@ -43,13 +43,13 @@ extern const hth_option_table hth_model_engine_options;
 
 void hth_model_setup_init(hth_model_setup *out); /* the defaults */
 /*
- * Read the chat template of the options, as hearth_model_options takes it: *out, for free(); NULL: none. False, with a
- * message on standard error, when it cannot be read or when there are two.
+ * Read the chat template of the options in the form of hearth_model_options: *out, for free(); NULL: none. False, with
+ * a message on standard error, if it cannot be read or if there are two.
  */
 bool hth_model_setup_template(const hth_model_setup *setup, char **out);
 /* The options in the form of the library, with pointers into setup. The caller reads the chat template. */
 hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup);
-/* engine receives a part of them. */
+/* Likewise for the model; engine receives a part of the options. */
 hearth_model_options hth_model_setup_model(const hth_model_setup *setup, hearth_engine_options *engine);
 
 #endif

@@ -72,7 +72,7 @@ static hearth_status find_or_pull_ollama(const char *text, bool may_pull, bool i
     return status;
 }
 
-/* Without the prefix, a text is as likely the path of a file that is not there. */
+/* Without the prefix, a text may as well be the path of a missing file. */
 static bool may_be_at_registry(const char *text)
 {
     const char *registry = getenv(HTH_OLLAMA_REGISTRY_VARIABLE);
@@ -91,7 +91,7 @@ static hearth_status find(const char *text, bool may_pull, bool is_quiet, char p
         if (strncmp(text, HTH_OLLAMA_PREFIX, strlen(HTH_OLLAMA_PREFIX)) == 0)
             return find_or_pull_ollama(text, may_pull, is_quiet, path_out, err);
         if (may_be_there && find_or_pull_ollama(text, false, true, path_out, NULL) == HEARTH_OK)
-            return HEARTH_OK; /* that of the registry, if there are several of this name */
+            return HEARTH_OK; /* the registry's model, if there are several of this name */
         if (find_at_ollama(text, path_out))
             return HEARTH_OK;
         if (may_pull && may_be_there)

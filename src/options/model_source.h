@@ -1,5 +1,5 @@
 /*
- * model_source.h - the file of a model that a user names: a path, a hub's model, or one of Ollama's
+ * model_source.h - finds the file of a model that a user names: a path, a hub's model, or one of Ollama's
  */
 #ifndef HTH_OPTIONS_MODEL_SOURCE_H
 #define HTH_OPTIONS_MODEL_SOURCE_H
@@ -12,17 +12,17 @@
 #include "hearth.h"
 
 /*
- * Write the path that text stands for: its own if there is such a file; that of the hub's model OWNER/REPO[:QUANT] in
- * the cache, which is downloaded where it is missing and may_pull is true; that of Ollama's model NAME[:TAG] or
- * ollama:OWNER/NAME[:TAG], likewise where the environment names a registry. Any other text stands for itself.
- * is_quiet: show no progress. Blocks. HEARTH_NOT_FOUND: there is no such file, and err names where models come from.
- * Statuses as hth_hub_pull.
+ * Write the path that text means: text itself if there is such a file; the cached file of the hub's model
+ * OWNER/REPO[:QUANT], which is downloaded if it is missing and may_pull is true; likewise that of Ollama's model
+ * NAME[:TAG] or ollama:OWNER/NAME[:TAG], if the environment names a registry. Any other text is used unchanged.
+ * is_quiet: show no progress. Blocks. HEARTH_NOT_FOUND: there is no such file, and err names the sources of models.
+ * Other statuses as hth_hub_pull.
  */
 hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
                                     hearth_error *err);
 
 /*
- * The same for a server, which downloads nothing itself; the file may be missing. The path belongs to the pool. After a
+ * Likewise for a server, which downloads nothing itself; the file may be missing. The path belongs to the pool. After a
  * failure, problems has the message, and text is returned.
  */
 const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems);

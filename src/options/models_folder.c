@@ -43,10 +43,7 @@ static bool fail_without_memory(finder *f)
     return false;
 }
 
-/*
- * Is it a GGUF file? name receives the name in its metadata, if names are wanted; "": it has none. A FIFO does not
- * block.
- */
+/* Is it a GGUF file? name receives the name in its metadata, if names are wanted; "": none. A FIFO does not block. */
 static bool is_gguf(const finder *f, const char *path, char name[NAME_BYTES_MAX + 1])
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -60,7 +57,7 @@ static bool is_gguf(const finder *f, const char *path, char name[NAME_BYTES_MAX 
     return is_one;
 }
 
-/* The name in the metadata; none: the names of the file are left. */
+/* Set the name from the metadata. If it has none, only the file's names remain. */
 static bool name_by_metadata(const finder *f, const char *text, hth_found_model *out)
 {
     char *name = hth_pool_text(f->pool, text, strlen(text));
@@ -93,7 +90,7 @@ bool hth_found_model_name_by_path(hth_pool *pool, const char *path, size_t n, ht
     return parted->name != NULL;
 }
 
-/* All names of a file, whose name is the end of its path. n_stem: without the number of a part. */
+/* Set all names of a file, whose name is the end of its path. n_stem: bytes without the number of a part. */
 static bool name_model(const finder *f, const char *file, size_t n_stem, const char *in_file, hth_found_model *out)
 {
     const char *below = out->path + strlen(f->root) + 1;
@@ -141,7 +138,7 @@ static void add_entry(finder *f, const char *folder, const char *file, unsigned 
     if (lstat(path, &st) != 0)
         return; /* it was removed meanwhile */
     if (S_ISDIR(st.st_mode) && level < LEVELS_MAX)
-        (void)read_folder(f, path, level + 1); /* its error was told */
+        (void)read_folder(f, path, level + 1); /* its error was reported */
     else if (hth_gguf_stem(file, n) < n && stat(path, &target) == 0 && S_ISREG(target.st_mode))
         add_file(f, path, file);
 }
@@ -177,7 +174,9 @@ static const char *name_of(const hth_found_model *model)
     return model->names[model->at].name;
 }
 
-/* Have other models this name of the i-th? A file's very own name is not taken by what is made of another text. */
+/*
+ * Do other models have the current name of model i? A name made from another text does not block a file's exact name.
+ */
 static bool is_taken(const finder *f, size_t i)
 {
     const bool is_exact = hth_found_is_exact(&f->found[i], f->found[i].at);
@@ -190,8 +189,8 @@ static bool is_taken(const finder *f, size_t i)
 }
 
 /*
- * Models of one name have the next of their names instead, whatever the order of the files: all of them, so that a name
- * does not depend on it. That may be the name of yet another model, so all are looked at again.
+ * Models with the same name use the next of their names instead. All of them do, so that names do not depend on the
+ * order of the files. The new name may be that of yet another model, so all are checked again.
  */
 static void part_names(finder *f)
 {

@@ -1,5 +1,5 @@
 /*
- * models_folder.h - the models in a folder
+ * models_folder.h - finds the models in a folder
  */
 #ifndef HTH_OPTIONS_MODELS_FOLDER_H
 #define HTH_OPTIONS_MODELS_FOLDER_H
@@ -10,28 +10,28 @@
 
 enum { HTH_FOUND_MODELS_MAX = 256 };
 
-/* A name that a model may have. */
+/* A possible name of a model. */
 typedef struct hth_found_name {
     const char *name;
-    const char *original; /* what it was made of; NULL: it is that itself */
+    const char *original; /* the text that it was made from; NULL: it is unchanged */
 } hth_found_name;
 
-/* The names of a model, from the one that is best to the one that no other has. */
+/* The names of a model, from the best one to one that is unique. */
 enum {
-    HTH_FOUND_IN_FILE, /* of its metadata */
+    HTH_FOUND_IN_FILE, /* from its metadata */
     HTH_FOUND_STEM,    /* of the file, without ".gguf" and the number of a part */
-    HTH_FOUND_PATH,    /* the same with its folders below the given one, and with the number of a part */
-    HTH_FOUND_PARTED,  /* with a number that is made of the path */
+    HTH_FOUND_PATH,    /* likewise with its folders below the given one, and with the number of a part */
+    HTH_FOUND_PARTED,  /* with a number made from the path */
     HTH_FOUND_NAMES
 };
 
 typedef struct hth_found_model {
-    hth_found_name names[HTH_FOUND_NAMES]; /* complete from that of the metadata or the stem on */
-    size_t at;                             /* its name in names: the first that no other model of the folder has */
-    const char *path;                      /* of the file, or of the first part */
+    hth_found_name names[HTH_FOUND_NAMES]; /* complete from the metadata's name or the stem on */
+    size_t at;        /* index of its name in names: the first that no other model of the folder has */
+    const char *path; /* of the file, or of the first part */
 } hth_found_model;
 
-/* Is the name with this number the very one of the file? */
+/* Is the name with this index exactly that of the file? */
 static inline bool hth_found_is_exact(const hth_found_model *model, size_t at)
 {
     return at != HTH_FOUND_IN_FILE && !model->names[at].original;
@@ -49,13 +49,14 @@ typedef struct hth_found_models {
 
 /*
  * Find the GGUF files in the folder and its sub-folders (three levels), at most n_max. Everything in *out belongs to
- * the pool. Split files are one model. Left out: hidden files and folders, links to folders, projectors
- * ("mmproj..."), and, with a warning, files that are no GGUF files. False with an error in problems: the folder cannot
- * be read, or there is no memory. Blocks.
+ * the pool. Split files are one model. Omitted: hidden files and folders, links to folders, projectors ("mmproj...")
+ * and, with a warning, files that are not GGUF files. False with an error in problems: the folder cannot be read, or
+ * there is no memory. Blocks.
  *
- * From metadata, general.name is a model's name: with '-' for what is no letter, digit, '.' or '_'. Models whose names
- * would be equal, or that have none, have those of their files, and at last of their paths. A name that is made of
- * another text gives way to that of a file that has it exactly. So no name depends on the order of the files.
+ * With HTH_FOLDER_NAMES_METADATA, general.name is a model's name, with '-' for characters other than letters, digits,
+ * '.' and '_'. Models without such a name, or with equal names, are named after their files or, failing that, their
+ * paths. A name made from another text gives way to a file with exactly this name. So no name depends on the order of
+ * the files.
  */
 bool hth_models_folder_read(hth_pool *pool, const char *folder, hth_folder_names names, size_t n_max,
                             hth_problems *problems, hth_found_models *out);

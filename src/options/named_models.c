@@ -1,13 +1,13 @@
 /*
- * named_models.c - sets of options with one model more or fewer than the set in force
+ * named_models.c - makes sets of options with one model more or fewer than the set in force
  *
- * Such a set reads no file of the configuration: it has the models of the last reading, and the named ones, each read
- * anew from its order. It holds the set of that reading, to which most of its texts belong. So what is wrong with a
- * file now, or half edited, does not matter, and an order that fails leaves nothing behind.
+ * Such a set reads no configuration file: it has the models of the last reading, and the models added by operators,
+ * each read again from its order. It keeps a reference to the set of that reading, which owns most of its texts. So
+ * errors in a file, or half-finished edits, do not matter, and a failed order leaves nothing behind.
  *
- * A reload reads all orders again. What is wrong with one by then, such as a file that is gone, is a warning: a file of
- * the configuration that is right must not be refused for it. The model is left out, and its order stays for the next
- * reload. Without memory for an order, nothing is known of its model, and the reload fails: the set in force stays.
+ * A reload reads all orders again. An error in an order by then, such as a missing file, is a warning: it must not make
+ * the server refuse a valid configuration file. The model is left out, and its order stays for the next reload. Without
+ * memory for an order, nothing is known about its model, and the reload fails: the set in force stays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static bool read_settings(const hth_serve_loader *l, const char *settings, hth_s
     return l->problems->n_errors == n_before;
 }
 
-/* Its file, as the first reading found it: a downloaded model may have other files since. */
+/* Find its file, as the first reading found it: a downloaded model may have other files since. */
 static bool find_file(hth_serve_loader *l, const hth_named_model *named, hth_serve_model *model)
 {
     const size_t n_before = l->problems->n_errors;
@@ -60,7 +60,7 @@ static bool copy_order(const hth_serve_loader *l, const hth_named_model *named, 
                               .is_left_out = named->is_left_out };
     if (out->name && out->settings && (out->path || !named->path))
         return true;
-    (void)hth_serve_no_memory(l); /* false, in any case */
+    (void)hth_serve_no_memory(l); /* returns false in any case */
     return false;
 }
 
@@ -78,7 +78,7 @@ static void add_model(hth_serve_loader *l, hth_named_model *named)
     named->path = model.setup.path;
 }
 
-/* The same at a reload: a model that cannot be served any more is left out, with a warning. False: no memory. */
+/* Likewise at a reload: a model that can no longer be served is left out with a warning. False: no memory. */
 static bool add_again(hth_serve_loader *l, hth_named_model *named)
 {
     hth_problems *all = l->problems, *own = calloc(1, sizeof(*own)); /* large */
@@ -118,14 +118,14 @@ bool hth_serve_named_models_read(hth_serve_loader *l, bool is_reload)
     for (size_t i = 0; i < l->n_named; i++) {
         if (!copy_order(l, &l->named[i], &list[i]) || (is_reload && !add_again(l, &list[i])))
             return false;
-        if (!is_reload && !list[i].is_left_out) /* an order for one model does not look at the files of others */
+        if (!is_reload && !list[i].is_left_out) /* an order for one model does not check the files of others */
             add_model(l, &list[i]);
     }
     l->set->n_named = l->n_named;
     return true;
 }
 
-/* A new set: the models of the last reading, which is that of current or of its base, and these named ones. */
+/* Make a new set: the models of the last reading (that of current, or of its base) and these named ones. */
 static hth_serve_set *set_of(const hth_serve_set *current, const hth_named_model *named, size_t n,
                              hth_problems *problems)
 {
@@ -166,7 +166,7 @@ hth_serve_set *hth_serve_set_with(const hth_serve_set *current, const char *name
                          HTH_SERVE_MODELS_MAX);
         return NULL;
     }
-    for (size_t i = 0; i < current->n_named; i++) /* one that is left out gives its name away */
+    for (size_t i = 0; i < current->n_named; i++) /* a model that is left out releases its name */
         if (!current->named[i].is_left_out || strcmp(current->named[i].name, name) != 0)
             named[n++] = current->named[i];
     named[n++] = (hth_named_model){ .name = name, .settings = settings };

@@ -16,7 +16,7 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     static const char *const names[] = { "error", "warning", "info", "debug" };
     hth_open_model *open = user_data;
 
-    /* Warnings of the engine rarely concern users, and its failures come back as messages. */
+    /* Warnings of the engine rarely concern users, and its failures are returned as messages. */
     if (!open->is_verbose && strcmp(source, "hearth") != 0)
         return;
     hth_progress_end(&open->progress);

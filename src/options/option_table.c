@@ -1,5 +1,5 @@
 /*
- * option_table.c - a table of options as getopt_long needs it, as help, and as readers of single values
+ * option_table.c - uses a table of options for getopt_long, for help, and to read single values
  */
 #include "options/option_table.h"
 
@@ -26,7 +26,7 @@ bool hth_option_may_omit_value(const hth_option *option)
     return option->value && option->value[0] == '[' && option->value[strlen(option->value) - 1] == ']';
 }
 
-/* A number, or the name of one. */
+/* Read a number, or the name of one. */
 static bool read_i32(const hth_option *option, int32_t *field, const char *shown, const char *value, hearth_error *err)
 {
     for (int i = 0; value && option->words && option->words[i]; i++) {
@@ -97,7 +97,7 @@ static int write_units(uint64_t number, uint64_t factor, const char *const *unit
     return snprintf(text, capacity, "%llu%s", (unsigned long long)number, units[unit]);
 }
 
-/* The shortest text that reads as the same number. */
+/* Write the shortest text that reads as the same number. */
 static int write_number(double number, char *text, size_t capacity)
 {
     int n = -1;
@@ -235,7 +235,7 @@ static const hth_placed_option *row_of(const hth_flat_table *table, int option)
     return NULL;
 }
 
-/* getopt reads an optional value only behind '='. A number in the next word is read, too. */
+/* getopt reads an optional value only after '='. Here a number in the next word is accepted, too. */
 static const char *next_number(int argc, char **argv)
 {
     if (optind >= argc || !isdigit((unsigned char)argv[optind][0]) ||
@@ -244,7 +244,7 @@ static const char *next_number(int argc, char **argv)
     return argv[optind++];
 }
 
-/* Print that there is no option "--name", or that it is ambiguous, and the options that it may mean. */
+/* Report that there is no option "--name", or that it is ambiguous, and print the options that it may mean. */
 static void say_unknown(const hth_flat_table *table, const char *command, const char *given)
 {
     size_t n = strcspn(given, "="), n_alike = 0;
@@ -310,7 +310,7 @@ int hth_option_table_visit(const hth_option_table *table, const char *command, i
     hth_option_table_flatten(table, true, &flat);
     make_getopt(&flat, long_options, letters);
     opterr = 0;
-    optind = 1; /* also when the same command line is read again */
+    optind = 1; /* needed if the same command line is read again */
     while (!ended && (option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
         const hth_placed_option *row = option == '?' || option == ':' ? NULL : row_of(&flat, option);
         const char *value = optarg;
@@ -323,13 +323,13 @@ int hth_option_table_visit(const hth_option_table *table, const char *command, i
         if (hth_option_may_omit_value(row->option) && !value)
             value = next_number(argc, argv);
         (void)snprintf(shown, sizeof(shown), "--%s", row->option->name); /* sized for it */
-        /* The list of the command line replaces a list from another source. */
+        /* A list on the command line replaces a list from another source. */
         if (row->option->repeats && !was_given[row - flat.rows])
-            /* NULL empties the list */
+            /* NULL empties the list. */
             (void)hth_option_read(row->option, (char *)options + row->offset, shown, NULL, &err);
         was_given[row - flat.rows] = true;
         if (!hth_option_read(row->option, (char *)options + row->offset, shown, value, &err)) {
-            (void)fprintf(stderr, "hearth: %s\n", err.message); /* nowhere else to say it */
+            (void)fprintf(stderr, "hearth: %s\n", err.message); /* there is no other place to report it */
             break;
         }
         if (visit)

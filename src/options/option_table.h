@@ -1,9 +1,9 @@
 /*
- * option_table.h - the options of a command as rows of one table: flag, value, help, and place
+ * option_table.h - the options of a command as rows of one table: flag, value, help, and offset
  *
- * A row knows everything about an option, so that the help always matches the parser. The same rows read the members of
- * a JSON object or of a configuration file. A table may contain other tables, so that commands share rows whose options
- * lie in a struct inside theirs.
+ * A row has everything about an option, so the help always matches the parser. The same rows read the members of a JSON
+ * object or of a configuration file. A table may contain other tables, so that commands share rows whose options are in
+ * a nested struct.
  */
 #ifndef HTH_OPTIONS_OPTION_TABLE_H
 #define HTH_OPTIONS_OPTION_TABLE_H
@@ -17,18 +17,18 @@
 typedef enum hth_option_kind {
     HTH_OPTION_HEADING, /* no option: `help` is a heading of the help */
     HTH_OPTION_FLAG,    /* sets a bool */
-    HTH_OPTION_END,     /* the same, and ends the reading of the command line: --help */
+    HTH_OPTION_END,     /* likewise, and ends the parsing of the command line: --help */
     HTH_OPTION_TEXT,    /* a const char *, which points to the value */
-    HTH_OPTION_TEXTS,   /* a list of those, const char *[n_max], with their number, a size_t, at `n_offset` */
+    HTH_OPTION_TEXTS,   /* a list of texts, const char *[n_max], with their number, a size_t, at `n_offset` */
     HTH_OPTION_WORD,    /* an int or an enumeration: the index of the value in `words` */
-    HTH_OPTION_I32,     /* the numbers from `low` on may have names, in `words` */
+    HTH_OPTION_I32,     /* numbers from `low` on may have names, in `words` */
     HTH_OPTION_U32,
     HTH_OPTION_NUMBER, /* a double that may be missing: NAN */
-    HTH_OPTION_COUNT,  /* the same for a whole number */
+    HTH_OPTION_COUNT,  /* likewise for an integer */
     HTH_OPTION_MS,     /* a uint32_t of milliseconds; its value may have a unit, "30s" */
     HTH_OPTION_SIZE,   /* a uint64_t of bytes, at least `low` */
     HTH_OPTION_OWN,    /* read by a function */
-    HTH_OPTION_TABLE,  /* no option: the rows of `table` stand here; `offset` is that of their options */
+    HTH_OPTION_TABLE,  /* no option: stands for the rows of `table`; `offset` is that of their options */
 } hth_option_kind;
 
 typedef struct hth_option hth_option;
@@ -39,7 +39,7 @@ typedef struct hth_option_table {
 
 /*
  * Read a value into the options. shown is the name of the option in messages. value is NULL to empty a list, or to
- * reset an option whose value may be left out. False, with a message in err, when the value is wrong.
+ * reset an option whose value may be omitted. False, with a message in err, if the value is invalid.
  */
 typedef bool (*hth_option_read_fn)(void *options, const char *shown, const char *value, hearth_error *err);
 /* Write value i in the form of the command line; false: there are fewer values, or text is too short. */
@@ -52,7 +52,7 @@ struct hth_option {
     const char *name; /* without the dashes */
     int letter;       /* 0: none */
     hth_option_kind kind;
-    /* the name of its value in the help; NULL: it takes none; in brackets: the value may be left out */
+    /* the name of its value in the help; NULL: it has no value; in brackets: the value may be omitted */
     const char *value;
     const char *help;
     size_t offset; /* in the options of the command; unused by OWN */
@@ -67,26 +67,26 @@ struct hth_option {
      */
     const char *key;
     const hth_option_table *table;
-    hth_option_write_fn write;          /* of OWN; needed where values are printed */
+    hth_option_write_fn write;          /* of OWN; needed if values are printed */
     bool (*is_word)(const char *value); /* of a path: is the value a word instead? NULL: never */
-    bool is_common;                     /* also in the short help */
+    bool is_common;                     /* shown in the short help, too */
     bool repeats;                       /* each value is appended to a list; NULL empties the list */
     bool is_path;                       /* a relative path in a configuration file starts from the folder of the file */
-    bool is_named;                      /* of a path: it may stand behind "NAME=" */
+    bool is_named;                      /* of a path: it may follow "NAME=" */
     bool is_pairs;                      /* "KEY=VALUE"; in a configuration file, a section of keys and values */
 };
 
 /*
- * Read a command line into options. Returns the index of the first argument that is no option; -1, with a message on
- * standard error, when an option is wrong. command begins the messages.
+ * Read a command line into options. Returns the index of the first argument that is not an option; -1, with a message
+ * on standard error, if an option is invalid. Messages begin with command.
  */
 int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options);
-/* The same; each option is told once it was read. value: as it was given; NULL: the option takes none. */
+/* Likewise, and a function is called for each option after it was read. value: as given; NULL: the option has none. */
 typedef void (*hth_option_fn)(const hth_option *option, const char *value, void *user_data);
 int hth_option_table_visit(const hth_option_table *table, const char *command, int argc, char **argv, void *options,
                            hth_option_fn visit, void *user_data);
 
-/* A row, and the offset of the options of its table. */
+/* A row, and the offset of its table's options. */
 typedef struct hth_placed_option {
     const hth_option *option;
     size_t offset;
@@ -98,33 +98,32 @@ typedef struct hth_flat_table {
     size_t n;
 } hth_flat_table;
 
-/* Replace the tables inside a table by their rows; tables with a key stay when sections is false. */
+/* Replace the tables within a table by their rows; tables with a key stay if sections is false. */
 void hth_option_table_flatten(const hth_option_table *table, bool sections, hth_flat_table *out);
 
-/* The row with this key in the table itself; NULL when there is none. */
+/* The row with this key in the table itself; NULL: none. */
 const hth_option *hth_option_table_find(const hth_option_table *table, const char *key);
 /* Read one value; for a flag, value is ignored. */
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err);
 /*
- * Write value i as hth_option_read would read it. False: there are fewer values (a text that is not given has none), or
- * text is too short.
+ * Write value i in the form that hth_option_read reads. False: there are fewer values (an unset text has none), or text
+ * is too short.
  */
 bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity);
-/* May its value be left out on a command line? */
+/* May its value be omitted on a command line? */
 bool hth_option_may_omit_value(const hth_option *option);
 /* Set or clear an HTH_OPTION_FLAG. */
 void hth_option_set_flag(const hth_option *option, void *options, bool on);
 
-/* Does the option, which is no list, have a value that may be given? A number below its range means "not chosen". */
+/* Does the option, which must not be a list, have a valid value? A number below its range means "not chosen". */
 bool hth_option_has_value(const hth_option *option, const void *options);
 
 /*
- * Print the help of the options under their headings, all or the common ones. Headings without a row are left out.
- * defaults (NULL: none) are the options before anything was read; a row shows its number, size, time or word among them
- * as its default.
+ * Print the help of all options, or of the common ones, under their headings. Headings without a row are omitted.
+ * defaults (NULL: none) are the initial options; a row shows its number, size, time or word there as its default.
  */
 void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out);
-/* Write " (default 8)" for kinds with short values; "" when there is no default. */
+/* Write " (default 8)" for kinds with short values; "" if there is no default. */
 void hth_option_default_text(const hth_option *option, const void *defaults, char *text, size_t capacity);
 
 #endif

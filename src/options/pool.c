@@ -1,8 +1,8 @@
 /*
  * pool.c - a list of allocations
  *
- * A configuration has some hundred texts and is read rarely. So each of them is an allocation of its own, and memory
- * checkers find accesses beyond one.
+ * A configuration has a few hundred texts and is read rarely. So each text is a separate allocation, and memory
+ * checkers find accesses beyond its end.
  */
 #include "options/pool.h"
 

@@ -1,5 +1,5 @@
 /*
- * pool.h - memory that is released all at once: the texts and lists of a configuration
+ * pool.h - memory that is released at once: the texts and lists of a configuration
  */
 #ifndef HTH_OPTIONS_POOL_H
 #define HTH_OPTIONS_POOL_H
@@ -16,10 +16,10 @@ void hth_pool_free(hth_pool *pool); /* also releases everything from it */
 void *hth_pool_alloc(hth_pool *pool, size_t n_bytes);
 /* n bytes of text as a string. */
 char *hth_pool_text(hth_pool *pool, const char *text, size_t n);
-/* At most HTH_POOL_FORMAT_BYTES long; NULL also when it is longer. */
+/* A formatted string of at most HTH_POOL_FORMAT_BYTES; NULL if it is longer or without memory. */
 char *hth_pool_format(hth_pool *pool, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum { HTH_POOL_FORMAT_BYTES = 8192 };
-/* Was there ever no memory for an allocation of it? */
+/* Did an allocation from it ever fail? */
 bool hth_pool_lacked_memory(const hth_pool *pool);
 
 #endif

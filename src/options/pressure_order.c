@@ -1,5 +1,5 @@
 /*
- * pressure_order.c - settings of pressure in an order, read by the rows of their section
+ * pressure_order.c - reads pressure settings in an order, with the rows of their section
  */
 #include <stdlib.h>
 #include <string.h>

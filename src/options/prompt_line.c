@@ -1,8 +1,8 @@
 /*
- * prompt_line.c - lines of prompts, and the JSON members that are options
+ * prompt_line.c - reads lines of prompts, and the JSON members that are options
  *
  * The row of the command line that has the name of a member reads its value. So a line accepts the same values as the
- * command line, with the same messages. A list replaces the list of the command line.
+ * command line, with the same messages. A list replaces that of the command line.
  */
 #include "options/prompt_line.h"
 
@@ -99,7 +99,7 @@ static hearth_status read_member(const member *m, json_t *object, const char *ke
         hth_option_set_flag(m->option, m->options, json_is_true(value));
         return HEARTH_OK;
     }
-    if (m->option->value[0] == '[' && json_is_boolean(value)) /* its value may be left out */
+    if (m->option->value[0] == '[' && json_is_boolean(value)) /* its value may be omitted */
         return read_text(m, json_is_true(value) ? "" : NULL, err);
     if (m->option->kind == HTH_OPTION_TEXT && (json_is_object(value) || json_is_array(value)))
         return read_nested(m, object, key, err);
@@ -116,7 +116,7 @@ static hearth_status read_member(const member *m, json_t *object, const char *ke
     return status;
 }
 
-/* The members are read in the order in which they are written. */
+/* Read the members in the order in which they are written. */
 static hearth_status read_object(hth_prompt_line *out, const char *where, hearth_error *err)
 {
     json_t *prompt = json_object_get(out->object, "prompt");

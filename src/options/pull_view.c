@@ -25,7 +25,7 @@ static void begin_file(hth_pull_view *view, const char *path, uint64_t n_done, u
 {
     char done[32], total[32];
 
-    (void)snprintf(view->path, sizeof(view->path), "%s", path); /* as long as a path may be */
+    (void)snprintf(view->path, sizeof(view->path), "%s", path); /* fits any path */
     view->begin_ns = hth_os_monotonic_ns();
     view->n_begin = n_done;
     view->tenths = (unsigned)(n_done * 10 / n_total);
@@ -49,7 +49,7 @@ static void show_progress(const char *path, uint64_t n_done, uint64_t n_total, v
     if (strcmp(view->path, path) != 0)
         begin_file(view, path, n_done, n_total);
     seconds = (double)(hth_os_monotonic_ns() - view->begin_ns) / 1e9;
-    n_new = n_done > view->n_begin ? n_done - view->n_begin : 0; /* a piece that broke off comes again */
+    n_new = n_done > view->n_begin ? n_done - view->n_begin : 0; /* an interrupted piece is downloaded again */
     bytes_a_second = seconds > 0 ? (double)n_new / seconds : 0;
     if (bytes_a_second >= 1)
         (void)hth_time_text((uint64_t)((double)(n_total - n_done) / bytes_a_second * 1000), left);

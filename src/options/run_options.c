@@ -76,7 +76,7 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     return true;
 }
 
-/* The next free trigger; NULL, with a message, when there is none. */
+/* The next free trigger; NULL, with a message: none is left. */
 static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
 {
     size_t n = out->sampling.n_triggers;
@@ -141,7 +141,7 @@ static bool add_trigger_token(void *options, const char *shown, const char *valu
     return true;
 }
 
-/* The value may be left out; it is "" then. */
+/* The value may be omitted; it is "" then. */
 static bool read_logprobs(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
@@ -314,7 +314,7 @@ const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
     return row ? row : hth_option_table_find(&hth_sampling_options, key);
 }
 
-/* ---- what fits together and what is missing ---------------------------------------------------------------------- */
+/* ---- conflicting and missing options ---------------------------------------------------------------------- */
 
 static bool wrong(const char *message)
 {
@@ -357,7 +357,7 @@ static bool check_grammar(const hth_run_options *out)
     if (n_grammars > 0 && !sampling->grammar_is_lazy && out->setup.defaults.sampling.mirostat > 0)
         return wrong("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
                      "--grammar-lazy");
-    if (out->prompts_json_file) /* its lines may give the missing options */
+    if (out->prompts_json_file) /* its lines may set the missing options */
         return true;
     if (sampling->grammar_is_lazy && n_grammars == 0)
         return wrong("--grammar-lazy needs a --grammar or --json-schema");

@@ -41,7 +41,7 @@ typedef struct hth_run_options {
     hearth_trigger triggers[HTH_TRIGGERS_MAX];
     const char *dry_breakers[HTH_DRY_BREAKERS_MAX];
     hearth_logit_bias logit_bias[HTH_LOGIT_BIAS_MAX];
-    hth_model_setup setup;    /* its defaults are the numbers that choose tokens, and how much to think */
+    hth_model_setup setup;    /* its defaults are the sampling numbers, and how much to think */
     uint32_t n_ctx;           /* of the model; set once it is loaded */
     hearth_sampling sampling; /* likewise */
     hearth_request request;   /* counts of arrays, without the arrays, prompt and callbacks */
@@ -49,12 +49,12 @@ typedef struct hth_run_options {
 
 extern const hth_option_table hth_run_options_table; /* in an hth_run_options */
 
-/* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
+/* True if the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out);
 
 /*
- * The row of an option that a line of --prompts-json may have, and the offset in hth_run_options that its own offset is
- * relative to; NULL when no option of a request has this name, such as "top_k". hth_option_read reads its value.
+ * The row of an option that a line of --prompts-json may have, such as "top_k", and the offset in hth_run_options that
+ * the row's offset is relative to. NULL: no option of a request has this name. hth_option_read reads its value.
  */
 const hth_option *hth_run_option_of_request(const char *key, size_t *offset);
 

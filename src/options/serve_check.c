@@ -1,8 +1,8 @@
 /*
  * serve_check.c - checks the files and folders that a configuration names
  *
- * A missing file that the server needs is an error. A cache that cannot be written is an error only for --check, since
- * the server runs without it, only slower.
+ * A missing file that the server needs is an error. A cache that cannot be written is an error only for --check,
+ * because the server runs without it, only more slowly.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static void check_readable(const char *what, const char *path, hth_problems *pro
         hth_problems_add(problems, "%s '%s' cannot be read: %s", what, path, strerror(errno));
 }
 
-/* The function is looked for later, in a process of its own: loading a library runs its code. */
+/* The function is looked up later, in a separate process, because loading a library runs its code. */
 static void check_pressure_library(const char *text, hth_problems *problems)
 {
     char file[PATH_MAX];
@@ -57,7 +57,7 @@ static void check_pressure_library(const char *text, hth_problems *problems)
         check_readable("the library of pressure.library (--pressure-library)", file, problems);
 }
 
-/* Check the directory, or the existing one in which it would be made. */
+/* Check the directory, or the existing one that it would be made in. */
 static void check_writable(const char *what, const char *path, hth_problems *problems)
 {
     char place[PATH_MAX];
@@ -83,7 +83,7 @@ static void check_writable(const char *what, const char *path, hth_problems *pro
         hth_problems_add(problems, "%s '%s' cannot be written: '%s': %s", what, path, place, strerror(errno));
 }
 
-/* Check a folder that must exist: a misspelt name must not become a folder for the clients' files. */
+/* Check a folder that must exist: a misspelt name must not become a folder for clients' files. */
 static void check_folder(const char *what, const char *path, hth_problems *problems)
 {
     struct stat st;
@@ -192,7 +192,7 @@ void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems)
     check_readable("the folder of adapters (lora_dir)", model->setup.adapters.directory, problems);
 }
 
-/* The cache of the i-th model, unless one of those before has it, too. */
+/* Check the cache of model i, unless an earlier model has the same. */
 static void check_cache_of(const hth_serve_set *set, size_t i, hth_problems *problems)
 {
     const hth_model_setup *setup = &set->models[i].setup;

@@ -1,13 +1,13 @@
 /*
- * serve_config.c - the order in which sources of options win
+ * serve_config.c - the precedence of the sources of options
  *
  *   1. defaults
  *   2. the configuration file, without its models
  *   3. for a model in the file, its presets in their order, then its section
  *   4. flags
  *
- * A later source wins, so a flag of models applies to all of them. The flags are read once for options of the server,
- * and once more over each section.
+ * A later source overrides earlier ones, so a flag for models applies to all of them. The flags are read once for
+ * options of the server, and again over each section.
  */
 #include "options/serve_config.h"
 
@@ -60,7 +60,7 @@ static void add_named_sections(const hth_config_reader *reader, const hth_config
                      &l->n_sections);
 }
 
-/* Read the tree of a file; its relative paths start from the folder of path. */
+/* Read the tree of a file; its relative paths are relative to the folder of path. */
 static void read_tree(hth_serve_loader *l, const char *name, const char *path, const hth_config_node *root)
 {
     const hth_config_scope scope = {
@@ -97,7 +97,7 @@ static void add_listen(hth_serve_loader *l, const char *text)
     hth_serve_options *o = l->o;
 
     if (!text)
-        (void)hth_serve_no_memory(l); /* which is said */
+        (void)hth_serve_no_memory(l); /* which reports the error */
     else if (o->n_listen == HTH_SERVE_LISTEN_MAX)
         hth_problems_add(l->problems, "'%s' is one address too many to listen on; at most %d are allowed", text,
                          HTH_SERVE_LISTEN_MAX);
@@ -130,7 +130,7 @@ static void add_host(hth_serve_loader *l, const char *host, size_t n)
                                       host, port));
 }
 
-/* --host and --port replace the list; without any of them the default address is used. */
+/* --host and --port replace the list of addresses. Without any address, the default is used. */
 static void choose_listen(hth_serve_loader *l, const hth_serve_options *flags)
 {
     hth_serve_options *o = l->o;
@@ -243,7 +243,7 @@ static bool read_addresses(hth_serve_loader *l)
     return ok;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole set ---- */
 
 static void check_server(const hth_serve_loader *l)
 {
@@ -260,7 +260,7 @@ static void check_server(const hth_serve_loader *l)
         hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
 }
 
-/* Beside the rows that models share; in memory only where there is no such folder. */
+/* The file is beside the rows that models share. Without such a folder, the data is in memory only. */
 static const char *learned_path(const hth_serve_loader *l)
 {
     const hearth_runtime_options *runtime = &l->o->defaults.setup.runtime;

@@ -1,5 +1,5 @@
 /*
- * serve_config_inside.h - the state while a set of server options is made; for the files that make it
+ * serve_config_inside.h - the state while a set of server options is made, for the files that make it
  */
 #ifndef HTH_OPTIONS_SERVE_CONFIG_INSIDE_H
 #define HTH_OPTIONS_SERVE_CONFIG_INSIDE_H
@@ -9,7 +9,7 @@
 #include "options/serve_config.h"
 
 typedef struct hth_serve_loader {
-    int argc; /* of the flags; 0: there are none */
+    int argc; /* of the flags; 0: no flags */
     char **argv;
     hth_serve_set *set;
     hth_serve_options *o; /* set->effective */
@@ -22,27 +22,27 @@ typedef struct hth_serve_loader {
     const hth_config_node *sections[HTH_SERVE_MODELS_MAX];
     size_t n_sections;
     hth_config_presets presets;
-    const hth_named_model *named; /* [n_named], of operators */
+    const hth_named_model *named; /* [n_named], added by operators */
     size_t n_named;
 } hth_serve_loader;
 
-/* A loader with an empty set; NULL without memory, with the error in problems. */
+/* Make a loader with an empty set; NULL without memory, with the error in problems. */
 hth_serve_loader *hth_serve_loader_new(hth_problems *problems);
-/* Tell that there is no memory. Returns false. */
+/* Report that there is no memory. Returns false. */
 bool hth_serve_no_memory(const hth_serve_loader *l);
 
-/* Read the flags into options again. They were parsed before, so they have no error. */
+/* Read the flags into options again. They were parsed before, so they have no errors. */
 void hth_serve_apply_flags(const hth_serve_loader *l, hth_serve_options *options);
 
-/* Make paths absolute, so that every process reads them alike: one, those of a table, those of a model. */
+/* Make paths absolute, so that they are valid in every process: one path, those of a table, those of a model. */
 const char *hth_serve_absolute(const hth_serve_loader *l, const char *path);
 void hth_serve_make_absolute(const hth_serve_loader *l, const hth_option_table *table, void *options);
 void hth_serve_setup_make_absolute(const hth_serve_loader *l, hth_model_setup *setup);
 
-/* Is there a model of the default's name? Checked when all models are known. */
+/* Check that the default model exists. Call when all models are known. */
 void hth_serve_check_default_model(const hth_serve_loader *l);
 
-/* A name by which requests reach a model. */
+/* A name that requests can use for a model. */
 typedef struct hth_serve_name {
     const char *name;
     const char *kind;
@@ -50,20 +50,23 @@ typedef struct hth_serve_name {
 
 enum { HTH_SERVE_NAMES_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
 
-/* The model's names, [HTH_SERVE_NAMES_MAX] in out: first its own and its aliases, then those of its adapters from *first on. */
+/*
+ * Write the model's names to out, [HTH_SERVE_NAMES_MAX]: first its own name and its aliases, then from *first_adapter
+ * on the names of its adapters. Returns their number.
+ */
 size_t hth_serve_names_list(const hth_serve_loader *l, const hth_serve_model *model, hth_serve_name *out,
                             size_t *first_adapter);
 /* Check a model whose options are complete, and add it. where begins messages. */
 void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where);
-/* The models that operators named, behind all others. False without memory. */
+/* Add the models that operators added, after all others. False without memory. */
 bool hth_serve_named_models_read(hth_serve_loader *l, bool is_reload);
 
 /*
- * The models of flags, sections and the folder, and named ones. Errors are in problems; false: without memory, or no
- * folder.
+ * Read the models from flags, sections and the folder, and named ones. Errors are in problems. False: no memory, or the
+ * folder cannot be read.
  */
 bool hth_serve_models_read(hth_serve_loader *l);
-/* The models of the server's options, with the command lines of their workers. */
+/* Make the models of the server's options, with the command lines of their workers. */
 bool hth_serve_workers_make(const hth_serve_loader *l);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * serve_json.c - options as JSON objects, under their names in the configuration file, for the pages of operators
+ * serve_json.c - options as JSON objects, with their names in the configuration file, for operators' pages
  */
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static json_t *value_json(const hth_option *row, const void *options)
     }
 }
 
-/* Sections become objects inside. NULL without memory. */
+/* Sections become nested objects. NULL without memory. */
 static json_t *table_json(const hth_option_table *table, const void *options)
 {
     json_t *object = json_object();
@@ -76,7 +76,7 @@ static json_t *server_json(const hth_server_options *options)
 
     if (all) {
         all->server = *options;
-        all->server.ram_total_bytes = hth_server_ram_total(options); /* also where it was not chosen */
+        all->server.ram_total_bytes = hth_server_ram_total(options); /* even if it was not chosen */
         for (size_t i = 0; i < options->n_cors_origins; i++)
             all->origins[all->n_origins++] = options->cors_origins[i];
         object = table_json(&hth_serve_server_keys, all);

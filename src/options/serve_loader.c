@@ -1,5 +1,5 @@
 /*
- * serve_loader.c - what all files use that make a set of options: the loader, absolute paths, and models that are done
+ * serve_loader.c - shared by the files that make a set of options: the loader, absolute paths, and complete models
  */
 #include <string.h>
 
@@ -124,13 +124,16 @@ size_t hth_serve_names_list(const hth_serve_loader *l, const hth_serve_model *mo
 
         if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) == HEARTH_OK)
             name = hth_pool_text(l->pool, spec.name, strlen(spec.name));
-        if (name) /* else its option has told the error */
+        if (name) /* otherwise the error was reported with its option */
             out[n++] = (hth_serve_name){ name, "adapter" };
     }
     return n;
 }
 
-/* The second of two models with a name would never be used, and an adapter changes all requests that name it. */
+/*
+ * Names must be unique: the second of two models with one name would never be used, and an adapter changes all requests
+ * that name it.
+ */
 static void check_names(const hth_serve_loader *l, const hth_serve_model *model, const char *where)
 {
     hth_serve_name own[HTH_SERVE_NAMES_MAX], others[HTH_SERVE_NAMES_MAX];

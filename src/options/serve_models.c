@@ -1,6 +1,6 @@
 /*
- * serve_models.c - the models of flags, of sections of the configuration file, and of a folder; without any of these,
- * those that were downloaded
+ * serve_models.c - the models from flags, sections of the configuration file, and a folder; without any of these, the
+ * downloaded models
  *
  * A model starts as a copy of the options of all models. A section of the file adds its presets in their order, then
  * its own keys. Flags are applied last.
@@ -28,8 +28,8 @@ const char *hth_serve_given_path(const char *given)
 }
 
 /*
- * Is there a model with this name or path? path may be NULL. Of the models that operators named, only the names count:
- * an order adds a model and takes none away.
+ * Is there a model with this name or path? path may be NULL. For models that operators added, only names count: an
+ * order adds a model but removes none.
  */
 static bool is_served(const hth_serve_loader *l, const char *name, const char *path)
 {
@@ -51,7 +51,7 @@ static const char *flag_name(const char *given, size_t *n_out)
     return path != given ? given : base;
 }
 
-/* Is it the name of a model that was added, or of one of another flag, a section, or an order? */
+/* Is it the name of a model that was already added, or of one in another flag, a section, or an order? */
 static bool is_given(const hth_serve_loader *l, const char *name, const char *flag)
 {
     for (size_t i = 0; i < l->o->n_models; i++) {
@@ -67,7 +67,7 @@ static bool is_given(const hth_serve_loader *l, const char *name, const char *fl
     return is_served(l, name, NULL);
 }
 
-/* Add the text that a model's name was made of as an alias, if clients can send it, and no other model has it. */
+/* Add the text that a model's name was made from as an alias, if clients can send it and no other model has it. */
 static void add_original(const hth_serve_loader *l, hth_serve_model *model, const char *original)
 {
     hth_serve_name others[HTH_SERVE_NAMES_MAX];
@@ -86,7 +86,7 @@ static void add_original(const hth_serve_loader *l, hth_serve_model *model, cons
     model->aliases[model->n_aliases++] = original;
 }
 
-/* As in llama-server, it is the name that clients see, unless the model was given a name. */
+/* As in llama-server, the first alias is the name that clients see, unless the model was given a name. */
 static const char *first_alias(const hth_serve_model *model)
 {
     for (size_t i = 0; i < model->n_aliases; i++)
@@ -114,8 +114,8 @@ static void add_flag_model(hth_serve_loader *l, const char *given)
     } else if (!*model.setup.path) {
         hth_problems_add(l->problems, "--model '%s' names no file", given);
     } else if (!hth_serve_name_is_good(model.name)) {
-        hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE",
-                         given, model.name, HTH_SERVE_NAME_RULE);
+        hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE", given,
+                         model.name, HTH_SERVE_NAME_RULE);
     } else {
         if (is_made)
             add_original(l, &model, original);
@@ -123,7 +123,7 @@ static void add_flag_model(hth_serve_loader *l, const char *given)
     }
 }
 
-/* Apply the flags, which concern all models, to this one. */
+/* Apply the flags, which apply to all models, to this one. */
 static bool apply_flags_to_model(const hth_serve_loader *l, hth_serve_model *model)
 {
     hth_serve_options *options = hth_pool_alloc(l->pool, sizeof(*options));
@@ -145,8 +145,7 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
     model.name = section->key;
     (void)snprintf(where, sizeof(where), "%.400s:%u: ", l->reader.name, section->key_line); /* cut */
     if (!hth_serve_name_is_good(model.name)) {
-        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name,
-                         HTH_SERVE_NAME_RULE);
+        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, HTH_SERVE_NAME_RULE);
         return;
     }
     hth_config_presets_read(&l->presets, &l->reader, section, "of a model", &model);
@@ -158,7 +157,9 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
         hth_serve_model_finish(l, &model, where);
 }
 
-/* Add a model of the folder, unless it is named elsewhere. A name that was made of another hides no file. */
+/*
+ * Add a model of the folder, unless it is configured elsewhere. A name that was made from another text hides no file.
+ */
 static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
 {
     hth_serve_model model = l->o->defaults;
@@ -177,7 +178,7 @@ static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
     hth_serve_model_finish(l, &model, "");
 }
 
-/* Find models in the folder, or, where nothing says which models to serve, among those that were downloaded. */
+/* Find models in the folder or, if no models are configured, among the downloaded ones. */
 static bool find_models(hth_serve_loader *l, hth_found_models *out)
 {
     const hth_server_options *server = &l->o->server;
@@ -204,7 +205,7 @@ bool hth_serve_models_read(hth_serve_loader *l)
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
     if (!l->models)
         return hth_serve_no_memory(l);
-    if (l->presets.n > 0) /* else there may be no file */
+    if (l->presets.n > 0) /* otherwise there may be no file */
         hth_config_presets_check(&l->presets, &l->reader, &unused);
     for (size_t i = 0; i < l->o->n_models; i++)
         add_flag_model(l, l->o->models[i]);

@@ -1,7 +1,8 @@
 /*
  * serve_options.c - the rows of `hearth serve`
  *
- * The key of a row is its name in the file, within the section of its table. Its flag is unique among all rows.
+ * The key of a row is its name in the configuration file, within the section of its table. Its flag is unique among all
+ * rows.
  */
 #include "options/file_name.h"
 #include "options/serve_options.h"
@@ -360,7 +361,7 @@ static const hth_option key_rows[] = {
 
 const hth_option_table hth_serve_server_keys = TABLE(key_rows);
 
-/* Further names of a model, and its tags in lists. */
+/* Aliases of a model, and its tags in lists. */
 static const hth_option name_rows[] = {
     { "alias", 0, HTH_OPTION_TEXTS, "NAME",
       "a further name of the model for clients, or a pattern of names with *, such as claude-*; may be repeated (for "

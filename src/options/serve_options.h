@@ -2,8 +2,8 @@
  * serve_options.h - the options of `hearth serve`, as flags and as keys of its configuration file
  *
  * There are three tables of rows: the options of the server, the options of one model, and the command line, which has
- * both. An option of the server is a key at the top of the file or in a section. An option of a model is a key in the
- * section of the model or, for all models, a flag.
+ * both. A server option is a key at the top level of the file or in a section. A model option is a key in the section
+ * of the model or, for all models, a flag.
  */
 #ifndef HTH_OPTIONS_SERVE_OPTIONS_H
 #define HTH_OPTIONS_SERVE_OPTIONS_H
@@ -17,10 +17,10 @@ enum {
     HTH_SERVE_ORIGINS_MAX = 256,
     HTH_SERVE_API_KEYS_MAX = 256,
     HTH_SERVE_NAME_BYTES_MAX = 128,
-    HTH_SERVE_ALIAS_BYTES_MAX = 255, /* as the name of a file; requests can have 256 (api/peek.h) */
+    HTH_SERVE_ALIAS_BYTES_MAX = 255, /* the limit of a file name; requests may have 256 (api/peek.h) */
     HTH_SERVE_ALIASES_MAX = 64,
     HTH_SERVE_TAGS_MAX = 16,
-    HTH_SERVE_VALUE_BYTES = (64 << 10) + 64, /* of one value in the form of the command line, with its end */
+    HTH_SERVE_VALUE_BYTES = (64 << 10) + 64, /* of one value in the form of the command line, with its terminator */
 };
 
 /* One model, or the options of all models. */
@@ -35,12 +35,12 @@ typedef struct hth_serve_model {
     size_t n_tags;
 } hth_serve_model;
 
-/* A model that an operator named while the server runs (POST /admin/models), read anew with each set of options. */
+/* A model that an operator added at run time (POST /admin/models), read again for each set of options. */
 typedef struct hth_named_model {
     const char *name;
     const char *settings; /* a JSON object with the keys of a model's section */
     const char *path;     /* of its file, as the first reading found it; NULL: not yet */
-    bool is_left_out;     /* at the last reload it could not be served */
+    bool is_left_out;     /* it could not be served at the last reload */
 } hth_named_model;
 
 /* Texts belong to the command line or to the pool of the configuration. */
@@ -48,14 +48,14 @@ typedef struct hth_serve_options {
     hth_server_options server; /* without lists, which are below until everything is read */
     const char *listen[HTH_SERVE_LISTEN_MAX];
     size_t n_listen;
-    /* --host, each with one or several hosts between commas; used with --port instead of listen */
+    /* --host, each a comma-separated list; used with --port instead of listen */
     const char *hosts[HTH_SERVE_LISTEN_MAX];
     size_t n_hosts;
     uint32_t port;
     bool has_port;
     const char *admin;
     const char *keys_file;
-    /* --api-key, each with one or several keys between commas; see api_keys.h */
+    /* --api-key, each a comma-separated list; see api_keys.h */
     const char *api_keys[HTH_SERVE_API_KEYS_MAX];
     size_t n_api_keys;
     const char *api_key_file;
@@ -63,9 +63,9 @@ typedef struct hth_serve_options {
     size_t n_origins;
 
     hth_serve_model defaults;
-    const char *models[HTH_SERVE_MODELS_MAX]; /* of the command line: "FILE" or "NAME=FILE" */
+    const char *models[HTH_SERVE_MODELS_MAX]; /* from the command line: "FILE" or "NAME=FILE" */
     size_t n_models;
-    const hth_named_model *named; /* [n_named], of operators; in no table */
+    const hth_named_model *named; /* [n_named], added by operators; in no table */
     size_t n_named;
 
     const char *config_file;
@@ -81,11 +81,11 @@ typedef struct hth_serve_options {
 extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all flags */
 /* in an hth_serve_options: all keys of the configuration except those of models */
 extern const hth_option_table hth_serve_keys;
-extern const hth_option_table hth_serve_server_keys; /* likewise: those without the sections for all models */
+extern const hth_option_table hth_serve_server_keys; /* likewise, without the sections for all models */
 extern const hth_option_table hth_serve_model_keys;  /* in an hth_serve_model: the keys of a model's section */
 extern const hth_option_table hth_serve_model_rules; /* in an hth_model_rules */
-extern const hth_option_table hth_serve_model_flags; /* likewise: the same as flags, without the path */
-/* in an hth_pressure_settings: the keys of pressure that operators may change while the server runs */
+extern const hth_option_table hth_serve_model_flags; /* likewise: the same options as flags, without the path */
+/* in an hth_pressure_settings: the pressure keys that operators may change at run time */
 extern const hth_option_table hth_serve_pressure_settings;
 /* The options on the command line of a worker. */
 extern const hth_option_table hth_worker_model_options;   /* in an hth_model_setup */
@@ -94,7 +94,7 @@ extern const hth_option_table hth_worker_stream_options;  /* likewise */
 extern const hth_option_table hth_worker_slot_options;    /* likewise */
 
 void hth_serve_options_init(hth_serve_options *out); /* the defaults */
-/* Must clients show a key, by the options so far? */
+/* Must clients send a key, according to the options so far? */
 bool hth_serve_asks_for_keys(const hth_serve_options *options);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * serve_print.c - prints a set of options as a configuration file, and all keys as a table
  *
- * The printed file gives the same set when it is read again. It has every value that a file may have, also the
- * defaults, so that a later version with other defaults behaves the same. A key without a value is a comment. The
- * section of a model has only the values of the cache that differ from those for all models.
+ * The printed file gives the same set when it is read again. It has every possible value, including defaults, so that a
+ * later version with other defaults behaves the same. A key without a value is a comment. The section of a model has
+ * only the values of the cache that differ from those for all models.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void print_quoted(const printer *p, const char *text)
     (void)fputc('"', p->out);
 }
 
-/* Print numbers and words as they are, and texts in quotes. */
+/* Print numbers and words unquoted, and texts in quotes. */
 static void print_value(const printer *p, const hth_option *row, const char *value)
 {
     const bool is_text = row->kind == HTH_OPTION_TEXT || row->kind == HTH_OPTION_TEXTS ||
@@ -161,7 +161,7 @@ static void print_model_section(const printer *p, const char *name, const hth_op
 {
     const printer plain = { .out = p->out, .value = p->value, .other = p->other };
     bool has_begun = false;
-    hth_flat_table flat; /* all rows lie in one struct */
+    hth_flat_table flat; /* all rows are in one struct */
 
     hth_option_table_flatten(table, true, &flat);
     for (size_t i = 0; i < flat.n; i++) {
@@ -295,5 +295,5 @@ static void print_key(const hth_serve_key *key, void *user_data)
 void hth_serve_keys_print(FILE *out)
 {
     (void)fputs("| Key | Flag | Default | What it is |\n| --- | --- | --- | --- |\n", out);
-    (void)hth_serve_keys_visit(print_key, out); /* without memory the table is empty */
+    (void)hth_serve_keys_visit(print_key, out); /* without memory, the table is empty */
 }

@@ -1,8 +1,8 @@
 /*
  * serve_workers.c - the models of the server's options, with the command lines of their workers
  *
- * A worker receives the options that differ from the defaults, in the order of the rows: the same options give the same
- * command line, by which a reload decides whether a worker may stay.
+ * A worker gets the options that differ from the defaults, in the order of the rows. So the same options give the same
+ * command line, and a reload keeps a worker whose command line is unchanged.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { WORKER_ARGS_MAX = 512 };
 
-/* The arguments of a worker while they are made, and room for values. */
+/* The arguments of a worker under construction, and room for values. */
 typedef struct argument_list {
     const char *list[WORKER_ARGS_MAX + 1];
     size_t n;
@@ -53,7 +53,7 @@ static void add_arguments(const hth_serve_loader *l, const hth_option_table *tab
     }
 }
 
-/* Clients may name an adapter as a model. */
+/* Add the names of adapters, which clients may use as model names. */
 static bool add_adapter_names(const hth_serve_loader *l, const hth_adapter_specs *specs, hth_server_model *out)
 {
     const char **names = hth_pool_alloc(l->pool, (specs->n + 1) * sizeof(*names));
@@ -82,7 +82,7 @@ static bool make_worker(const hth_serve_loader *l, const hth_serve_model *model,
     arguments->n = 0;
     arguments->failed = false;
     hth_model_setup_init(&usual);
-    if (setup.model.fit && setup.model.fit_bytes == 0) /* a larger model would push all others out */
+    if (setup.model.fit && setup.model.fit_bytes == 0) /* a larger model would displace all others */
         setup.model.fit_bytes = l->o->server.memory_bytes;
     if ((setup.model.fit || setup.model.n_gpu_layers == HEARTH_GPU_LAYERS_AUTO) && setup.model.fit_device_bytes == 0)
         setup.model.fit_device_bytes = l->o->server.device_memory_bytes;
@@ -117,7 +117,7 @@ static bool make_worker(const hth_serve_loader *l, const hth_serve_model *model,
 bool hth_serve_workers_make(const hth_serve_loader *l)
 {
     hth_server_model *models = hth_pool_alloc(l->pool, (l->n_models + 1) * sizeof(*models));
-    argument_list *arguments = malloc(sizeof(*arguments)); /* not of the pool, which the server keeps */
+    argument_list *arguments = malloc(sizeof(*arguments)); /* not from the pool, which the server keeps */
     bool ok = models && arguments;
 
     if (!ok)

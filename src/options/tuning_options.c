@@ -69,7 +69,7 @@ static bool check_metadata(const char *shown, const char *value, hearth_error *e
     return status == HEARTH_OK;
 }
 
-/* The inverse of rope_freq_scale, which is printed instead. */
+/* Read the inverse of rope_freq_scale, which is printed instead. */
 static bool read_rope_scale(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_tuning *out = options;

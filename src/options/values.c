@@ -15,7 +15,7 @@
 
 bool hth_value_wrong(const char *name, const char *value, const char *expected, hearth_error *err)
 {
-    (void)hth_fail(err, HEARTH_MISUSE, "%s is '%s'; it must be %s", name, value, expected); /* the result says it */
+    (void)hth_fail(err, HEARTH_MISUSE, "%s is '%s'; it must be %s", name, value, expected); /* the result reports it */
     return false;
 }
 
@@ -96,7 +96,7 @@ bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t hi
     return true;
 }
 
-/* Is it the rest of a unit behind its letter: nothing, "b" or "ib"? */
+/* Is it the rest of a unit after its letter: nothing, "b" or "ib"? */
 static bool is_byte_unit(const char *rest)
 {
     return !*rest || strcasecmp(rest, "b") == 0 || strcasecmp(rest, "ib") == 0;
@@ -145,7 +145,7 @@ bool hth_value_word(const char *name, const char *value, const char *const *word
 bool hth_value_too_many(const char *name, const char *value, size_t n_max, hearth_error *err)
 {
     (void)hth_fail(err, HEARTH_MISUSE, "%s '%s' is one too many; at most %zu are allowed", name, value, n_max);
-    return false; /* the result says it */
+    return false; /* the result reports it */
 }
 
 bool hth_value_add_text(const char **list, size_t *n, size_t n_max, const char *name, const char *value,

@@ -24,15 +24,15 @@ bool hth_value_i32(const char *name, const char *value, long long low, long long
 bool hth_value_number(const char *name, const char *value, double low, double high, double *out, hearth_error *err);
 /* Milliseconds, with an optional ms, s, min, h or d. */
 bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t high, uint32_t *out, hearth_error *err);
-/* Bytes, at least low, with an optional unit K, M, G or T (also KB or KiB), each 1024 times the one before. */
+/* Bytes, at least low, with an optional unit K, M, G or T (also KB or KiB), each 1024 times the previous one. */
 bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out, hearth_error *err);
 
-/* Read one of words, which end with NULL, as its index. */
+/* Read one of words, a list ending with NULL, as its index. */
 bool hth_value_word(const char *name, const char *value, const char *const *words, int *out, hearth_error *err);
 
 /* Write "NAME 'VALUE' is one too many" into err. Returns false. */
 bool hth_value_too_many(const char *name, const char *value, size_t n_max, hearth_error *err);
-/* Append a text, which must not be empty, to a list of *n texts with room for n_max; value NULL empties the list. */
+/* Append a non-empty text to a list of *n texts with room for n_max; value NULL empties the list. */
 bool hth_value_add_text(const char **list, size_t *n, size_t n_max, const char *name, const char *value,
                         hearth_error *err);
 

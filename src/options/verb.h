@@ -9,8 +9,7 @@
 /* NULL, with a message: the command has no such verb. */
 const hth_manual *hth_verb_find(const hth_manual *command, const char *name);
 /*
- * The verb in argv[1]. NULL: the help, also where none is named, or a message was printed, and *exit_out is the exit
- * code.
+ * The verb in argv[1]. NULL: the help (for --help or no verb) or a message was printed, and *exit_out is the exit code.
  */
 const hth_manual *hth_verb_read(const hth_manual *command, int argc, char **argv, int *exit_out);
 

@@ -3,7 +3,7 @@
  */
 #include "supervisor/budget.h"
 
-/* A part of a number of bytes; UINT64_MAX, which is no limit, stays. */
+/* A part of a number of bytes. UINT64_MAX (no limit) stays UINT64_MAX. */
 static uint64_t part_of(uint64_t bytes, double part)
 {
     if (part <= 0)

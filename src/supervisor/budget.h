@@ -1,8 +1,8 @@
 /*
- * budget.h - the memory that models may take of an arena: a machine's, or an operator's limit
+ * budget.h - the part of an arena that models may take; an arena is a machine's memory or an operator's limit
  *
- * Evaluations need scratch, the largest of one model at most, and at most half of a ceiling. Models take a fraction
- * of the arena, or the rest below the ceiling; rows in memory take their part of it. Pinned models take theirs first.
+ * The scratch of evaluations is the largest scratch of one model, but at most half of the ceiling. Models take a
+ * fraction of the arena, or the rest below the ceiling. Rows in memory take part of that. Pinned models come first.
  */
 #ifndef HTH_SUPERVISOR_BUDGET_H
 #define HTH_SUPERVISOR_BUDGET_H
@@ -12,8 +12,8 @@
 
 typedef struct hth_budget_terms {
     uint64_t arena_bytes;       /* UINT64_MAX: no limit */
-    double wiggle;              /* the part of it that nobody plans with; 0 .. 1 */
-    double fraction;            /* the most of it that models may take; 0 .. 1 */
+    double wiggle;              /* the part of it that no plan uses; 0 .. 1 */
+    double fraction;            /* the largest part of it that models may take; 0 .. 1 */
     uint64_t max_scratch_bytes; /* of one model */
     uint64_t row_bytes;         /* for rows in memory of all models */
     uint64_t pinned_bytes;      /* that pinned models take */
@@ -23,13 +23,13 @@ typedef struct hth_budget {
     uint64_t scratch_ceiling_bytes;
     uint64_t weight_pool_bytes;      /* of all models, without rows */
     uint64_t on_demand_budget_bytes; /* of models that are not pinned */
-    bool pinned_over_commit;         /* pinned models take more than there is for all */
+    bool pinned_over_commit;         /* pinned models take more than the whole budget */
 } hth_budget;
 
 /* A pure function. */
 hth_budget hth_budget_of(const hth_budget_terms *terms);
 
-/* What pinned models leave of the pool; a pool of UINT64_MAX has no limit. */
+/* The part of the pool that pinned models leave free. A pool of UINT64_MAX has no limit. */
 static inline uint64_t hth_on_demand_budget(uint64_t weight_pool_bytes, uint64_t pinned_bytes)
 {
     if (weight_pool_bytes == UINT64_MAX)

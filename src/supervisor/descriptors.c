@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 
 enum {
-    OWN_DESCRIPTORS = 96, /* listeners, logs, the event loop, what starts workers, operators' connections */
-    SHARE_OF_REQUESTS = 4 /* of a limit that is too low, a guess: one of so many is for requests */
+    OWN_DESCRIPTORS = 96, /* listeners, logs, the event loop, pipes for starting workers, operators' connections */
+    SHARE_OF_REQUESTS = 4 /* if the limit is too low, 1 / this of it is for requests; a guess */
 };
 
 uint32_t hth_descriptors_for(uint32_t connections_max, uint32_t requests_max)

@@ -1,5 +1,5 @@
 /*
- * descriptors.h - how many connections the system's limit of open files leaves room for
+ * descriptors.h - the number of connections that the system's limit on open files allows
  */
 #ifndef HTH_SUPERVISOR_DESCRIPTORS_H
 #define HTH_SUPERVISOR_DESCRIPTORS_H
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * Raise this process' limit of open files, as far as it may, to what so many connections and requests need, and return
- * how many connections there is room for: connections_max, or fewer. Each request needs a connection to a worker, and
- * that is kept free: else clients that are merely connected could keep those that ask from being served.
+ * Raise this process' limit on open files, as far as the system allows, to the number that these connections and
+ * requests need. Return the number of connections that fit: connections_max, or fewer. Each request also needs a
+ * connection to a worker. Descriptors for these are reserved: otherwise idle client connections could block requests.
  */
 uint32_t hth_descriptors_for(uint32_t connections_max, uint32_t requests_max);
 

@@ -12,7 +12,7 @@
 
 const hth_device_pools hth_device_pools_none;
 
-/* pools->n: none has this name. */
+/* The index of the pool with this name, or pools->n. */
 static size_t find(const hth_device_pools *pools, const char *name)
 {
     size_t i = 0;

@@ -19,10 +19,10 @@
 
 typedef struct listener {
     hth_event_feed *feed;
-    hth_http_exchange *exchange; /* NULL: nobody has this seat */
-    uint64_t place;              /* number of the event that it gets next */
+    hth_http_exchange *exchange; /* NULL: the seat is free */
+    uint64_t place;              /* number of its next event */
     bool wants_snapshot;
-    bool has_lost; /* events from its place on */
+    bool has_lost; /* events from its place on were lost */
 } listener;
 
 struct hth_event_feed {
@@ -31,7 +31,7 @@ struct hth_event_feed {
     struct event *wake;
     struct event *heartbeat;
     listener listeners[HTH_EVENT_FEED_LISTENERS_MAX];
-    uint64_t last; /* number of the last event; 0: none was told */
+    uint64_t last; /* number of the last event; 0: none yet */
     hth_buffer ring[HTH_EVENT_FEED_RING];
     char prefix[16]; /* of ids */
     bool has_ended;
@@ -55,7 +55,7 @@ static void add_time(json_t *value)
 
     hth_line_add_time(&line, false);
     if (line.n > 0)
-        (void)json_object_set_new(value, "time", json_stringn(line.text, line.n)); /* left out without memory */
+        (void)json_object_set_new(value, "time", json_stringn(line.text, line.n)); /* omitted without memory */
 }
 
 /* Write "lost", if the listener lost events, and a snapshot. False without memory: a later pump tries again. */
@@ -64,7 +64,7 @@ static bool write_snapshot(listener *l, hth_buffer *out)
     const hth_event_feed *feed = l->feed;
     json_t *value = feed->snapshot(feed->user_data);
 
-    if (l->has_lost) /* without an id: who leaves before the snapshot, and comes back, gets both */
+    if (l->has_lost) /* without an id: a client that reconnects before it got the snapshot gets both */
         hth_sse_add_take(out, "lost", json_pack("{s:I}", "events", (json_int_t)(feed->last + 1 - l->place)));
     if (value)
         add_time(value);
@@ -77,7 +77,7 @@ static bool write_snapshot(listener *l, hth_buffer *out)
     return true;
 }
 
-/* Give the listener, if there is one, as many events as its connection takes. */
+/* Write as many events as the connection of the listener, if there is one, accepts. */
 static void pump(listener *l)
 {
     const hth_event_feed *feed = l->feed;
@@ -133,7 +133,7 @@ static void on_heartbeat(evutil_socket_t fd, short what, void *user_data)
             hth_http_stream_write(exchange, comment.text, comment.n);
     }
     hth_buffer_deinit(&comment);
-    pump_all(feed); /* for snapshots that failed for want of memory */
+    pump_all(feed); /* for snapshots that failed for lack of memory */
 }
 
 /* ---- listeners ---- */
@@ -150,7 +150,7 @@ static void on_room(void *user_data)
     pump(user_data);
 }
 
-/* The number in an id of this feed; false: it is no such id, or of an event that was not told yet. */
+/* The number in an id of this feed. False: the id is another feed's, or its event does not exist yet. */
 static bool read_id(const hth_event_feed *feed, const char *id, uint64_t *out)
 {
     const size_t n_prefix = strlen(feed->prefix);
@@ -232,7 +232,7 @@ void hth_event_feed_set_heartbeat(hth_event_feed *feed, uint32_t ms)
 
     (void)event_del(feed->heartbeat); /* cannot fail here */
     if (ms > 0)
-        (void)event_add(feed->heartbeat, &interval); /* without memory there is none */
+        (void)event_add(feed->heartbeat, &interval); /* without memory there are no heartbeats */
 }
 
 hearth_status hth_event_feed_new(struct event_base *base, hth_event_snapshot_fn snapshot, void *user_data,

@@ -20,10 +20,10 @@ struct hth_folder_watch {
     void *user_data;
     int fd;                 /* the system's watch; -1: none */
     struct event *readable; /* of fd */
-    struct event *quiet;    /* a timer that each change sets anew */
+    struct event *quiet;    /* a timer that each change restarts */
 };
 
-/* Without memory for the timer, the next change is told. */
+/* Without memory for the timer, only the next change is reported. */
 static void wait_until_quiet(const hth_folder_watch *watch)
 {
     const struct timeval delay = { .tv_sec = QUIET_S };
@@ -89,7 +89,7 @@ void hth_folder_watch_free(hth_folder_watch *watch)
     free(watch);
 }
 
-/* The errno of the first folder that cannot be watched; 0: all are. */
+/* The errno for the first folder that cannot be watched; 0: all are watched. */
 static int begin(hth_folder_watch *watch, const char *const *folders, size_t n)
 {
     watch->fd = hth_os_watch_open();
@@ -118,7 +118,7 @@ void hth_folder_watch_set(hth_folder_watch *watch, const char *const *folders, s
         hth_warn(watch->log, "new files in '%s' are not noticed: %s; a reload (SIGHUP) looks for them", folders[0],
                  strerror(error));
     }
-    /* The old watch ends after the new one has begun, so no change falls between them. */
+    /* The old watch ends after the new one has begun, so no change is missed. */
     if (old_fd >= 0 && hth_os_watch_take(old_fd, is_model))
         wait_until_quiet(watch);
     end(old_fd, old_readable);

@@ -1,8 +1,8 @@
 /*
- * folder_watch.h - tells the event loop that something changed in the folders of models
+ * folder_watch.h - notifies the event loop of changes in the folders of models
  *
- * A change is told once nothing was written to the folders for two seconds. So a file that is being copied is told when
- * it is whole, unless the copying makes a longer pause; then it is told again. Event loop only.
+ * A change is reported when nothing has been written to the folders for two seconds. So a file that is being copied is
+ * reported when it is complete. If the copying pauses for longer, it is reported again. Event loop only.
  */
 #ifndef HTH_SUPERVISOR_FOLDER_WATCH_H
 #define HTH_SUPERVISOR_FOLDER_WATCH_H
@@ -20,8 +20,8 @@ hth_folder_watch *hth_folder_watch_new(struct event_base *base, const hth_log *l
 void hth_folder_watch_free(hth_folder_watch *watch); /* accepts NULL */
 
 /*
- * Watch these folders, [n], instead of those before. A change of the earlier ones that was not told yet is told. If the
- * system cannot watch them, a warning in the log says so.
+ * Watch these folders, [n], instead of the earlier ones. A change in the earlier ones that was not reported yet is
+ * still reported. If the system cannot watch the folders, the log has a warning.
  */
 void hth_folder_watch_set(hth_folder_watch *watch, const char *const *folders, size_t n);
 

@@ -32,7 +32,7 @@ typedef struct entry {
 struct hth_learned {
     char *path; /* NULL: in memory only */
     const hth_log *log;
-    entry *entries; /* [n], the one first that was noted first */
+    entry *entries; /* [n], the oldest first */
     size_t n;
     bool is_changed;
     bool has_complained;
@@ -59,7 +59,7 @@ bool hth_learned_key(const char *path, const char *const *options, uint8_t out[H
     for (; *options; options++) {
         hth_sha256_update(sha, *options, strlen(*options) + 1);
         if (strcmp(*options, HTH_SERVER_SECRET_OPTION) == 0 && options[1])
-            options++; /* the secret takes no memory */
+            options++; /* the secret does not affect memory use */
     }
     hth_sha256_peek(sha, out);
     hth_sha256_free(sha);
@@ -109,7 +109,7 @@ void hth_learned_note(hth_learned *learned, const uint8_t key[HTH_LEARNED_KEY_BY
     if (!to)
         to = add(learned, key);
     if (!to)
-        return; /* without memory it is learned again */
+        return; /* without memory, it is measured again */
     to->model = *model;
     learned->is_changed = true;
 }
@@ -139,7 +139,7 @@ static entry *read_model(hth_learned *learned, const char *line)
     return made;
 }
 
-/* False: the file is not one of ours. What was read before the fault is dropped. */
+/* False: the file has another format. The entries read before the error are dropped. */
 static bool read_lines(hth_learned *learned, FILE *file)
 {
     char line[LINE_BYTES];
@@ -212,7 +212,7 @@ void hth_learned_write(hth_learned *learned)
 
     if (!learned->is_changed || !learned->path || !is_safe(learned->path) ||
         snprintf(path, sizeof(path), "%s.%d.part", learned->path, (int)getpid()) >= (int)sizeof(path))
-        return; /* a missing folder is made by the first worker */
+        return; /* the first worker makes a missing folder */
     file = fopen(path, "we");
     ok = file && write_entries(learned, file);
     ok = file && fclose(file) == 0 && ok && rename(path, learned->path) == 0;

@@ -42,30 +42,28 @@ struct hth_model_worker {
     bool no_sandbox;
     bool awaits_ram; /* its process has not confirmed ram_quota */
     bool was_pinned_by_options;
-    bool is_pinned;      /* its process stays, and */
-    bool is_host_pinned; /* its weights in the folder: by the options, or by an order since */
-    uint64_t keep_ns;    /* without use; UINT64_MAX: for ever */
+    bool is_pinned;      /* its process stays; set by the options, or by an order since */
+    bool is_host_pinned; /* its weights stay in the folder; set likewise */
+    uint64_t keep_ns;    /* time without use after which it leaves; UINT64_MAX: never */
 
     hth_worker_state state;
     bool is_condemned;   /* STOPPING: killed for verdict */
     bool start_again;    /* STOPPING: a new process follows */
-    bool told_by_others; /* STOPPING: by another process' SIGTERM, not by this server */
+    bool told_by_others; /* STOPPING: another process sent SIGTERM, not this server */
     bool was_ready;      /* this process or an earlier one */
     hth_worker_process *process;
     char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     uint64_t generation;
     uint64_t started_ns;
     uint64_t progress_ns;   /* STARTING: time of the last progress */
-    float progress;         /* STARTING: of the load; READY: the part of the file that is hashed, 1: all */
+    float progress;         /* STARTING: of the load; READY: the part of the file that is hashed */
     unsigned told_progress; /* in twentieths */
     uint64_t ready_ns;      /* of this process; 0: not yet */
     uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
     uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
     char verdict[CAUSE_BYTES];
 
-    /*
-     * READY: notifies those who wait. Not from within the process' callback, because a waiter could free the process.
-     */
+    /* READY: notifies the waiters. Not done within the process' callback, because a waiter could free the process. */
     struct event *notify;
 
     /* WAITING, BROKEN */
@@ -73,90 +71,90 @@ struct hth_model_worker {
     uint64_t pause_end_ns;
     hth_restart_policy policy;
 
-    /* Over all processes. */
+    /* Kept across processes. */
     hth_status_page *page;
     int status_fd;
     int ram_fd;                  /* -1: none */
-    hth_adapter_state *adapters; /* that were loaded while the server runs; NULL: none were */
+    hth_adapter_state *adapters; /* that were loaded at run time; NULL: none */
     hth_waiters waiters;
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */
     uint64_t host_bytes;                          /* of its weights in the folder of host weights */
-    uint8_t weights_file[HTH_WEIGHT_MODEL_BYTES]; /* the identity of the file that they were made of */
-    uint64_t n_drops;                             /* that all workers had made when it looked for them */
-    uint64_t held_ns; /* the time at which another process was seen to hold them; 0: never */
+    uint8_t weights_file[HTH_WEIGHT_MODEL_BYTES]; /* the identity of the file that they were made from */
+    uint64_t n_drops;                             /* the count of all drops when it last looked for its weights */
+    uint64_t held_ns;                             /* when another process was last seen to hold them; 0: never */
     hth_weights_count weights_count;
-    bool weights_are_pinned; /* by it, or by a model that shares them */
+    bool weights_are_pinned; /* by this model, or by one that shares the weights */
     uint64_t file_bytes;     /* of the model's files, at its last start */
     char *path;              /* of the model's file; NULL: unknown */
-    uint64_t bytes;          /* the most that a process was seen to take; 0: none was seen */
-    uint64_t looked_ns;      /* the time at which a process was looked at */
-    uint64_t entered_ns;     /* this process, or the first of those that died since */
+    uint64_t bytes;          /* the most that a process was measured to use; 0: not measured */
+    uint64_t looked_ns;      /* the time of the last measurement of a process */
+    uint64_t entered_ns;     /* when this process entered, or the first one before it that died */
     uint64_t used_ns;        /* the end of the last use */
-    uint64_t idle_ns;        /* the time at which its last request ended; 0: none has */
-    bool comes_back;         /* its last request came within stay_ms after the one before, or beside it */
-    uint64_t keep_once_ns;   /* in place of keep_ns until the next use */
-    bool is_closed;          /* other models wait: new requests wait, too */
+    uint64_t idle_ns;        /* when its last request ended; 0: none has */
+    bool comes_back;         /* its last request came within stay_ms after the previous one, or while that ran */
+    uint64_t keep_once_ns;   /* replaces keep_ns until the next use */
+    bool is_closed;          /* other models wait, so new requests of this one wait, too */
     bool is_invited;         /* it starts without a request, if there is room */
-    bool has_no_room;        /* it was to start since it ended, and there was none */
+    bool has_no_room;        /* since its last end it should have started, but there was no room */
     bool is_dismissed;       /* by an order, it leaves when it is ready and idle */
-    bool drops_host;         /* when its process ends, its weights in the folder go, too */
+    bool drops_host;         /* when its process ends, its weights in the folder are removed, too */
     bool drops_rows;         /* likewise its rows in memory */
     bool must_compact;       /* its process is to be replaced by a new one */
-    bool is_compacting;      /* that goes on */
+    bool is_compacting;      /* the replacement is in progress */
     hth_residency told_residency;
     hth_departure departs; /* the cause while its process is told to end */
     uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
-    uint64_t n_departures; /* to make room, after a long rest, or under pressure */
-    uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was told to evict */
-    uint64_t ram_stuck_ns, ram_file_stuck_ns; /* the time at which a tier freed less than it was told; 0: never */
+    uint64_t n_departures; /* to make room, after a long idle time, or under pressure */
+    uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was ordered to evict */
+    uint64_t ram_stuck_ns, ram_file_stuck_ns;             /* when a tier freed less than was ordered; 0: never */
 
     /* Rows in memory. */
-    uint64_t ram_share;       /* of the memory for rows: the quota, or more until it is confirmed and rows have left */
-    uint64_t ram_used;        /* by rows, as the process told */
-    uint64_t ram_quota;       /* that the process was told last */
-    uint64_t ram_used_before; /* by rows, when it was told */
-    uint64_t n_displaced;     /* rows that found no free room, as the process told */
-    uint64_t ram_short_ns;    /* the time at which this number grew; 0: it did not, since the share grew */
+    uint64_t ram_share; /* of the memory for rows: the quota, or more until the quota is confirmed and rows have left */
+    uint64_t ram_used;  /* by rows, as the process reported */
+    uint64_t ram_quota; /* the last quota sent to the process */
+    uint64_t ram_used_before; /* by rows, when the quota was sent */
+    uint64_t n_displaced;     /* rows that found no free room, as the process reported */
+    uint64_t ram_short_ns;    /* when n_displaced last grew; 0: not since the share grew */
 
     /* Needs. */
     uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
     bool has_key;                       /* the model has a file */
-    bool was_asked;                     /* nobody needs to be asked for its needs, or can be */
-    bool waits_for_needs;               /* it is not planned before they are known */
-    bool measures;                      /* the process is one of this key; an older one may end meanwhile */
-    bool has_worked;                    /* a process of this key did something: it has cells and buffers now */
-    bool has_served;                    /* this process: see hth_supervisor_note_served */
+    bool was_asked;                     /* its needs need not be measured, or cannot be */
+    bool waits_for_needs;               /* it is in no plan until its needs are known */
+    bool measures;                      /* the process has this key; false: an older one is still ending */
+    bool has_worked;                    /* a process of this key did work, so its cells and buffers are in memory */
+    bool has_served;                    /* this process has; see hth_supervisor_note_served */
     hth_learned_model learned;          /* of the key */
-    hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
+    hth_worker_process *asked;          /* the process that measures the needs; NULL: none */
     uint64_t asked_ns;
-    uint64_t answered_ns;   /* it told its needs to this server, and so the free memory of devices; 0: never */
-    uint64_t wished_ns;     /* since then it waits for its place; 0: it does not */
-    uint64_t ask_ns;        /* not before this time */
-    unsigned n_killed;      /* processes that were killed before they answered, or could not start */
-    unsigned n_sights;      /* of the server, with which the answer was made */
-    hth_model_needs answer; /* the lines that it has told */
+    uint64_t answered_ns; /* when a measuring process reported to this server, including free device memory; 0: never */
+    uint64_t wished_ns;   /* since when it waits for its place; 0: it does not wait */
+    uint64_t ask_ns;      /* the earliest time of the next measurement */
+    unsigned n_killed;    /* measuring processes that were killed before they answered, or could not start */
+    unsigned n_sights;    /* the server's number of sights when the answer was made */
+    hth_model_needs answer; /* the lines reported so far */
 
     char last_cause[CAUSE_BYTES]; /* of the last death, "" */
     char last_death[512];         /* with its last lines, which are not for clients */
 };
 
-/* The silence after which its event loop hangs; 0: it never does. */
+/* The silence after which its event loop counts as hung; 0: never. */
 static uint32_t model_worker_loop_hang_ms(const hth_model_worker *worker);
 /* The pause after a death is over. */
 static void try_again(hth_model_worker *worker);
 
-/* True, with the message that requests get: it is not resident, and only an order brings it in. */
+/* True, with the message for requests, if it is not resident and only an order can load it. */
 static bool is_absent(const hth_model_worker *worker, hearth_error *err);
 
-/* Without waiting for the end of the process. */
+/* Stop the measuring process, without waiting for its end. */
 static void stop_asking(hth_model_worker *worker);
 
-/* The process has evicted rows as told; user_data is the worker. */
+/* The process has evicted rows as ordered; user_data is the worker. */
 static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
 
-enum { SAVE_MS = 35000 }; /* an ending worker saves for at most 30 s */
+enum { SAVE_MS = 35000 }; /* an ending worker takes at most 30 s to save */
 
 static double draw(void)
 {
@@ -168,7 +166,7 @@ static double draw(void)
 
 /* ---- events ---- */
 
-/* Of loading or, once READY, of hashing; each twenty times a process at most. */
+/* Report the progress of loading or, once READY, of hashing; at most twenty events of each for a process. */
 static void tell_progress(hth_model_worker *worker)
 {
     const unsigned step = (unsigned)(worker->progress * HTH_MODEL_EVENT_STEPS);
@@ -202,14 +200,16 @@ void hth_model_worker_tell_residency(hth_model_worker *worker)
  * ---- the share of a model in the memory for rows (ram_shares.h) ----
  *
  * The share is the quota of the process' RAM tier. A larger share counts at once, a smaller one when the process has
- * confirmed it; rows in use may hold it up. One order is under way at a time. The share of a model without a process is
- * the memory of its rows.
+ * confirmed it, which rows in use may delay. Only one order is in progress at a time. The share of a model without a
+ * process is the memory of its rows.
  */
 
 enum {
-    /* A model counts as busy for so long after a use: two that take turns do not take each other's rows. */
+    /*
+     * A model counts as busy for this long after a use, so that two alternating models do not take each other's rows.
+     */
     REST_MS = 2000,
-    /* So long after a row found no room, its model is short of room. */
+    /* A model counts as short of room for this long after a row found no room. */
     RECENT_MS = 2000,
 };
 
@@ -254,7 +254,7 @@ void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_byt
         return;
     }
     if (!hth_worker_process_set_ram(worker->process, share_bytes))
-        return; /* it ends, or is told later */
+        return; /* it is ending, or gets the order later */
     worker->ram_quota = share_bytes;
     worker->ram_used_before = worker->ram_used;
     worker->awaits_ram = true;
@@ -264,7 +264,7 @@ void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_byt
     worker->ram_short_ns = 0;
 }
 
-/* A process starts; it has ended, or rows were dropped. */
+/* Call when a process starts, when it has ended, and when rows were dropped. */
 static void begin_ram(hth_model_worker *worker)
 {
     worker->ram_share = worker->shared->ram_share(worker, worker->shared->user_data);
@@ -280,7 +280,7 @@ static void end_ram(hth_model_worker *worker)
     worker->ram_share = share_of(worker);
 }
 
-/* The process has told the state of its RAM tier; user_data is the worker. */
+/* The process has reported the state of its RAM tier; user_data is the worker. */
 static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data)
 {
     hth_model_worker *worker = user_data;
@@ -292,7 +292,7 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
     worker->n_displaced = n_displaced;
     worker->ram_used = used_bytes;
     worker->awaits_ram &= !is_obeyed;
-    if (!worker->awaits_ram) /* else the larger share may be on its way */
+    if (!worker->awaits_ram) /* otherwise the larger share may be on its way */
         worker->ram_share = hth_smaller(worker->ram_share, hth_larger(quota, used_bytes));
     if (has_evicted)
         hth_model_event_eviction(worker->shared->feed, worker->name, "ram", worker->ram_used_before - used_bytes,
@@ -302,20 +302,19 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
 }
 
 /*
- * ---- the memory that a model will take, asked before it is loaded ----
+ * ---- the memory that a model will take, measured before it is loaded ----
  *
- * A short-lived process of the worker's program reads the metadata of the model and tells its needs (measure.h). A
- * model that waits for its place is not planned before that. The answer is kept (learned.h), and nobody asks again
- * while file and options are the same. Without an answer, the size of the files and a base for the process stand for
- * the needs. After a process that was killed, by a signal or because it was late, another one is asked, later each
- * time.
+ * A short-lived process of the worker's program reads the metadata of the model and reports its needs (measure.h). A
+ * model that waits for its place is in no plan before that. The answer is kept (learned.h), and reused while file and
+ * options are the same. Without an answer, the size of the files plus a constant for the process is the estimate. After
+ * a process that was killed, by a signal or because it was late, another one is started, later each time.
  */
 
 enum {
-    ASKED_MAX = 2,            /* processes that answer at once, for all models */
-    TIMES_MAX = 5,            /* a model is asked about so often */
-    TURN_TIMES = 3,           /* a model waits for so many times the longest answer for its turn to be asked about */
-    PROCESS_BYTES = 32 << 20, /* of a process, besides weights, cells and buffers, until one tells it: 20 to 30 MiB */
+    ASKED_MAX = 2,            /* concurrent measuring processes, for all models */
+    TIMES_MAX = 5,            /* tries for one model */
+    TURN_TIMES = 3,           /* a model waits for its turn to be measured at most this many times the longest answer */
+    PROCESS_BYTES = 32 << 20, /* of a process, besides weights, cells and buffers, until one reports it: 20 to 30 MiB */
 };
 
 static bool is_known(const hth_model_worker *worker)
@@ -323,7 +322,7 @@ static bool is_known(const hth_model_worker *worker)
     return worker->learned.needs.n_ctx > 0;
 }
 
-/* File or options may have changed: recall all that was learned of them. */
+/* File or options may have changed: look up what is known about them. */
 static void model_worker_recall(hth_model_worker *worker)
 {
     uint8_t key[HTH_LEARNED_KEY_BYTES];
@@ -356,7 +355,7 @@ static void stop_asking(hth_model_worker *worker)
 
     if (!worker->asked)
         return;
-    hth_worker_process_abandon(worker->asked); /* one that hangs in the system may end much later */
+    hth_worker_process_abandon(worker->asked); /* a process that hangs in a system call may end much later */
     assert(shared->n_abandoned < HTH_ABANDONED_MAX);
     shared->abandoned[shared->n_abandoned++] = worker->asked;
     worker->asked = NULL;
@@ -382,13 +381,13 @@ static uint64_t answer_ns(const hth_model_worker *worker)
     return hth_ms_to_ns(worker->shared->options->needs_timeout_ms);
 }
 
-/* Has it waited for so long that it waits for nobody's needs any more? */
+/* Has it waited so long that it enters without known needs? */
 static bool waited_long(const hth_model_worker *worker)
 {
     return worker->wished_ns > 0 && hth_os_monotonic_ns() > worker->wished_ns + TURN_TIMES * answer_ns(worker);
 }
 
-/* Nobody answered this time. */
+/* There was no answer this time. */
 static void ask_later(hth_model_worker *worker, uint64_t now_ns)
 {
     worker->n_killed++;
@@ -406,9 +405,9 @@ static void on_needs(const char *line, void *user_data)
 }
 
 /*
- * Must it be asked, although its needs are kept? They do not tell what other programs left free since then: before the
- * first model is on a device, and where others had much of it, once for each entry. A choice that was made to fit into
- * less is made anew.
+ * Must it be measured although its needs are known? Known needs do not show the memory that other programs have
+ * released on devices since. So this is true before the first model is on a device, and once for each entry if other
+ * programs used much of the device. A choice that was made to fit into less memory is also made again.
  */
 static bool must_look(const hth_model_worker *worker, uint64_t now_ns)
 {
@@ -427,7 +426,7 @@ static bool must_look(const hth_model_worker *worker, uint64_t now_ns)
            shared->may_see_more(needs, shared->user_data);
 }
 
-/* Does the answer of the process that was asked come later? Ask one if nobody was asked yet. */
+/* Will an answer come later? Starts a measuring process if needed and possible. */
 static bool ask(hth_model_worker *worker)
 {
     const uint64_t now_ns = hth_os_monotonic_ns();
@@ -437,7 +436,7 @@ static bool ask(hth_model_worker *worker)
         return true;
     if ((worker->was_asked && !must_look(worker, now_ns)) || now_ns < worker->ask_ns)
         return false;
-    if (waited_long(worker)) /* for a turn, or its file changes all the time */
+    if (waited_long(worker)) /* for its turn, or because its file keeps changing */
         return false;
     if (worker->shared->n_asked >= ASKED_MAX ||
         worker->shared->n_asked + worker->shared->n_abandoned >= HTH_ABANDONED_MAX)
@@ -464,7 +463,7 @@ static bool ask(hth_model_worker *worker)
     return false;
 }
 
-/* Take the answer if the process has ended; do without when it is late. */
+/* Take the answer if the process has ended. Go on without one if it is late. */
 static void take_answer(hth_model_worker *worker, uint64_t now_ns)
 {
     char cause[CAUSE_BYTES] = "no answer in time";
@@ -489,22 +488,22 @@ static void take_answer(hth_model_worker *worker, uint64_t now_ns)
         hth_log_line(worker->shared->log, HEARTH_LOG_DEBUG, "hearth",
                      "model '%s': the size of its file counts, because its needs are unknown: %s", worker->name, cause);
     }
-    worker->n_sights = worker->shared->n_sights; /* with those of this answer */
+    worker->n_sights = worker->shared->n_sights; /* including those of this answer */
     stop_asking(worker);
     worker->shared->on_change(worker->shared->user_data);
 }
 
-/* Bytes of the host that count for the model, without rows. */
+/* Host memory that counts for the model, without rows. */
 static uint64_t model_worker_host_bytes(const hth_model_worker *worker)
 {
     const hth_model_needs *needs = &worker->learned.needs;
-    /* Weights, cells and buffers that nobody has used yet are not in memory, but they may be soon. */
+    /* Weights, cells and buffers that were not used yet are not in memory, but may be soon. */
     const uint64_t least = is_known(worker) ? hth_needs_host_bytes(needs) : worker->file_bytes + PROCESS_BYTES;
 
     return worker->bytes > least ? worker->bytes : least;
 }
 
-/* A process takes so many bytes now, without rows. */
+/* A process uses these bytes now, without rows. */
 static void learn(hth_model_worker *worker, uint64_t bytes)
 {
     if (bytes > worker->bytes)
@@ -518,14 +517,14 @@ static void learn(hth_model_worker *worker, uint64_t bytes)
 /*
  * ---- the memory of a model, and its turn among other models ----
  *
- * The memory of a process is measured once a second, without the rows of its RAM tier: they lie in a memory file that
- * outlives processes, and have a budget of their own. Repacked weights that stay in the folder of
- * host weights while the model is out are an entry of their own, because they can be dropped alone.
+ * The memory of a process is measured once a second, without the rows of its RAM tier: these are in a memory file that
+ * outlives processes, and have a separate budget. Repacked weights that stay in the folder of host weights while the
+ * model is out are a separate entry, because they can be dropped alone.
  */
 
 enum {
     LOOK_MS = 1000,
-    HELD_MS = 10000, /* weights that another process held are left alone for so long */
+    HELD_MS = 10000, /* weights that another process held are not touched for this long */
 };
 
 static const char *host_folder(const char *const *arguments)
@@ -560,7 +559,7 @@ static void note_file(hth_model_worker *worker)
     model_worker_recall(worker);
 }
 
-/* Take the model's options about memory and starting. False without memory: nothing changed. */
+/* Apply the model's options about memory and starting. False without memory: nothing changed. */
 static bool take_residency(hth_model_worker *worker, const hth_server_model *model)
 {
     const uint64_t keep_ns = model->rules.unload_after_ms > 0 ? hth_ms_to_ns(model->rules.unload_after_ms) : UINT64_MAX;
@@ -572,7 +571,7 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
     worker->path = path;
     find_weights(worker, model->worker);
     worker->on_demand = model->rules.start == HTH_START_ON_DEMAND;
-    if (model->rules.is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
+    if (model->rules.is_pinned != worker->was_pinned_by_options) { /* otherwise an order since then counts */
         worker->is_pinned = model->rules.is_pinned;
         worker->is_host_pinned = false;
     }
@@ -580,12 +579,12 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;
-    worker->wished_ns = 0; /* other options may be asked for anew */
+    worker->wished_ns = 0; /* other options may need a new measurement */
     note_file(worker);
     return true;
 }
 
-/* A process starts; or it ended by an order. The model is used; some time has passed. */
+/* A process starts. */
 static void note_start(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
@@ -725,10 +724,10 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
         .used_ns = worker->used_ns,
         .stay_ns = worker->comes_back ? hth_ms_to_ns(worker->shared->options->stay_ms) : 0,
         .keep_ns =
-            worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
+            worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* idle time starts after loading */
         .is_pinned = worker->is_pinned,
         .is_dismissed = worker->is_dismissed && worker->state == HTH_WORKER_READY,
-        /* All are asked first, because those that start with the server enter in their order. */
+        /* All are measured first, because models that start with the server enter in their order. */
         .is_invited =
             worker->is_invited && !worker->waits_for_needs && (worker->shared->n_asked == 0 || waited_long(worker)),
     };
@@ -791,7 +790,7 @@ uint64_t hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_depar
     uint64_t bytes;
 
     if (worker->weights_count != HTH_WEIGHTS_COUNT_HERE || worker->host_bytes == 0)
-        return 0; /* what others hold is theirs */
+        return 0; /* other processes hold them */
     bytes = hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
     worker->held_ns = bytes > 0 ? 0 : hth_os_monotonic_ns();
     worker->shared->n_drops++;
@@ -939,9 +938,8 @@ static void make_ram(hth_model_worker *worker)
 }
 
 /*
- * Keep of the memory only what holds rows. A process that ends in order gives the rest back itself; this is for one
- * that
- * was killed, and for a file without rows.
+ * Keep only the part of the memory that holds rows. A process that ends in order releases the rest itself. This is for
+ * a process that was killed, and for a file without rows.
  */
 static void trim_rows(hth_model_worker *worker)
 {
@@ -953,7 +951,7 @@ static void trim_rows(hth_model_worker *worker)
 
 /* ---- deaths ---- */
 
-/* A worker that waits keeps its place among the models; one that is out of order gave it up. */
+/* A WAITING worker keeps its place among the models; a BROKEN one gave it up. */
 static void try_again(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_WAITING) {
@@ -1048,7 +1046,7 @@ static uint64_t retiring_ms(const hth_model_worker *worker)
 }
 
 /*
- * Another program told the process to end, and may do so again and again (an out-of-memory daemon, say). New requests
+ * Another program, such as an out-of-memory daemon, ordered the process to end, and may do so repeatedly. New requests
  * wait for the next process, which starts when the restart policy allows it.
  */
 static void on_stopping(void *user_data)
@@ -1056,7 +1054,7 @@ static void on_stopping(void *user_data)
     hth_model_worker *worker = user_data;
 
     if (worker->state != HTH_WORKER_STARTING && worker->state != HTH_WORKER_READY)
-        return; /* this server did */
+        return; /* this server sent it */
     worker->state = HTH_WORKER_STOPPING;
     worker->told_by_others = true;
     worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
@@ -1065,7 +1063,7 @@ static void on_stopping(void *user_data)
     hth_model_event_unload(worker->shared->feed, worker->name, "others", worker->departs, worker->start_again);
 }
 
-/* The process has ended: note the cause of its death, and free it. */
+/* The process has ended: record the cause of its death, and free it. */
 static void bury(hth_model_worker *worker, bool was_asked)
 {
     char cause[CAUSE_BYTES];
@@ -1104,7 +1102,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     if (!worker->process || !hth_worker_process_has_ended(worker->process))
         return;
     if (hth_worker_process_said_stopping(worker->process))
-        on_stopping(worker); /* its end was seen before its message */
+        on_stopping(worker); /* its end was seen before its message was read */
     was_told = worker->told_by_others && hth_worker_process_ended_in_order(worker->process);
     was_asked = worker->state == HTH_WORKER_STOPPING && !worker->is_condemned && !worker->told_by_others;
     if (!was_asked && !was_told) {
@@ -1181,13 +1179,13 @@ static void on_ready(void *user_data)
     hth_model_worker *worker = user_data;
 
     if (worker->state != HTH_WORKER_STARTING)
-        return; /* it was told to end before */
+        return; /* it was already told to end */
     worker->state = HTH_WORKER_READY;
     worker->was_ready = true;
     worker->progress = 1;
     worker->told_progress = 0; /* of hashing, from here on */
     worker->ready_ns = hth_os_monotonic_ns();
-    worker->used_ns = worker->ready_ns; /* a rest begins here */
+    worker->used_ns = worker->ready_ns; /* idle time begins here */
     hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
@@ -1294,7 +1292,7 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
     uint64_t kill_ns;
     hearth_error err;
 
-    /* Before it is ready it has nothing to finish and nothing to save, and its loop cannot tell whether it is well. */
+    /* Before it is ready, it has nothing to finish or save, and its event loop does not show whether it hangs. */
     if (worker->ready_ns == 0 && hang_ms > 0 && hang_ms < timeout_ms)
         timeout_ms = hang_ms;
     kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
@@ -1317,7 +1315,7 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
     }
     worker->policy = (hth_restart_policy){ 0 }; /* an order clears the history of deaths */
     if (worker->state == HTH_WORKER_STOPPING) {
-        /* Its end is wanted now. The time until SIGKILL only shrinks. */
+        /* It must end now. The time until SIGKILL only gets shorter. */
         worker->kill_ns = worker->kill_ns > kill_ns ? kill_ns : worker->kill_ns;
         worker->is_condemned = false;
         worker->told_by_others = false;
@@ -1343,7 +1341,7 @@ void hth_model_worker_retire(hth_model_worker *worker, bool drains, bool again)
          again);
 }
 
-/* The options change: keep only what still means the same. */
+/* The options change: keep only adapters that still mean the same. */
 static void reconsider_adapters(hth_model_worker *worker, const char *const *options)
 {
     const char *const *old = (const char *const *)worker->arguments;
@@ -1367,7 +1365,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     if (!take_residency(worker, model))
         return false;
     if (worker->state == HTH_WORKER_BROKEN)
-        worker->pause_end_ns = 0; /* the operator may have mended it, or its file is whole now */
+        worker->pause_end_ns = 0; /* the operator may have repaired it, or its file may be complete now */
     if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
         hth_string_list_equal(worker->arguments, model->worker))
         return true;
@@ -1385,7 +1383,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
         hth_model_worker_drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = worker->shared->options->no_sandbox;
-    if (hth_model_worker_residence(worker) == HTH_RESIDENCE_IN) /* one that leaves does so */
+    if (hth_model_worker_residence(worker) == HTH_RESIDENCE_IN) /* a worker that leaves goes on leaving */
         hth_model_worker_retire(worker, drains, true);
     return true;
 }
@@ -1455,7 +1453,7 @@ bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation
                        worker->state == HTH_WORKER_STOPPING;
 
     if (generation == 0 ? has_process : worker->generation != generation || worker->state != HTH_WORKER_READY)
-        return false; /* the next process has begun with the old ones, or will */
+        return false; /* the next process starts with the old state */
     if (!worker->adapters)
         worker->adapters = malloc(sizeof(*worker->adapters));
     if (worker->adapters) {
@@ -1673,7 +1671,7 @@ bool hth_model_worker_must_load_for(const hth_model_worker *worker, hth_residenc
            (to != HTH_RESIDENCY_EVICTED && worker->host_bytes == 0);
 }
 
-/* End the process of a model that works; one that loads, or will, leaves when it has filled the folder. */
+/* End the process of a READY model. One that loads, or will load, leaves when it has filled the folder. */
 static void leave_for_host(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_WAITING)
@@ -1705,7 +1703,7 @@ bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows)
     const bool leaves = !worker->is_pinned && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
 
     if (!worker->is_pinned && worker->state != HTH_WORKER_BROKEN)
-        hth_model_worker_retire(worker, true, false); /* one that is out waits for room no longer */
+        hth_model_worker_retire(worker, true, false); /* a model that is out no longer waits for room */
     if (drops_rows && !worker->is_pinned && !worker->is_host_pinned) {
         worker->drops_rows = worker->process != NULL;
         if (!worker->process)
@@ -1740,20 +1738,20 @@ bool hth_model_worker_begin_compacting(hth_model_worker *worker)
     return begins;
 }
 
-/* ---- what a model can free under pressure (relief.h) ---- */
+/* ---- memory that a model can free under pressure (relief.h) ---- */
 
 enum { STUCK_MS = 30000 };
 
 /*
- * A tier that freed less than it was told has rows that cannot leave now: those in use, and those that are not written
- * yet. It has nothing to offer until the next use of the model or for some time, so that the next tier has its turn.
+ * A tier that freed less than was ordered has rows that cannot leave now, because they are in use or not written yet.
+ * It offers nothing until the next use of the model, or for STUCK_MS, so that the next tier gets its turn.
  */
 static bool is_stuck(const hth_model_worker *worker, uint64_t stuck_ns)
 {
     return stuck_ns > worker->used_ns && stuck_ns + hth_ms_to_ns(STUCK_MS) > hth_os_monotonic_ns();
 }
 
-/* Where the needs are unknown, all of the model may be on devices. */
+/* If the needs are unknown, the whole model may be on devices. */
 static uint64_t device_bytes(const hth_model_worker *worker)
 {
     return worker->learned.needs.n_ctx > 0 ? hth_needs_device_bytes(&worker->learned.needs)
@@ -1826,15 +1824,15 @@ static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user
 }
 
 /*
- * ---- looks for hangs and time-outs of a worker ----
+ * ---- checks for hangs and time-outs of a worker ----
  *
- * The front counts only the silence that it has watched itself. When its own loop was held up (a suspended laptop, an
- * overloaded machine), it counts ages on the status page from the moment when the loop turned again.
+ * The front counts only silence that it has observed itself. If its own loop stalled (a suspended laptop, an overloaded
+ * machine), it counts ages on the status page from the time when its loop ran again.
  */
 
 enum {
-    LOOP_HANG_MS = 10000, /* an event loop hangs after so long, or after hang_ms if that is less */
-    DOUBT_MS = 1000,      /* after a broken connection, the loop must turn within this time */
+    LOOP_HANG_MS = 10000, /* an event loop counts as hung after this time, or after hang_ms if that is shorter */
+    DOUBT_MS = 1000,      /* after a broken connection, the loop must run within this time */
 };
 
 static void fail_late(const hth_model_worker *worker, hearth_error *err)
@@ -1858,7 +1856,7 @@ static void fail_late(const hth_model_worker *worker, hearth_error *err)
 
 /* ---- hangs and time-outs ---- */
 
-/* The part of an age that the front has watched. */
+/* The part of an age that the front has observed. */
 static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint64_t now_ns)
 {
     uint64_t watched_ns = now_ns - worker->shared->watching_since_ns;
@@ -1883,9 +1881,9 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     if (loop_ns == UINT64_MAX)
-        loop_ns = 0; /* it does not turn at the very start, nor at the end of the worker */
+        loop_ns = 0; /* the loop does not run at the very start and the end of a worker */
     else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
-        loop_ns = now_ns - worker->ready_ns; /* it may not have turned since */
+        loop_ns = now_ns - worker->ready_ns; /* it may not have run since */
     if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
         (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
         condemn(worker, true, verdict);
@@ -1900,7 +1898,7 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
     }
 }
 
-/* An orderly end may take until kill_ns. A worker whose loop stands still is killed at once. */
+/* An orderly end may take until kill_ns. A worker whose loop stalls is killed at once. */
 static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
 {
     const uint32_t loop_hang_ms = model_worker_loop_hang_ms(worker);
@@ -1917,7 +1915,10 @@ static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
     hth_worker_process_kill(worker->process);
 }
 
-/* A connection of this worker broke: has its loop turned since? Also with hang_ms 0, since the worker may be dying. */
+/*
+ * A connection of this worker broke: has its loop run since? Checked even with hang_ms 0, because the worker may be
+ * dying.
+ */
 static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
 {
     uint64_t doubted_for_ns = now_ns - worker->doubted_ns;
@@ -1941,7 +1942,7 @@ static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
 
 void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns)
 {
-    hth_model_worker_reap(worker); /* SIGCHLD has mostly done this */
+    hth_model_worker_reap(worker); /* usually SIGCHLD has already done this */
     if (worker->process)
         hth_worker_process_tick(worker->process);
     if ((worker->state == HTH_WORKER_WAITING || worker->state == HTH_WORKER_BROKEN) && now_ns >= worker->pause_end_ns)

@@ -20,7 +20,7 @@
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
 
-/* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
+/* What moves models into memory and out of it: requests and this server, or an operator's orders alone. */
 typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
 
 /* The names of models that were found in a folder. */
@@ -29,11 +29,11 @@ typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA
 /* When the worker of a model starts: with the server, or with the first request. */
 typedef enum hth_model_start { HTH_START_AT_ONCE, HTH_START_ON_DEMAND } hth_model_start;
 
-/* The options of a model that its worker does not know: the supervisor keeps to them. */
+/* The options of a model that the supervisor applies; its worker does not know them. */
 typedef struct hth_model_rules {
     hth_model_start start;
     bool is_pinned;           /* its worker never ends to make room for another model */
-    uint32_t unload_after_ms; /* its worker ends after so long without use; 0: never */
+    uint32_t unload_after_ms; /* its worker ends after this time without use; 0: never */
 } hth_model_rules;
 
 typedef struct hth_server_model {
@@ -46,9 +46,9 @@ typedef struct hth_server_model {
     const char *path;           /* of its file; NULL: unknown */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
     size_t n_aliases;
-    const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like models' */
+    const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like model names */
     size_t n_adapters;
-    const char *adapters_directory; /* of those that may be loaded while the server runs; NULL: none may be */
+    const char *adapters_directory; /* of adapters that may be loaded at run time; NULL: none may be */
     const char *const *tags;        /* [n_tags]: shown in lists of models */
     size_t n_tags;
 } hth_server_model;
@@ -66,28 +66,28 @@ typedef struct hth_server_key {
     const char *const *models; /* [n_models]; none: all */
     size_t n_models;
     uint32_t requests_per_minute; /* 0: no limit, here and below */
-    uint32_t tokens_per_minute;   /* of prompts and replies, with cached ones */
+    uint32_t tokens_per_minute;   /* of prompts and replies, cached tokens included */
     uint32_t concurrency;
-    const char *salt; /* its tenant's; NULL: it shares the cache with all others without one */
+    const char *salt; /* of its tenant; NULL: it shares the cache with all keys without a salt */
     bool is_admin;
     int64_t expires_s; /* Unix time at which it expires; 0: never */
 } hth_server_key;
 
 /*
- * Options that one part of the front takes over as they are. A field that is added here needs a row and the code that
- * uses it, and nothing in between.
+ * Options that one part of the front uses unchanged. A new field here needs a row of options and the code that uses it,
+ * and nothing in between.
  */
 typedef struct hth_relay_limits {
-    uint32_t retries_max;     /* how often a request is tried again in a row after its worker died */
-    uint32_t wait_timeout_ms; /* a request waits at most this long for its worker to start, or for its turn in it */
+    uint32_t retries_max;     /* how often in a row a request is retried after its worker died */
+    uint32_t wait_timeout_ms; /* the longest wait of a request for its worker to start, or for its turn there */
     /*
-     * A stream of events sends a sign of life after so much silence; 0: never. A worker that has the request sends it
-     * itself, in the form of its API. The front sends it where no worker has the request, or after twice this time.
+     * A stream of events sends a keep-alive after this time of silence; 0: never. A worker that has the request sends
+     * it, in the form of its API. The front sends it if no worker has the request, or after twice this time.
      */
     uint32_t keep_alive_ms;
 } hth_relay_limits;
 
-/* Streams whose clients want to come back (kept_streams.h). */
+/* Streams that clients may resume (kept_streams.h). */
 typedef struct hth_kept_options {
     uint32_t keep_ms;         /* without a reader, or after its end; 0: no stream is kept */
     uint64_t bytes_max;       /* of one stream */
@@ -106,38 +106,39 @@ typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log
 typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
-    const char *const *warnings; /* [n_warnings]: what is wrong and hinders nothing, as the reload has found it */
+    const char *const *warnings; /* [n_warnings]: minor errors that the reload has found */
     size_t n_warnings;
-    const char *models_folder; /* in which some of them were found; NULL: none */
+    const char *models_folder; /* the folder that some of them were found in; NULL: none */
     hth_folder_names models_folder_names;
-    /* It and its sub-folders. A change in one of them is a reason to reload. [n_watched_folders] */
+    /* [n_watched_folders]: it and its sub-folders. A change in one of them causes a reload. */
     const char *const *watched_folders;
     size_t n_watched_folders;
-    /* The model for requests without a name or with an unknown one. NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
+    /*
+     * The model for requests that name none or an unknown one. NULL: the first; HTH_NO_DEFAULT_MODEL: none, status 404.
+     */
     const char *default_model;
     const hth_server_address *listen; /* [n_listen] */
     size_t n_listen;
-    hth_server_address admin; /* listener of its own for /admin and /metrics; host and path NULL: the public one, with
-                                 an admin key */
+    hth_server_address admin;    /* for /admin and /metrics; host and path NULL: the public one, with an admin key */
     const char *tls_certificate; /* PEM files; NULL: no TLS */
     const char *tls_key;
-    const hth_server_key *keys; /* [n_keys]; none: everybody may do everything but administer */
+    const hth_server_key *keys; /* [n_keys]; none: every client may do everything except administer */
     size_t n_keys;
     const char *const *cors_origins; /* [n_cors_origins], "*" for all; none: CORS is off */
     size_t n_cors_origins;
 
     /* Limits of requests. */
     hth_worker_settings worker;
-    hth_http_options http; /* its body_bytes_max is the worker's; connections may be fewer by the system's limit */
-    uint32_t requests_max; /* at once, in all; beyond it: 503 */
+    hth_http_options http; /* its body_bytes_max is the worker's; the system's limit may allow fewer connections */
+    uint32_t requests_max; /* at once, in total; beyond it: status 503 */
 
     hth_response_limits responses;
 
     /* Supervision. */
-    const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: an own one in the temporary folder */
-    uint32_t healthy_ms;       /* a worker that was ready this long restarts at once, and its deaths are forgotten */
-    uint32_t hang_ms;          /* a longer evaluation counts as a hang; 0: none does */
-    uint32_t start_timeout_ms; /* likewise for its loading, without any progress */
+    const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: a new one in the temporary folder */
+    uint32_t healthy_ms;       /* a worker that was ready this long restarts at once; earlier deaths are forgotten */
+    uint32_t hang_ms;          /* a longer evaluation counts as a hang; 0: never */
+    uint32_t start_timeout_ms; /* likewise for loading without any progress */
     uint32_t drain_timeout_ms; /* when the server stops, running requests may finish for this long */
     hth_relay_limits relay;
     bool no_sandbox;
@@ -149,14 +150,14 @@ typedef struct hth_server_options {
     uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */
     uint32_t models_max;          /* with a worker at once; 0: no limit */
     uint32_t turn_ms;             /* a waiting model closes busy ones after this time */
-    uint32_t stay_ms;             /* before, an idle model whose clients ask again within this time stays so long */
-    const char *learned_path;  /* of the file with the memory that models were seen to take (learned.h); NULL: none */
-    uint32_t needs_timeout_ms; /* the longest time in which a process tells the needs of a model */
-    uint32_t needs_again_ms;   /* after the n-th one that was killed, another is asked 2^n times this later */
+    uint32_t stay_ms;          /* before that, an idle model whose clients ask again within this time stays this long */
+    const char *learned_path;  /* of the file with the measured memory use of models (learned.h); NULL: none */
+    uint32_t needs_timeout_ms; /* the time limit for a process that measures the needs of a model */
+    uint32_t needs_again_ms;   /* after the n-th one was killed, the next one starts 2^n times this later */
 
     /* Pressure (pressure.h). */
     const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */
-    const char *pressure_library; /* "FILE:SYMBOL", a function that tells it (pressure_library.h); NULL: none */
+    const char *pressure_library; /* "FILE:SYMBOL", a function that reports it (pressure_library.h); NULL: none */
     bool pressure_nvidia_smi;     /* ask nvidia-smi, too */
     hth_pressure_settings pressure;
 
@@ -170,7 +171,7 @@ typedef struct hth_server_options {
     bool log_prompts; /* for debugging only: log the bodies of requests */
     bool allow_public_without_keys;
     bool allows_props; /* POST /props is answered */
-    bool no_slots;     /* GET /slots is not */
+    bool no_slots;     /* GET /slots is not answered */
     bool no_ui;        /* "/" has no page for browsers */
 } hth_server_options;
 
@@ -201,8 +202,8 @@ static inline hth_server_options hth_server_options_default(void)
 }
 
 /*
- * The memory for rows of all models: that of the options, or as much as one model may have, and at most a quarter of
- * the memory for models. Never more than all models may have.
+ * The memory for the rows of all models: the option, or by default as much as one model may have, but at most a quarter
+ * of the memory for models. Never more than all models may have together.
  */
 static inline uint64_t hth_server_ram_total(const hth_server_options *options)
 {
@@ -220,7 +221,7 @@ static inline uint64_t hth_server_ram_total(const hth_server_options *options)
     return total < sum ? total : sum;
 }
 
-/* Do operators have a listener of their own? */
+/* Do operators have a separate listener? */
 static inline bool hth_server_has_admin(const hth_server_options *options)
 {
     return options->admin.host || options->admin.path;

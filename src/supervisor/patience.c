@@ -5,7 +5,7 @@
 
 #include "base/smaller.h"
 
-enum { HELPS = 8 }; /* a mapped file counts for its model, but is free memory before, too */
+enum { HELPS = 8 }; /* a mapped file counts for its model, but the system could have freed it before */
 
 void hth_patience_judge(hth_patience *patience, uint64_t wanted_bytes, uint64_t coming_bytes)
 {

@@ -1,11 +1,11 @@
 /*
- * pressure.h - how many bytes must leave, because memory is short
+ * pressure.h - the number of bytes that must leave because memory is short
  *
  * A sample has one or several limits: the machine, each group of processes that this one belongs to, each device. Each
- * limit has its own use. Pressure begins when the use of a limit reaches the high mark; or the low mark while processes
- * stand still for want of memory. It ends when all limits are at or below the low mark. In between, so many bytes are
- * asked for that the fullest limit comes to its low mark: so memory does not swing about one mark. A sample without
- * limits knows nothing, which is no pressure.
+ * limit has its own use. Pressure begins when the use of a limit reaches the high mark, or the low mark while processes
+ * stall for lack of memory. It ends when all limits are at or below the low mark. In between, the requested bytes bring
+ * the fullest limit down to its low mark, so that memory does not oscillate around one mark. A sample without limits
+ * means no pressure.
  */
 #ifndef HTH_SUPERVISOR_PRESSURE_H
 #define HTH_SUPERVISOR_PRESSURE_H
@@ -18,11 +18,11 @@
 
 typedef struct hth_pressure_marks {
     uint32_t high_percent, low_percent; /* of a limit; a low mark above the high one counts as equal */
-    uint32_t stall_percent;             /* 0: standing still is no pressure */
-    uint64_t evict_bytes_min;           /* less is not worth an eviction: so much is asked for at least */
+    uint32_t stall_percent;             /* 0: stalls are no pressure */
+    uint64_t evict_bytes_min;           /* at least this much is requested, because less is not worth an eviction */
 } hth_pressure_marks;
 
-/* Options that an operator may change while the server runs. */
+/* Options that an operator may change at run time. */
 typedef struct hth_pressure_settings {
     hth_pressure_marks marks;
     uint32_t poll_ms; /* between two samples */
@@ -30,8 +30,8 @@ typedef struct hth_pressure_settings {
 } hth_pressure_settings;
 
 /*
- * The bytes that must leave now; 0: none. *is_pressed is the state between two calls, false at first. They bring the
- * fullest limit to its low mark, and are evict_bytes_min at least.
+ * The bytes that must leave now; 0: none. They bring the fullest limit to its low mark, and are at least
+ * evict_bytes_min. *is_pressed is the state between two calls, false at first.
  */
 uint64_t hth_pressure_decide(const hth_memory_limits *sample, const hth_pressure_marks *marks, bool *is_pressed);
 

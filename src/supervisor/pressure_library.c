@@ -57,7 +57,7 @@ hearth_status hth_pressure_library_ask(const char *text, uint64_t *used, uint64_
                         "the library '%s' has no function '%s'; name one that it exports with C linkage, in "
                         "pressure.library (--pressure-library)",
                         file, symbol);
-    memcpy(&ask, &function, sizeof(ask)); /* ISO C has no cast from object to function pointers */
+    memcpy(&ask, &function, sizeof(ask)); /* ISO C has no cast from object pointers to function pointers */
     rc = ask(&used_bytes, &total_bytes);
     if (rc != 0)
         return hth_fail(err, HEARTH_FAILED,

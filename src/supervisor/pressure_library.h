@@ -1,5 +1,5 @@
 /*
- * pressure_library.h - the use of memory, as a function of an operator's shared library tells it
+ * pressure_library.h - the use of memory that a function of an operator's shared library reports
  *
  * The front asks in a process of its own, `hearth worker --pressure-library FILE:SYMBOL`, because the function may
  * crash, hang, or keep threads.
@@ -15,7 +15,10 @@
 
 #define HTH_PRESSURE_LIBRARY_FLAG "--pressure-library"
 
-/* The function: sets the bytes that are used, and all bytes. 0: it could; other numbers are for the message. */
+/*
+ * The function. It sets the used bytes and the total bytes. It returns 0 for success; other numbers appear in the
+ * error.
+ */
 typedef int (*hth_pressure_library_fn)(uint64_t *used, uint64_t *total);
 
 /* Split "FILE:SYMBOL" at its last colon. False: it has another form; outputs are unchanged. *symbol lies in text. */

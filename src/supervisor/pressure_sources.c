@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number at the beginning of *at, which is put behind it, and behind any of the characters that follow. */
+/* Read a number at the beginning of *at. *at then moves past it, and past any of these characters after it. */
 static bool take_number(const char **at, const char *behind, uint64_t *out)
 {
     char *end = NULL;

@@ -6,9 +6,11 @@
 
 #include "supervisor/pressure.h"
 
-/* Lines of nvidia-smi, "USED, TOTAL" in MiB: a device each. False: text is something else. */
+/* Parse lines of nvidia-smi, one "USED, TOTAL" in MiB for each device. False: text has another form. */
 bool hth_pressure_read_devices(const char *text, hth_memory_limits *out);
-/* A line of an operator's command: "USED TOTAL" in bytes, or a share of 0 to 1 of total_bytes. False: neither. */
+/*
+ * Parse a line of an operator's command: "USED TOTAL" in bytes, or a fraction, 0 to 1, of total_bytes. False: neither.
+ */
 bool hth_pressure_read_command(const char *text, uint64_t total_bytes, hth_memory_limits *out);
 
 #endif

@@ -29,10 +29,10 @@ static const char nvidia_smi[] = "exec nvidia-smi --query-gpu=memory.used,memory
 typedef struct source {
     hth_pressure_watch *watch;
     kind kind;
-    hth_short_program *program; /* NULL: of the system */
+    hth_short_program *program; /* NULL: the source is the system */
     hth_memory_limits sample;
     bool is_pressed;
-    bool was_told; /* that it fails */
+    bool was_told; /* its failure was logged */
     bool was_patient;
     hth_patience patience;
     uint64_t asked_bytes; /* since the start */
@@ -109,7 +109,7 @@ static void judge(source *s)
     }
     s->asked_bytes += n_bytes;
     (void)s->watch->orders.relieve(n_bytes, s->kind == DEVICES, &s->patience,
-                                   s->watch->orders.user_data); /* the next sample shows */
+                                   s->watch->orders.user_data); /* the next sample shows the effect */
     if (s->patience.wait_ns > 0 && !s->was_patient)
         hth_warn(s->watch->log,
                  "memory stays short although models left (%s); another program takes it, so idle models stay longer "
@@ -139,7 +139,7 @@ static void on_ended(const char *output, bool is_good, void *user_data)
     judge(s);
 }
 
-/* Systems without files of their own tell what is free. If nothing can be read, the last sample stands. */
+/* Systems without such files report their free memory. If nothing can be read, the last sample stays. */
 static void read_system(hth_memory_limits *out)
 {
     const uint64_t total = hth_os_memory_bytes(), available = hth_os_memory_available_bytes();
@@ -223,7 +223,7 @@ static json_t *limits_json(const source *s)
 
         (void)json_array_append_new(array, json_pack("{s:I, s:I, s:f}", "used_bytes", (json_int_t)limit->used_bytes,
                                                      "total_bytes", (json_int_t)limit->total_bytes, "stall_percent",
-                                                     limit->stall)); /* left out without memory, here and below */
+                                                     limit->stall)); /* omitted without memory, here and below */
     }
     return array;
 }
@@ -285,12 +285,12 @@ void hth_pressure_watch_set_settings(hth_pressure_watch *watch, const hth_pressu
     const uint32_t ms = settings->poll_ms;
     const struct timeval interval = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
-    /* Orders that come more often than the time between two looks must not put off the next look. */
+    /* Orders that come more often than poll_ms must not delay the next sample. */
     if (ms != watch->settings.poll_ms)
-        (void)event_add(watch->tick, &interval); /* it has its memory */
+        (void)event_add(watch->tick, &interval); /* cannot fail: it has its memory */
     watch->settings = *settings;
     if (settings->is_off)
-        on_tick(-1, 0, watch); /* models need not wait for the next look */
+        on_tick(-1, 0, watch); /* models need not wait for the next sample */
 }
 
 hearth_status hth_pressure_watch_new(struct event_base *base, const char *program, const hth_server_options *options,
@@ -321,7 +321,7 @@ hearth_status hth_pressure_watch_new(struct event_base *base, const char *progra
         hth_pressure_watch_free(watch);
         return status;
     }
-    hth_pressure_watch_set_settings(watch, &options->pressure); /* its time is above 0: the looks begin */
+    hth_pressure_watch_set_settings(watch, &options->pressure); /* its poll_ms is above 0, so sampling begins */
     *out = watch;
     return HEARTH_OK;
 }

@@ -1,9 +1,9 @@
 /*
- * pressure_watch.h - looks at memory again and again, and has models and rows leave when it is short
+ * pressure_watch.h - samples memory periodically, and makes models and rows leave when it is short
  *
  * Sources are the system, nvidia-smi, an operator's command (pressure_sources.h), and a function of an operator's
- * library (pressure_library.h). Each has a state of its own (pressure.h). While one of them is under pressure, a model
- * enters when the others have left. Event loop only.
+ * library (pressure_library.h). Each has its own state (pressure.h). While one of them is under pressure, a model
+ * enters only when the others have left. Event loop only.
  */
 #ifndef HTH_SUPERVISOR_PRESSURE_WATCH_H
 #define HTH_SUPERVISOR_PRESSURE_WATCH_H
@@ -19,32 +19,29 @@ struct event_base;
 
 typedef struct hth_pressure_watch hth_pressure_watch;
 
-/* What it orders. */
+/* The orders that it gives. */
 typedef struct hth_pressure_orders {
-    /*
-     * Free so many bytes, of devices or of the host; returns the bytes that will be free. patience: of a source, or
-     * NULL.
-     */
+    /* Free n_bytes of devices or of the host. Returns the bytes that will be free. patience: of a source, or NULL. */
     uint64_t (*relieve)(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data);
     void (*hold)(bool is_held, void *user_data);
     void *user_data;
 } hth_pressure_orders;
 
 /*
- * program: the executable that calls the function of a library, as `worker --pressure-library`. options are valid until
- * the next set_options. program, feed and log outlive it.
+ * program: the executable that calls a library's function as `worker --pressure-library`. options must be valid until
+ * the next hth_pressure_watch_set_options; program, feed and log must outlive the watch.
  */
 hearth_status hth_pressure_watch_new(struct event_base *base, const char *program, const hth_server_options *options,
                                      const hth_pressure_orders *orders, const hth_log *log, hth_event_feed *feed,
                                      hth_pressure_watch **out, hearth_error *err);
 void hth_pressure_watch_free(hth_pressure_watch *watch); /* accepts NULL */
-/* Use the sources that these options name from now on; their settings are not taken over. */
+/* Use the sources in these options from now on. Their settings are not applied. */
 void hth_pressure_watch_set_options(hth_pressure_watch *watch, const hth_server_options *options);
-/* The settings in force: those of the first options, until others are set. */
+/* The settings in force: initially those of the first options. */
 const hth_pressure_settings *hth_pressure_watch_settings(const hth_pressure_watch *watch);
 void hth_pressure_watch_set_settings(hth_pressure_watch *watch, const hth_pressure_settings *settings);
 
-/* An operator's order: free so many bytes of the host now. Returns the bytes that will be free. */
+/* An operator's order: free n_bytes of the host now. Returns the bytes that will be free. */
 uint64_t hth_pressure_watch_force(hth_pressure_watch *watch, uint64_t n_bytes);
 
 /* The page for operators, a new object; NULL without memory. */

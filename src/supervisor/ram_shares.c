@@ -12,10 +12,10 @@ enum { STEPS = 16, KEPT_STEPS = 2, ASKED_STEPS = 4, NONE = -1 };
 
 /* Why bytes are needed, the most urgent reason first. */
 typedef enum urgency {
-    URGENCY_DUE,     /* least shares, a budget that became smaller */
+    URGENCY_DUE,     /* minimum shares, a smaller budget */
     URGENCY_SHORT,   /* of workers whose rows found no room */
-    URGENCY_RESERVE, /* a least share for the next worker */
-    URGENCY_EARLY,   /* of workers whose rows will find no room soon */
+    URGENCY_RESERVE, /* a minimum share for the next worker */
+    URGENCY_EARLY,   /* of workers whose rows will soon find no room */
     N_URGENCIES,
 } urgency;
 
@@ -24,10 +24,10 @@ typedef struct plan {
     size_t n;
     uint64_t *shares;
     uint64_t step, least, fair, reserve;
-    uint64_t free;                /* bytes that nobody has */
+    uint64_t free;                /* bytes in no share */
     uint64_t needed[N_URGENCIES]; /* beyond those */
-    uint64_t needed_below_fair;   /* of the needs of those that are short, the part up to their fair parts */
-    uint64_t taker_ns;            /* the last use of those that are short; of a busy one, UINT64_MAX */
+    uint64_t needed_below_fair;   /* of the needs of short models, the part up to their fair parts */
+    uint64_t taker_ns;            /* the last use of the short models; UINT64_MAX for a busy one */
 } plan;
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -59,7 +59,7 @@ static plan plan_of(const hth_ram_holder *holders, size_t n, uint64_t budget, ui
     return p;
 }
 
-/* ---- those that get more ---- */
+/* ---- models that get more ---- */
 
 static uint64_t wish_of(const plan *p, const hth_ram_holder *h, urgency *urgency_out)
 {
@@ -78,7 +78,7 @@ static uint64_t wish_of(const plan *p, const hth_ram_holder *h, urgency *urgency
     return 0;
 }
 
-/* The next that wishes so urgently, behind the one at last; the most recently used first. */
+/* The next model after last with a need of this urgency; the most recently used first. */
 static ptrdiff_t next_wish(const plan *p, urgency wanted, ptrdiff_t last)
 {
     ptrdiff_t next = NONE;
@@ -119,9 +119,9 @@ static void grant(plan *p, urgency wanted)
     }
 }
 
-/* ---- those that give ---- */
+/* ---- models that give bytes ---- */
 
-/* The bytes of a share that were not told to come back. */
+/* The bytes of a share that were not ordered back. */
 static uint64_t left_of(const hth_ram_holder *h)
 {
     return less(h->share_bytes, h->coming_bytes);
@@ -136,7 +136,7 @@ static uint64_t unused_of(const plan *p, const hth_ram_holder *h)
     return wish_of(p, h, &found) == 0 ? less(left_of(h), kept) : 0;
 }
 
-/* The bytes of an idle model, used or not; of a pinned one, unused ones. */
+/* The bytes of an idle model, used or not; of a pinned one, only the unused bytes. */
 static uint64_t idle_of(const plan *p, const hth_ram_holder *h)
 {
     if (h->is_busy || (h->is_pinned && !h->has_worker))
@@ -156,7 +156,7 @@ static uint64_t above_fair(const plan *p, const hth_ram_holder *h)
     return less(left_of(h), p->fair);
 }
 
-/* Rows without a worker leave whole, so those of models that are pinned or about to start again stay. */
+/* Rows without a worker can only leave together, so those of pinned models and of models about to start again stay. */
 static uint64_t cuttable_above_fair(const plan *p, const hth_ram_holder *h)
 {
     return h->has_worker || (!h->is_busy && !h->is_pinned) ? above_fair(p, h) : 0;
@@ -180,7 +180,7 @@ static ptrdiff_t next_giver(const plan *p, source from, uint64_t before_ns)
     return next;
 }
 
-/* Take so many bytes, whole steps where there are, from those used before a time. Returns the bytes taken. */
+/* Take bytes, in whole steps where possible, from models last used before a time. Returns the bytes taken. */
 static uint64_t take(plan *p, uint64_t wanted, source from, uint64_t before_ns)
 {
     uint64_t taken = 0;
@@ -197,7 +197,7 @@ static uint64_t take(plan *p, uint64_t wanted, source from, uint64_t before_ns)
     return taken;
 }
 
-/* So many bytes come, for the most urgent needs of those up to last. */
+/* These bytes become free: subtract them from the needs, the most urgent first, up to last. */
 static void satisfy(plan *p, uint64_t bytes, urgency last)
 {
     for (urgency u = URGENCY_DUE; u <= last; u++) {
@@ -237,7 +237,10 @@ void hth_ram_shares_plan(const hth_ram_holder *holders, size_t n, uint64_t budge
     for (urgency u = URGENCY_DUE; u < N_URGENCIES; u++)
         grant(&p, u);
     p.needed[URGENCY_RESERVE] = less(p.reserve, p.free);
-    /* Rows in use hold up what an asker gives back: they are the rows of the requests that it asks for. */
+    /*
+     * The release of bytes by a model that also asks for more waits for rows in use, which belong to the requests that
+     * need the bytes.
+     */
     satisfy(&p, coming_of_askers, URGENCY_DUE);
     satisfy(&p, coming, URGENCY_EARLY);
     collect(&p);

@@ -25,7 +25,7 @@ static uint64_t bytes_in(const hth_relief_model *model, const hth_relief_order *
     return 0;
 }
 
-/* Was a folder that this model shares with others told to give all that it can? */
+/* Was the folder that this model shares with others already ordered to free all that it can? */
 static bool is_shared_taken(const hth_relief_model *models, size_t n, const hth_relief_order *orders, size_t i)
 {
     for (size_t k = 0; k < n; k++)
@@ -47,7 +47,7 @@ static ptrdiff_t next_in(const hth_relief_model *models, size_t n, const hth_rel
     return oldest;
 }
 
-/* Take bytes from a tier of a model, `wanted` at most where the tier can be divided. Returns how many. */
+/* Take bytes from a tier of a model, at most `wanted` if the tier can be divided. Returns the number. */
 static uint64_t take(const hth_relief_model *model, hth_relief_order *order, tier from, uint64_t wanted)
 {
     const uint64_t bytes = bytes_in(model, order, from), part = bytes < wanted ? bytes : wanted;

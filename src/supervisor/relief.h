@@ -8,7 +8,7 @@
  *
  * The least recently used model is first, and the plan stops when the bytes suffice. Rows of a worker leave in part;
  * models, and rows without a worker, leave whole, so more may become free. Busy and pinned models keep everything.
- * Memory that is about to be free counts as free.
+ * Memory that is about to become free counts as free.
  */
 #ifndef HTH_SUPERVISOR_RELIEF_H
 #define HTH_SUPERVISOR_RELIEF_H
@@ -22,16 +22,16 @@ typedef struct hth_relief_model {
     uint64_t absent_row_bytes; /* rows that it left in memory without a worker */
     uint64_t ram_bytes;        /* rows that its worker can evict */
     uint64_t ram_file_bytes;
-    const char *ram_file_folder; /* that has them, with those of other models that share it; NULL: its own */
-    uint64_t model_bytes;        /* that its end frees, its RAM tier included, its RAM files not; 0: it stays */
-    uint64_t coming_bytes;       /* that are about to be free */
+    const char *ram_file_folder; /* the folder of these rows, possibly shared with other models; NULL: its own */
+    uint64_t model_bytes;        /* freed by its end, including its RAM tier but not its RAM files; 0: it stays */
+    uint64_t coming_bytes;       /* that are about to become free */
     bool may_leave;              /* it is idle and not pinned, and its worker is ready */
     bool stays;                  /* its rows alone may leave (patience.h) */
-    bool keeps_rows;             /* it is pinned: also without a worker */
+    bool keeps_rows;             /* it is pinned: its rows stay also without a worker */
 } hth_relief_model;
 
 typedef struct hth_relief_order {
-    bool drops_rows; /* its rows without a worker */
+    bool drops_rows; /* drop its rows; it has no worker */
     bool leaves;
     uint64_t ram_bytes; /* that its worker evicts */
     uint64_t ram_file_bytes;
@@ -39,8 +39,8 @@ typedef struct hth_relief_order {
 
 /*
  * Write an order for each model, [n]. is_device: model_bytes and coming_bytes count memory of devices, and only models
- * leave, because rows take none. Returns the bytes that will be free, those that were coming included. A pure function,
- * for any thread.
+ * leave, because rows take no device memory. Returns the bytes that will be free, including those that were coming. A
+ * pure function, for any thread.
  */
 uint64_t hth_relief_plan(const hth_relief_model *models, size_t n, uint64_t n_bytes, bool is_device,
                          hth_relief_order *orders);

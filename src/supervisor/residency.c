@@ -23,7 +23,7 @@ typedef uint32_t kinds;
 
 #define HOST UINT32_C(1)
 #define PLACES (UINT32_C(1) << 31)
-#define HOST_KEPT (UINT32_C(1) << 30) /* the part of the host's that kept weights take */
+#define HOST_KEPT (UINT32_C(1) << 30) /* the part of the host's memory that kept weights take */
 
 static_assert(HTH_POOLS_MAX <= 30, "a bit for each pool");
 
@@ -34,7 +34,7 @@ typedef struct plan {
     uint64_t now_ns;
     bool is_external;
     room limits, pinned;
-    room pool; /* of all models that are not pinned: a pool of each kind */
+    room pool; /* for all models that are not pinned: a pool of each kind */
     room taken, leaving, claimed;
 } plan;
 
@@ -61,16 +61,16 @@ static void measure_pools(plan *p)
         p->pool.bytes[k] = hth_on_demand_budget(p->limits.bytes[k], p->pinned.bytes[k]);
     p->pool.places = less(p->limits.places, p->pinned.places);
     if (p->pool.places == 0)
-        p->pool.places = 1; /* pinned models took all: one other at a time */
+        p->pool.places = 1; /* pinned models took everything: one other model at a time */
 }
 
-/* A part that is larger than its pool takes all of it. Where pinned models took all, any part keeps others out. */
+/* A part that is larger than its pool takes all of it. If pinned models took everything, any part keeps others out. */
 static uint64_t need_of(const plan *p, const hth_resident *model, size_t k)
 {
     return model->bytes[k] < p->pool.bytes[k] || p->pool.bytes[k] == 0 ? model->bytes[k] : p->pool.bytes[k];
 }
 
-/* Each model is on the host. */
+/* Every model is in the host's pool. */
 static bool is_in_pool(const hth_resident *model, size_t k)
 {
     return k == 0 || model->bytes[k] > 0;
@@ -87,7 +87,7 @@ static bool has_stayed(const hth_resident *model, uint64_t now_ns)
     return now_ns - model->used_ns >= model->stay_ns;
 }
 
-/* Nothing but its own weights is in the pool: then it may be larger than the pool. */
+/* Does the pool hold nothing but its own weights? Then it may be larger than the pool. */
 static bool is_alone(const room *taken, const hth_resident *model, size_t k)
 {
     return taken->bytes[k] <= (k == 0 && model->kept && !model->kept->is_pinned ? model->kept->bytes[0] : 0);
@@ -97,12 +97,12 @@ static bool has_bytes(const plan *p, const room *taken, const hth_resident *mode
 {
     if (is_alone(taken, model, k))
         return true;
-    if (p->pool.bytes[k] == 0) /* pinned models took all: one other at a time */
+    if (p->pool.bytes[k] == 0) /* pinned models took everything: one other model at a time */
         return !is_in_pool(model, k);
     return model->bytes[k] <= less(p->pool.bytes[k], taken->bytes[k]);
 }
 
-/* The kinds of room that a model lacks beside the room that is taken. */
+/* The kinds of room that a model lacks besides the taken room. */
 static kinds lack_of(const plan *p, const room *taken, const hth_resident *model)
 {
     kinds lack = less(p->pool.places, taken->places) == 0 ? PLACES : 0;
@@ -113,7 +113,7 @@ static kinds lack_of(const plan *p, const room *taken, const hth_resident *model
     return lack;
 }
 
-/* The kinds of room that a model gives when it leaves. */
+/* The kinds of room that a model frees when it leaves. */
 static kinds gift_of(const plan *p, const hth_resident *model)
 {
     kinds gift = model->residence == HTH_RESIDENCE_KEPT ? HOST_KEPT : PLACES;
@@ -124,7 +124,7 @@ static kinds gift_of(const plan *p, const hth_resident *model)
     return gift;
 }
 
-/* The room that is taken once all have left that are to leave, and those before in line have entered. */
+/* The room that is taken once all leaving models have left and those earlier in line have entered. */
 static room taken_later(const plan *p)
 {
     room later = { .places = less(p->taken.places, p->leaving.places) + p->claimed.places };
@@ -134,18 +134,18 @@ static room taken_later(const plan *p)
     return later;
 }
 
-/* A busy model finishes its requests before. */
+/* A busy model finishes its requests first. */
 static void leave(plan *p, size_t i)
 {
     p->orders[i] = p->models[i].n_uses > 0 ? HTH_RESIDENCY_CLOSE : HTH_RESIDENCY_LEAVE;
     add(&p->leaving, &p->models[i]);
 }
 
-/* ---- those that leave ---- */
+/* ---- models that leave ---- */
 
 /*
- * Is it the turn of a waiting victim before that of the model? Of two requests that came at once, the one for the model
- * with the lower index is first in line, and kept weights wait with the models that would map them.
+ * Does a waiting victim come before the model in line? Of two requests that came at the same time, the one for the
+ * model with the lower index is first. Kept weights wait with the models that would map them.
  */
 static bool is_before_in_line(const plan *p, const hth_resident *victim, const hth_resident *model)
 {
@@ -157,7 +157,7 @@ static bool is_before_in_line(const plan *p, const hth_resident *victim, const h
     return false;
 }
 
-/* May the i-th one leave, or be closed, for this model; or (NULL) because a pool holds too much? */
+/* May the i-th model leave, or be closed, for this model, or (NULL) because a pool holds too much? */
 static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool may_be_busy)
 {
     const hth_resident *victim = &p->models[i];
@@ -173,7 +173,7 @@ static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool m
     return may_be_busy || (is_idle(victim) && (!model || has_stayed(victim, p->now_ns)));
 }
 
-/* Idle models go first, in the order of their last use; then busy ones, the one first that entered first. */
+/* Idle models go first, in the order of their last use; then busy models, in the order in which they entered. */
 static bool goes_before(const hth_resident *a, const hth_resident *b)
 {
     if (is_idle(a) != is_idle(b))
@@ -181,7 +181,7 @@ static bool goes_before(const hth_resident *a, const hth_resident *b)
     return is_idle(a) ? a->used_ns < b->used_ns : a->since_ns < b->since_ns;
 }
 
-/* The next one that gives room of these kinds. */
+/* The next victim that frees room of these kinds. */
 static ptrdiff_t next_victim(const plan *p, const hth_resident *model, bool may_be_busy, kinds lack)
 {
     ptrdiff_t first = NONE;
@@ -224,10 +224,7 @@ static bool has_rested(const plan *p, const hth_resident *model)
            p->now_ns - model->used_ns >= model->keep_ns;
 }
 
-/*
- * The kinds of room of which more is taken than there is. The last model in a pool stays: it may be larger than the
- * pool.
- */
+/* The kinds of room that are over-committed. The last model in a pool stays: it may be larger than the pool. */
 static kinds excess(const plan *p)
 {
     const room later = taken_later(p);
@@ -249,7 +246,7 @@ static kinds excess(const plan *p)
     return over;
 }
 
-/* Models that are dismissed or beyond their keep_ns leave; and idle ones while a pool holds more than it should. */
+/* Models that are dismissed or past their keep_ns leave. Idle models leave while a pool holds too much. */
 static void let_idle_leave(plan *p)
 {
     ptrdiff_t i;
@@ -264,9 +261,9 @@ static void let_idle_leave(plan *p)
         leave(p, (size_t)i);
 }
 
-/* ---- those that enter ---- */
+/* ---- models that enter ---- */
 
-/* The next waiting model behind (last_ns, at), in the order of oldest requests, then of indexes. */
+/* The next waiting model after (last_ns, at), in the order of oldest requests, then of indexes. */
 static ptrdiff_t next_in_line(const plan *p, uint64_t last_ns, ptrdiff_t at)
 {
     ptrdiff_t first = NONE;
@@ -290,13 +287,13 @@ static void enter(plan *p, size_t i)
     measure_pools(p);
 }
 
-/* Do the weights leave that it would map? Then it needs their room, too, which the next plan counts. */
+/* Do the weights that it would map leave? Then it needs their room, too, which the next plan counts. */
 static bool loses_weights(const plan *p, const hth_resident *model)
 {
     return model->kept && p->orders[model->kept - p->models] != HTH_RESIDENCY_STAY;
 }
 
-/* Is there room now, without the room that models before it in line wait for? */
+/* Is there room now, apart from the room that models earlier in line wait for? */
 static bool fits_now(const plan *p, const hth_resident *model)
 {
     const room later = taken_later(p);
@@ -304,7 +301,10 @@ static bool fits_now(const plan *p, const hth_resident *model)
     return !loses_weights(p, model) && lack_of(p, &p->taken, model) == 0 && lack_of(p, &later, model) == 0;
 }
 
-/* May a model enter without a request? Not where pinned models took all; alone if it is larger than the pool. */
+/*
+ * May a model enter without a request? Not if pinned models took everything. A model that is larger than the pool
+ * enters alone.
+ */
 static bool is_welcome(const plan *p, const hth_resident *model)
 {
     for (size_t k = 0; k < p->n_pools; k++)
@@ -321,7 +321,7 @@ static void claim(plan *p, const hth_resident *model)
     p->claimed.places++;
 }
 
-/* Let waiting models enter. True if one waits in its turn: then nobody else enters. */
+/* Let waiting models enter. True if one waits although it is its turn: then no other model enters. */
 static bool serve_line(plan *p, uint64_t turn_ns)
 {
     ptrdiff_t i = NONE;
@@ -331,7 +331,10 @@ static bool serve_line(plan *p, uint64_t turn_ns)
         const bool has_its_turn = p->now_ns >= model->wanted_ns && p->now_ns - model->wanted_ns >= turn_ns;
 
         if (!fits_now(p, model)) {
-            /* Before its turn, nobody leaves for it in vain. In its turn, it takes the room that there is. */
+            /*
+             * Before its turn, no model leaves unless that makes enough room. In its turn, models leave even if that
+             * makes too little room for now.
+             */
             if (!can_make_room(p, model, has_its_turn) && !has_its_turn)
                 continue; /* others may pass */
             make_room(p, model, has_its_turn);
@@ -389,7 +392,7 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
     }
     measure_pools(&p);
     let_idle_leave(&p);
-    if (limits->is_held) { /* as if pinned models took all: one other at a time */
+    if (limits->is_held) { /* as if pinned models took everything: one other model at a time */
         p.limits.bytes[0] = 0;
         measure_pools(&p);
     }

@@ -1,23 +1,24 @@
 /*
- * residency.h - the models that have a worker while not all of them fit into memory
+ * residency.h - decides which models have a worker when not all of them fit into memory
  *
- * A pure function decides from a snapshot of all models. The supervisor asks it after each change, and obeys.
+ * A pure function plans from a snapshot of all models. The supervisor calls it after each change and carries out the
+ * plan.
  *
- * Memory: the host and each device have a limit. The limit without the pinned models that are in memory is the pool of
- * all others. A pinned model that is out has nothing reserved. A model enters when each pool has room for its part
+ * Memory: the host and each device have a limit. The limit minus the pinned models that are in memory is the pool of
+ * all others. Nothing is reserved for a pinned model that is out. A model enters when each pool has room for its part
  * there. A part that is larger than its pool enters when the pool is empty.
  *
  * Turns: models with waiting requests enter in the order of their oldest requests. If there is no room, idle models
- * leave, the least recently used first. A model leaves only if it gives memory of a pool that lacks room. Busy and
- * pinned models stay, and so do idle ones that were used less than their stay_ns ago: their client may ask again soon,
- * and models that take turns would else change places with each request. While the first in line waits for these,
- * smaller models may pass it. When it has waited for turn_ns, nobody passes it any more, idle models leave at once, and
- * as many busy models as needed are closed. A closed model finishes its requests, takes no new ones, and leaves. So a
+ * leave, the least recently used first. A model leaves only if it frees memory of a pool that lacks room. Busy and
+ * pinned models stay. So do idle models that were used less than their stay_ns ago: their client may ask again soon,
+ * and alternating models would otherwise swap with each request. While the first in line waits for these, smaller
+ * models may pass it. When it has waited for turn_ns, no model passes it any more, idle models leave at once, and as
+ * many busy models as needed are closed. A closed model finishes its requests, accepts no new ones, and leaves. So a
  * model waits at most for turn_ns, the turns of the models before it in line, the longest request of a closed model and
  * the end of its process.
  *
  * External: an operator's program moves models. Only models that it ordered to enter wait. They enter when there is
- * room; kept weights leave for them, and no model does, so there is no bound for the wait.
+ * room. Kept weights leave for them, but no model does, so the wait has no bound.
  */
 #ifndef HTH_SUPERVISOR_RESIDENCY_H
 #define HTH_SUPERVISOR_RESIDENCY_H
@@ -34,25 +35,25 @@ typedef enum hth_residence {
     HTH_RESIDENCE_OUT,     /* it has no place */
     HTH_RESIDENCE_IN,      /* it has a process, or keeps its place for the next one */
     HTH_RESIDENCE_LEAVING, /* its process ends, and no process follows */
-    HTH_RESIDENCE_KEPT,    /* weights that a folder keeps; they take memory of the host, but no place */
+    HTH_RESIDENCE_KEPT,    /* weights that a folder keeps; they take host memory, but no place */
 } hth_residence;
 
 /* Times are of one monotonic clock, nanoseconds. */
 typedef struct hth_resident {
     hth_residence residence;
     uint32_t n_uses;               /* requests at work in its process */
-    uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: that it takes, or will take when it enters */
-    /* The time at which its oldest waiting request came, 0: none waits. KEPT: of a model that would map them. */
+    uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: taken now, or on entering */
+    /* The arrival time of its oldest waiting request; 0: none waits. KEPT: that of a model that would map them. */
     uint64_t wanted_ns;
     uint64_t since_ns; /* IN: the time at which it entered */
-    uint64_t used_ns;  /* the time at which its last request came or ended, or its load ended; not after now */
-    uint64_t keep_ns;  /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
-    uint64_t stay_ns;  /* IN: while it is idle, it makes no room before so long after its last use */
-    /* OUT: the entry of KEPT that has weights of this model, which take no further room when it enters; or NULL. */
+    uint64_t used_ns;  /* the time at which its last request arrived or ended, or its load ended; not after now */
+    uint64_t keep_ns;  /* IN and not pinned: it leaves after this time without use; UINT64_MAX: never */
+    uint64_t stay_ns;  /* IN: while idle, it makes no room for others until this long after its last use */
+    /* OUT: the KEPT entry with the weights of this model, or NULL. They take no further room when the model enters. */
     const struct hth_resident *kept;
     bool is_pinned;    /* it leaves for no other model */
     bool is_invited;   /* OUT: it enters without a request if there is room beside all other models */
-    bool is_dismissed; /* IN: by an order, it finishes its requests, takes no new ones, and leaves */
+    bool is_dismissed; /* IN: by an order, it finishes its requests, accepts no new ones, and leaves */
 } hth_resident;
 
 typedef struct hth_residency_limits {
@@ -60,20 +61,20 @@ typedef struct hth_residency_limits {
     uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: for all models; UINT64_MAX: no limit */
     size_t n_models;               /* IN and LEAVING; SIZE_MAX: no limit */
     uint64_t turn_ns;              /* a waiting model closes busy ones after this time */
-    bool is_held;                  /* memory is short: a model enters when all others but pinned ones have left */
-    bool is_external;              /* models leave when they are dismissed, for nothing else; KEPT ones make room */
+    bool is_held;     /* memory is short: a model enters only when all others, except pinned ones, have left */
+    bool is_external; /* models leave only when they are dismissed; KEPT entries make room */
 } hth_residency_limits;
 
 typedef enum hth_residency_order {
     HTH_RESIDENCY_STAY,
     HTH_RESIDENCY_ENTER, /* start a process */
-    HTH_RESIDENCY_LEAVE, /* end the process; of KEPT: drop them */
-    HTH_RESIDENCY_CLOSE, /* IN: finish the requests at work and take no new ones */
+    HTH_RESIDENCY_LEAVE, /* end the process; KEPT: drop the weights */
+    HTH_RESIDENCY_CLOSE, /* IN: finish the running requests and accept no new ones */
 } hth_residency_order;
 
 /*
- * Write orders[i] for models[i], for i in [0, n). Their pointers kept point into models. A model that was closed and is
- * not closed again takes requests again. Any thread; allocates nothing; takes O(n * n) time.
+ * Write orders[i] for models[i], for i in [0, n). The pointers `kept` point into models. A model that was closed and is
+ * not closed again accepts requests again. Any thread; allocates nothing; takes O(n * n) time.
  */
 void hth_residency_plan(const hth_resident *models, size_t n, const hth_residency_limits *limits, uint64_t now_ns,
                         hth_residency_order *orders);

@@ -18,7 +18,7 @@ static uint32_t upper_half(uint32_t pause_ms, double draw)
     return pause_ms - (uint32_t)((1.0 - draw) * (pause_ms / 2.0));
 }
 
-/* Did the last deaths follow each other with little service between them? */
+/* Were the processes ready for only a short time between the last deaths? */
 static bool is_crash_loop(const hth_restart_policy *policy, uint32_t healthy_ms)
 {
     uint64_t service_ms = 0;
@@ -40,7 +40,7 @@ hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy
     memmove(policy->ready_ms + 1, policy->ready_ms, sizeof(policy->ready_ms) - sizeof(policy->ready_ms[0]));
     policy->ready_ms[0] = life->ready_ms < UINT32_MAX ? (uint32_t)life->ready_ms : UINT32_MAX;
 
-    /* After the first break, a single try decides; it need not fail five times. */
+    /* After the first break, a single failed try is enough. */
     if (policy->n_breaks > 0 || is_crash_loop(policy, healthy_ms)) {
         uint32_t pause_ms = doubled(HTH_RESTART_BROKEN_MS, policy->n_breaks, HTH_RESTART_BROKEN_MAX_MS);
 

@@ -1,11 +1,11 @@
 /*
  * restart_policy.h - the pause before a dead worker is started again
  *
- * A worker that had been ready for healthy_ms (30 s by default), or that served a request, is started again at once:
- * whatever killed it, it does its work. Of those that served nothing, each further death in a row
- * doubles the pause, up to HTH_RESTART_PAUSE_MAX_MS, with half of it random, so that many workers do not start in step.
+ * A worker that was ready for healthy_ms (30 s by default), or that served a request, is restarted at once: it can do
+ * its work, whatever killed it. For workers that served nothing, each further death in a row doubles the pause, up to
+ * HTH_RESTART_PAUSE_MAX_MS. Half of the pause is random, so that many workers do not start in step.
  * HTH_RESTART_DEATHS_MAX deaths in a row with less than twice healthy_ms of readiness between them break the circuit:
- * requests are refused for a pause that doubles with every failed try.
+ * requests are refused during a pause that doubles with every failed try.
  *
  * A pure function: times and the random number are passed in.
  */
@@ -28,7 +28,7 @@ enum {
 typedef struct hth_restart_policy {
     uint32_t n_deaths;                         /* in a row */
     uint32_t n_breaks;                         /* in a row */
-    uint32_t ready_ms[HTH_RESTART_DEATHS_MAX]; /* time of readiness of the last processes, the latest first */
+    uint32_t ready_ms[HTH_RESTART_DEATHS_MAX]; /* how long the last processes were ready, the latest first */
 } hth_restart_policy;
 
 typedef struct hth_restart {
@@ -36,15 +36,15 @@ typedef struct hth_restart {
     uint32_t pause_ms; /* before the next start */
 } hth_restart;
 
-/* What a process did until it died. */
+/* The life of a process that died. */
 typedef struct hth_restart_life {
-    uint64_t ready_ms; /* time of readiness; 0: it never was ready */
-    bool has_served;   /* it finished a reply, or brought one further */
+    uint64_t ready_ms; /* how long it was ready; 0: it never was */
+    bool has_served;   /* it finished or continued a reply */
 } hth_restart_life;
 
 /*
- * A worker died. After healthy_ms of readiness, or some service, earlier deaths are forgotten. draw: a random number in
- * [0, 1).
+ * A worker died. If it was ready for healthy_ms or served something, earlier deaths are forgotten. draw: a random
+ * number in [0, 1).
  */
 hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, const hth_restart_life *life,
                                     double draw);

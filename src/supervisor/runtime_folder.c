@@ -77,7 +77,7 @@ static void remove_sockets(int folder_fd, const char *name)
     (void)unlinkat(folder_fd, name, AT_REMOVEDIR);
 }
 
-/* Remove a folder whose lock we hold. True: it is gone. */
+/* Remove a folder whose lock this process holds. True: it is gone. */
 static bool remove_left(int parent_fd, const char *name, int folder_fd)
 {
     DIR *entries = open_entries(folder_fd);
@@ -134,7 +134,7 @@ static void clean_all(const char *parent, const hth_log *log)
 
 typedef enum lock_result { LOCK_OURS, LOCK_NONE, LOCK_LOST } lock_result;
 
-/* NONE: the file system has no locks, so the folder gets no lock file, and nobody removes it. */
+/* LOCK_NONE: the file system has no locks, so the folder gets no lock file, and no server removes it. */
 static lock_result take_lock(const char *folder, int *lock_fd)
 {
     char path[HTH_RUNTIME_FOLDER_BYTES + sizeof(lock_name)];
@@ -237,7 +237,7 @@ hearth_status hth_socket_folder_make(const char *folder, unsigned model, uint64_
     }
     slash = strrchr(path_out, '/');
     *slash = '\0';
-    is_made = mkdir(path_out, 0700) == 0 || errno == EEXIST; /* from a failed start */
+    is_made = mkdir(path_out, 0700) == 0 || errno == EEXIST; /* EEXIST: left by a failed start */
     *slash = '/';
     return is_made ? HEARTH_OK : hth_fail_errno(err, errno, "cannot make a folder for a socket in '%s'", folder);
 }
@@ -250,6 +250,6 @@ void hth_socket_folder_remove(char *path)
         return;
     (void)unlink(path); /* usually gone already */
     *slash = '\0';
-    (void)rmdir(path); /* fails if somebody else put a file into it */
+    (void)rmdir(path); /* fails if another process put a file into it */
     *slash = '/';
 }

@@ -40,7 +40,7 @@ static void fail(hth_short_program *program)
     (void)kill(program->pid, SIGKILL);
 }
 
-/* Read what there is, so much at most that others have their turn. False at the end. */
+/* Read the available output, up to a bound so that other events get their turn. False at the end. */
 static bool read_output(hth_short_program *program)
 {
     char bytes[512];
@@ -97,7 +97,7 @@ static void on_child(evutil_socket_t number, short what, void *user_data)
     if (program->pid == 0 || waitid(P_PID, (id_t)program->pid, &found, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         found.si_pid != program->pid)
         return;
-    (void)kill(-program->pid, SIGKILL); /* children that it left */
+    (void)kill(-program->pid, SIGKILL); /* its remaining children */
     is_good = waitpid(program->pid, &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     program->pid = 0;
     (void)event_del(program->limit);
@@ -143,7 +143,7 @@ void hth_short_program_free(hth_short_program *program)
     if (program->pid > 0) {
         fail(program);
         for (int ms = 0; ms < END_MS && waitpid(program->pid, NULL, WNOHANG) == 0; ms += 2)
-            (void)nanosleep(&moment, NULL); /* a process that waits for a device ends when that answers */
+            (void)nanosleep(&moment, NULL); /* a process that waits for a device ends when the device answers */
     }
     close_pipe(program);
     if (program->child)

@@ -24,7 +24,7 @@ extern char **environ;
 
 /* ---- environment ---- */
 
-/* A name that ends with '*' stands for all names with that beginning. */
+/* A name that ends with '*' stands for all names with that prefix. */
 static const char *const allowed[] = {
     "PATH",
     "HOME",
@@ -71,7 +71,7 @@ static bool is_allowed(const char *variable)
     return false;
 }
 
-/* Whole families of names are allowed, but a member may be a secret of the front: NVIDIA_API_KEY. */
+/* Whole families of names are allowed, but one of them may be a secret of the front, like NVIDIA_API_KEY. */
 static bool is_secret(const char *variable)
 {
     static const char *const words[] = { "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL" };
@@ -101,7 +101,7 @@ char **hth_spawn_environment(const char *one_more)
         if (is_allowed(*all) && !is_secret(*all))
             some[n++] = *all;
     }
-    some[n] = (char *)one_more; /* nobody writes to it */
+    some[n] = (char *)one_more; /* it is never written to */
     return some;
 }
 
@@ -114,7 +114,7 @@ static void signals_to_default(void)
     memset(&action, 0, sizeof(action));
     action.sa_handler = SIG_DFL;
     for (int number = 1; number < NSIG; number++)
-        (void)sigaction(number, &action, NULL); /* refused for a few signals that cannot be handled anyway */
+        (void)sigaction(number, &action, NULL); /* fails for a few signals that cannot be handled anyway */
 }
 
 /* keep is ascending. */
@@ -206,7 +206,7 @@ hearth_status hth_spawn(const hth_spawn_options *options, int *pid_out, hearth_e
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return hth_fail_errno(err, why, "cannot start a process for '%s'", options->program);
-    (void)setpgid(pid, pid); /* refused once the child has executed; then it has done this itself */
+    (void)setpgid(pid, pid); /* fails once the child has called exec; then the child has done this itself */
     *pid_out = pid;
     return HEARTH_OK;
 }

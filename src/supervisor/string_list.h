@@ -1,5 +1,5 @@
 /*
- * string_list.h - lists of strings that end with NULL, as execv takes them
+ * string_list.h - NULL-terminated lists of strings, as for execv
  */
 #ifndef HTH_SUPERVISOR_STRING_LIST_H
 #define HTH_SUPERVISOR_STRING_LIST_H

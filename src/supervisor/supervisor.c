@@ -1,9 +1,9 @@
 /*
- * supervisor.c - the front's workers, one a model
+ * supervisor.c - the front's workers, one for each model
  *
- * Three things drive it: SIGCHLD, upon which every worker looks whether its own process has ended (no other child of
- * this process is touched); a timer that looks for hangs and time-outs; and requests. A worker whose model was taken
- * away stays on a second list until its process has ended.
+ * Three things drive it: SIGCHLD, a timer that checks for hangs and time-outs, and requests. On SIGCHLD every worker
+ * checks whether its own process has ended; no other child of this process is touched. A worker whose model was removed
+ * stays on a second list until its process has ended.
  */
 #include "supervisor/supervisor.h"
 
@@ -33,21 +33,21 @@ struct hth_supervisor {
     hth_runtime_folder folder; /* of the sockets */
     char *program;
     worker_list present; /* in the order of the options */
-    worker_list leaving; /* their models were taken away; they end */
+    worker_list leaving; /* their models were removed; they end */
     unsigned n_slots;
     uint64_t ticked_ns;
     struct event *child_event;
     struct event *tick_event;
-    struct event *sweep_event;    /* workers have stopped or became idle */
+    struct event *sweep_event;    /* workers have stopped or become idle */
     struct event *stay_event;     /* an idle model has stayed for long enough */
-    hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
+    hth_resident *residents;      /* [2 * n of both lists]: for each worker itself and its rows; scratch of a plan */
     hth_residency_order *planned; /* likewise */
     uint64_t machine_bytes;       /* of memory, when the options came */
-    uint64_t wrote_ns;            /* the time at which learned memory was written */
+    uint64_t wrote_ns;            /* the time at which measured memory use was written */
     bool is_planning;
     bool is_held;           /* by pressure */
-    bool tells_uninvited;   /* once it is known whether there is room */
-    bool is_over_committed; /* pinned models take more than there is, which was told */
+    bool tells_uninvited;   /* report models without room once that is known */
+    bool is_over_committed; /* pinned models take too much memory, and a warning was logged */
     void (*on_stopped)(void *user_data);
     void *user_data;
 };
@@ -55,30 +55,30 @@ struct hth_supervisor {
 /* Let models enter and leave. */
 static void supervisor_plan(hth_supervisor *supervisor);
 
-/* Tell the models that did not start with the server, once their needs are known. */
+/* Log the models that did not start with the server, once their needs are known. */
 static void warn_uninvited(hth_supervisor *supervisor);
-/* A model enters: is it larger than the memory for all? */
+/* A model enters: warn if it is larger than the memory for all models. */
 static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
                        const hth_residency_limits *limits);
-/* Do pinned models take more than there is for all, since this plan? */
+/* Warn if pinned models exceed the memory for all models since this plan. */
 static void warn_pinned(hth_supervisor *supervisor);
 
-/* The most memory that rows may take: free fragments between them, and lists of rows, are added to their quotas. */
+/* The most memory that rows may take: their quotas, plus free fragments between rows, plus lists of rows. */
 static uint64_t row_bytes_max(const hth_supervisor *supervisor);
 /* Give shares to the workers. */
 static void share_ram(hth_supervisor *supervisor);
-/* The share with which a worker may start now; user_data is the supervisor. */
+/* The share that a worker may start with now; user_data is the supervisor. */
 static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data);
 
 enum {
     TICK_MS = 250,
-    LATE_MS = 1000,         /* a tick that comes so much too late has seen nothing */
-    WRITE_MS = 1000,        /* between two writings of the memory that models were seen to take */
-    SOCKET_NAME_BYTES = 28, /* that hth_socket_folder_make puts behind the directory, for a hundred million processes */
+    LATE_MS = 1000,         /* a tick that is this late restarts the watch for hangs */
+    WRITE_MS = 1000,        /* between two writes of the measured memory use */
+    SOCKET_NAME_BYTES = 28, /* that hth_socket_folder_make appends to the directory, for a hundred million processes */
 };
 
 #define MACHINE_FRACTION 0.9 /* of the machine's memory, the most for models */
-#define MACHINE_WIGGLE 0.02  /* of the machine's memory, for nobody */
+#define MACHINE_WIGGLE 0.02  /* of the machine's memory, unused */
 
 /* ---- lists ---- */
 
@@ -151,9 +151,9 @@ static void on_change(void *user_data)
 /* ---- residency ---- */
 
 /*
- * An operator's limit is for models alone, with their buffers. Of a machine, they take nine tenths at most, and leave
- * room for a second set of the largest buffers, because an embedder that comes with the first request for embeddings
- * makes its own.
+ * An operator's limit is for models and their buffers alone. Of a machine's memory, models take at most nine tenths,
+ * and leave room for a second set of the largest buffers: the first request for embeddings makes an embedder with its
+ * own buffers.
  */
 static uint64_t host_limit_of(const hth_supervisor *supervisor, uint64_t row_bytes)
 {
@@ -177,7 +177,7 @@ static uint64_t supervisor_limit(const hth_supervisor *supervisor)
     return host_limit_of(supervisor, 0);
 }
 
-/* Of n workers, those that leave included. */
+/* Worker i of all, including those that leave. */
 static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
 {
     const size_t n = supervisor->present.n;
@@ -195,7 +195,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
     return devices;
 }
 
-/* Add up the bytes that models in memory take of devices. False: those of one are unknown. */
+/* Add up the bytes of devices that models in memory take. False: those of one model are unknown. */
 static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools *devices, uint64_t used[HTH_POOLS_MAX])
 {
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
@@ -209,7 +209,7 @@ static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools
     return true;
 }
 
-/* See what other programs left free on devices, as far as the use of each model with a process is known. */
+/* Record the memory that other programs left free on devices, if the use of each model with a process is known. */
 static void on_needs(const hth_model_needs *needs, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
@@ -267,7 +267,7 @@ static uint64_t obey(const hth_supervisor *supervisor, hth_model_worker *worker,
     return 0;
 }
 
-/* Choose the entry with which the repacked weights of worker i count. Pinned ones stay when its process has ended. */
+/* Choose the entry that counts the repacked weights of worker i. Pinned weights stay when its process has ended. */
 static void count_weights(const hth_supervisor *supervisor, size_t i)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -295,7 +295,10 @@ static void count_weights(const hth_supervisor *supervisor, size_t i)
     hth_model_worker_count_weights(worker, with, are_pinned);
 }
 
-/* Link the i-th model, if it is out, to the kept weights that it would map. While it is wanted, they are, too. */
+/*
+ * Link the i-th model, if it is out, to the kept weights that it would map. While the model is wanted, so are the
+ * weights.
+ */
 static void link_kept(hth_supervisor *supervisor, size_t i)
 {
     const hth_model_worker *worker = worker_at(supervisor, i);
@@ -313,7 +316,7 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
     }
 }
 
-/* Write the models as a plan sees them to residents. Returns the limits. */
+/* Write the snapshot of all models for a plan to residents. Returns the limits. */
 static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
 {
     const hth_device_pools devices = devices_of(supervisor);
@@ -329,7 +332,7 @@ static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
     return limits_of(supervisor, &devices);
 }
 
-/* Models that were ordered to enter and have no room stay out, unless some is about to be free. */
+/* Cancel the orders of models that have no room, unless memory is about to become free. */
 static void give_up(hth_supervisor *supervisor, bool has_dropped)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -359,7 +362,7 @@ static void compact_next(hth_supervisor *supervisor)
 static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t n, uint64_t now_ns)
 {
     const uint64_t end_ns = hth_residency_stay_end(supervisor->residents, n, limits, now_ns);
-    const uint64_t late_ns = hth_os_monotonic_ns(); /* obeying took time */
+    const uint64_t late_ns = hth_os_monotonic_ns(); /* carrying out orders took time */
     const uint64_t wait_us = end_ns > late_ns ? (end_ns - late_ns) / 1000 + 1 : 0;
 
     if (end_ns < UINT64_MAX)
@@ -374,7 +377,7 @@ static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
     supervisor_plan(user_data);
 }
 
-/* A callback of a waiter may come back here: the plan that runs is made again then. */
+/* A callback of a waiter may call this again: then the running plan is repeated. */
 static void supervisor_plan(hth_supervisor *supervisor)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -393,7 +396,10 @@ static void supervisor_plan(hth_supervisor *supervisor)
     limits = take_snapshot(supervisor);
     now_ns = hth_os_monotonic_ns(); /* after the snapshot: no use in it is later */
     hth_residency_plan(supervisor->residents, 2 * n, &limits, now_ns, supervisor->planned);
-    /* A model that cannot start fails its requests; without any left, a draining server stops in the middle of this. */
+    /*
+     * A model that cannot start fails its requests. If none are left, a draining server stops in the middle of this
+     * loop.
+     */
     for (size_t i = 0; i < 2 * n && !supervisor->shared.is_stopping; i++) {
         const hth_resident *resident = &supervisor->residents[i];
 
@@ -417,7 +423,7 @@ static void supervisor_plan(hth_supervisor *supervisor)
         on_change(supervisor); /* their memory is free now */
 }
 
-/* Free those that left and have ended; tell when all have stopped. Otherwise plan anew. */
+/* Free the leaving workers that have ended. Call on_stopped when all have stopped; otherwise plan again. */
 static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
@@ -451,7 +457,7 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 
 /* ---- pressure ---- */
 
-/* Judge what left before, and let models stay that were used lately. */
+/* Judge the earlier departures, and mark models that stay because they were used lately. */
 static void be_patient(hth_patience *patience, uint64_t n_bytes, hth_relief_model *models, size_t n)
 {
     const uint64_t now_ns = hth_os_monotonic_ns();
@@ -547,7 +553,7 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
             hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
         else if (!started_with_server && hth_model_worker_starts_with_server(worker) &&
                  hth_model_worker_state(worker) == HTH_WORKER_STOPPED) {
-            hth_model_worker_invite(worker); /* the others were, and may have left since */
+            hth_model_worker_invite(worker); /* the others were invited before */
             supervisor->tells_uninvited = true;
         }
     }
@@ -672,7 +678,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
 {
     if (!supervisor)
         return;
-    for_each(supervisor, hth_model_worker_kill); /* all at once: each is waited for below */
+    for_each(supervisor, hth_model_worker_kill); /* kill all at once; the waits come below */
     for_each(supervisor, hth_model_worker_free);
     hth_worker_process_free_all(supervisor->shared.abandoned, supervisor->shared.n_abandoned);
     free(supervisor->present.at);
@@ -691,7 +697,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
 
 /* ---- requests ---- */
 
-/* The worker of a model that is served. NULL, with the error: there is none. */
+/* The worker of a served model. NULL, with the error: there is none. */
 static hth_model_worker *worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
     hth_model_worker *worker = find(&supervisor->present, model);
@@ -769,7 +775,7 @@ size_t hth_supervisor_n(const hth_supervisor *supervisor)
 static void view(const hth_supervisor *supervisor, const hth_model_worker *worker, hth_worker_view *out)
 {
     hth_model_worker_view(worker, out);
-    out->waits_for_room &= !supervisor->tells_uninvited; /* else it is not known yet whether there is room */
+    out->waits_for_room &= !supervisor->tells_uninvited; /* otherwise it is not known yet whether there is room */
 }
 
 void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
@@ -845,12 +851,12 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 /*
  * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
  *
- * The plan of residency leaves this memory free, so rows never take that of models. A model that is larger than its
- * part of the memory takes that of rows: they have the rest.
+ * The plan of residency leaves this memory free, so rows never take memory of models. A model that is larger than its
+ * part of the memory takes part of the memory for rows, which have the rest.
  */
 
 enum {
-    SPARE_PART = 16,             /* of the quotas, that fragments may add; a sixteenth of the budget stays for rows */
+    SPARE_PART = 16, /* of the quotas: fragments may add this part of them; a sixteenth of the budget stays for rows */
     DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
 };
 
@@ -864,7 +870,7 @@ static uint64_t row_bytes_max(const hth_supervisor *supervisor)
     return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
 }
 
-/* The budget of all quotas. starts: a worker whose model counts, because it starts now; NULL: none. */
+/* The budget of all quotas. starts: a worker that starts now, so its model counts; NULL: none. */
 static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
 {
     const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
@@ -881,7 +887,7 @@ static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_wo
     return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
 }
 
-/* All models, for a plan; NULL without memory. at: the index of this worker. */
+/* All models, for a plan; NULL without memory. *at: the index of this worker. */
 static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -927,13 +933,11 @@ static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_
 }
 
 /*
- * ---- what operators should know of a plan: models without room, models larger than all memory, ----
+ * ---- warnings about a plan: models without room, models larger than all memory, pins that memory cannot keep ----
  *
- * pins that memory cannot keep
- *
- * A warning changes no plan. Each is told once for its cause and not with every plan: models without room once after
- * the start, or after a reload that brought more; a large model each time that it enters; pins again only after a plan
- * in which they had room. Before the needs of all models are known, nothing is said of room and pins.
+ * A warning changes no plan. Each cause is reported once, not with every plan: models without room once after the
+ * start, or after a reload that added models; a large model each time it enters; pins again only after a plan in which
+ * they had room. Until the needs of all models are known, there is no warning about room and pins.
  */
 
 enum { MIB = 1 << 20 };
@@ -975,7 +979,7 @@ static void warn_pinned(hth_supervisor *supervisor)
     hth_supervisor_memory memory;
 
     if (supervisor->shared.n_asked > 0)
-        return; /* their needs come soon */
+        return; /* their needs will be known soon */
     memory = hth_supervisor_memory_of(supervisor);
     supervisor->is_over_committed = false;
     for (size_t k = 0; k < memory.n; k++) {
@@ -995,15 +999,15 @@ static void warn_pinned(hth_supervisor *supervisor)
 }
 
 /*
- * ---- what a request waits for, in words for its client ----
+ * ---- texts for clients about waiting requests ----
  *
- * It only looks at workers, and changes nothing. A text is short ASCII without the names of other models, because
- * clients may not know them. It is a snapshot: a place in the line may grow again when a model goes first that waited
- * for longer. Loading counts what is hashed of the file, too. A worker whose engine has loaded first takes requests,
- * and they wait in it for the rest of the hashing.
+ * This code only reads workers, and changes nothing. A text is short ASCII without the names of other models, because
+ * clients may not know them. It is a snapshot: a place in line may get worse when a model that has waited for longer
+ * goes first. The progress of loading includes hashing of the file. If the engine has loaded before the hashing ends,
+ * the worker accepts requests, and they wait in it for the rest of the hashing.
  */
 
-/* Does its process end, and another one follows? */
+/* Does its process end, with another one to follow? */
 static bool comes_again(const hth_model_worker *worker)
 {
     switch (hth_model_worker_state(worker)) {
@@ -1014,7 +1018,7 @@ static bool comes_again(const hth_model_worker *worker)
     }
 }
 
-/* The place of a model in the line of those that wait for room, from 1. */
+/* The place of a model in the line for room, from 1. */
 static unsigned place_in_line(const hth_supervisor *supervisor, const hth_model_worker *worker)
 {
     hth_resident own, other, kept;
@@ -1066,7 +1070,7 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
 
 /* ---- orders of operators and clients: models move without a request ---- */
 
-/* May orders be given? */
+/* Are orders accepted? */
 static bool is_open(const hth_supervisor *supervisor, hearth_error *err)
 {
     if (!supervisor->shared.is_stopping)
@@ -1094,8 +1098,8 @@ static size_t index_of(const hth_supervisor *supervisor, const hth_model_worker 
 }
 
 /*
- * The models, in the supervisor's scratch, when those that leave have left, and none leaves for another one. Orders
- * that wait for the needs of their models come first, with an estimate.
+ * Write to the supervisor's scratch the models as they are once leaving ones have left, without any model leaving for
+ * another one. Orders that wait for the needs of their models come first, with an estimate.
  */
 static hth_residency_limits look_ahead(hth_supervisor *supervisor)
 {
@@ -1114,7 +1118,7 @@ static hth_residency_limits look_ahead(hth_supervisor *supervisor)
     return limits;
 }
 
-/* The k-th entry, of rows, leaves the scratch. A model that would map them needs room for them now. */
+/* Remove the k-th entry, of rows, from the scratch. A model that would map them now needs room for them. */
 static void drop_rows(hth_supervisor *supervisor, size_t k)
 {
     hth_resident *rows = &supervisor->residents[k];
@@ -1130,7 +1134,7 @@ static void drop_rows(hth_supervisor *supervisor, size_t k)
     rows->bytes[0] = 0;
 }
 
-/* Does the i-th model of the scratch, which is wanted or invited, enter now, or when rows have made room for it? */
+/* Would the i-th model of the scratch, which is wanted or invited, enter now, or after rows have made room for it? */
 static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t i)
 {
     const size_t n = 2 * (supervisor->present.n + supervisor->leaving.n);
@@ -1148,7 +1152,7 @@ static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *
     return supervisor->planned[2 * i] == HTH_RESIDENCY_ENTER;
 }
 
-/* Where no model leaves for another one, an order to load one needs room for it. */
+/* In the mode where no model leaves for another one, an order to load one needs room for it. */
 static hearth_status check_room(hth_supervisor *supervisor, const hth_model_worker *worker, hearth_error *err)
 {
     const size_t i = index_of(supervisor, worker);
@@ -1187,7 +1191,10 @@ static hearth_status check_pin(hth_supervisor *supervisor, const hth_model_worke
         n += model->is_pinned;
         for (size_t k = 0; k < limits.n_pools && model->is_pinned; k++)
             pinned[k] += model->bytes[k];
-        /* Weights in the folder count with one of those that share them; others come with their first load. */
+        /*
+         * Weights in the folder count with one of the models that share them. Other weights appear with their first
+         * load.
+         */
         if (hth_model_worker_has_weights(other) && hth_model_worker_weights_are_pinned(other))
             pinned[0] += supervisor->residents[2 * i + 1].bytes[0];
         else if (i == at ? !is_device : hth_model_worker_is_host_pinned(other))
@@ -1254,7 +1261,10 @@ hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *mod
     return HEARTH_OK;
 }
 
-/* The weights of a model without a process go, though another model without one has them, but not pinned ones. */
+/*
+ * Remove the weights of a model without a process, even if another model without one shares them, unless they are
+ * pinned.
+ */
 static void evict_weights(hth_supervisor *supervisor, const hth_model_worker *worker)
 {
     (void)take_snapshot(supervisor); /* the pin of this model is gone */
@@ -1295,7 +1305,7 @@ hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const cha
 
 /* ---- orders for several models ---- */
 
-/* Append the name of a model to a list of the object. Without memory the list lacks it, and the order goes on. */
+/* Append the name of a model to a list in the object. Without memory the name is missing, and the order goes on. */
 static void list(json_t *object, const char *key, const hth_model_worker *worker)
 {
     (void)json_array_append_new(json_object_get(object, key), json_string(hth_model_worker_name(worker)));
@@ -1340,7 +1350,7 @@ hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *con
         resident->is_invited = true;
         if (would_enter(supervisor, &limits, i)) {
             hth_model_worker_invite(worker);
-            resident->residence = HTH_RESIDENCE_IN; /* the next ones find the room that it leaves */
+            resident->residence = HTH_RESIDENCE_IN; /* the next models find the room that it leaves free */
             if (resident->kept)
                 supervisor->residents[resident->kept - supervisor->residents].is_pinned = true;
             list(*out, "loading", worker);

@@ -31,9 +31,8 @@ static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_wait
 }
 
 /*
- * When a worker dies, its requests come back in the order in which their broken connections are noticed, which is
- * random. In that order an early request could wait for ever while workers die often. So the list is sorted by
- * since_ns.
+ * When a worker dies, its requests return in the random order in which their broken connections are noticed. In that
+ * order an early request could wait for ever while workers die often. So the list is sorted by since_ns.
  */
 void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
 {
@@ -76,7 +75,7 @@ void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const cha
     assert(!waiter->link && !waiter->held);
     waiter->held = waiters;
     waiters->n_holders++;
-    waiter->on_ready(waiter, socket_path, generation); /* which may end the waiter */
+    waiter->on_ready(waiter, socket_path, generation); /* may end the waiter */
 }
 
 typedef bool (*concerns_fn)(const hth_worker_waiter *waiter, uint64_t bound);
@@ -102,7 +101,7 @@ static bool is_late(const hth_worker_waiter *waiter, uint64_t now_ns)
     return waiter->until_ns <= now_ns;
 }
 
-/* Take out the first waiter that the walk concerns; NULL: there is none. */
+/* Remove the first waiter that the walk concerns; NULL: none. */
 static hth_worker_waiter *take_next(hth_waiters *waiters, uint64_t walk, concerns_fn concerns, uint64_t bound)
 {
     for (hth_worker_waiter *waiter = waiters->first; waiter; waiter = waiter->next) {

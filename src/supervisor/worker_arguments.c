@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The value of the n-th occurrence (from 0) of the option; "": there is none. */
+/* The value of the n-th occurrence (from 0) of the option; "": none. */
 static const char *value_of(const char *const *strings, const char *option, size_t n)
 {
     for (size_t i = 0; strings[i] && strings[i + 1]; i++)

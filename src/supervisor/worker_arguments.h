@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 /*
- * Do the tokens of a reply mean the same in both workers, so that one can continue the other's reply? Both lists are as
- * for execv and end with NULL.
+ * Do the tokens of a reply mean the same in both workers, so that one can continue the other's reply? Both lists end
+ * with NULL, as for execv.
  */
 bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b);
 
-/* The value of an option; "": there is none. */
+/* The value of an option; "": none. */
 const char *hth_worker_arguments_value(const char *const *arguments, const char *option);
 
 bool hth_worker_arguments_have_flag(const char *const *arguments, const char *flag);

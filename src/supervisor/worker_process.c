@@ -1,8 +1,8 @@
 /*
  * worker_process.c - one process of a worker, from its start to the cause of its death
  *
- * Until the process is reaped, no other process can get its pid or the number of its group, so signals reach nobody
- * else. This gives the order at its end: see that it has ended, kill the rest of its group, read the rest of the pipes,
+ * Until the process is reaped, no other process can get its pid or the number of its group, so signals reach no other
+ * process. So the order at its end is: see that it has ended, kill the rest of its group, read the rest of the pipes,
  * reap it.
  */
 #include "supervisor/worker_process.h"
@@ -30,8 +30,8 @@
 #include "wire/needs_text.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 16 + 2 * HTH_DEVICES_MAX, /* arguments behind the model's */
-    READ_BYTES_MAX = 64 << 10,                    /* in one turn of the loop, which has others to serve */
+    OWN_ARGUMENTS_MAX = 16 + 2 * HTH_DEVICES_MAX, /* arguments after the model's */
+    READ_BYTES_MAX = 64 << 10,                    /* in one turn of the loop, so that other events get their turn */
     LOG_LINES_MAX = 500,                          /* lines that are passed on in a second */
     END_WAIT_MS = 5000,
 };
@@ -62,7 +62,7 @@ struct hth_worker_process {
     int exec_errno;   /* the program could not be executed; 0: it was */
     char failed[512]; /* its last "failed TEXT"; "": none */
 
-    uint64_t log_second; /* the second that the next two count */
+    uint64_t log_second; /* the second that the next two fields count in */
     uint32_t n_log_lines;
     uint32_t n_log_lines_dropped;
 };
@@ -70,8 +70,8 @@ struct hth_worker_process {
 /* ---- its output ---- */
 
 /*
- * Take the level out of a worker's line "SOURCE: LEVEL: text". The source "hearth" goes, too, because it is always the
- * same. Lines of another form come from libraries.
+ * Remove the level from a worker's line "SOURCE: LEVEL: text". The source "hearth" is removed, too, because it is
+ * always the same. Lines of another form come from libraries.
  */
 static hearth_log_level level_of(char **line)
 {
@@ -95,7 +95,7 @@ static hearth_log_level level_of(char **line)
     return HEARTH_LOG_INFO;
 }
 
-/* Begin a new second. Report the lines that were dropped in the last one. */
+/* Begin a new second. Report the number of lines dropped in the last one. */
 static void begin_second(hth_worker_process *process, uint64_t second)
 {
     if (process->n_log_lines_dropped > 0)
@@ -135,7 +135,7 @@ static void on_log_line(char *line, void *user_data)
         process->n_log_lines_dropped++;
 }
 
-/* Other values, NaN, too, count as 0. */
+/* Other values, including NaN, count as 0. */
 static float fraction_of(const char *text)
 {
     const float fraction = strtof(text, NULL);
@@ -148,7 +148,7 @@ static void on_control_line(char *line, void *user_data)
     hth_worker_process *process = user_data;
 
     if (process->on_needs && strncmp(line, "needs ", 6) != 0)
-        return; /* it has nothing else to tell */
+        return; /* a measuring process reports nothing else */
     if (strncmp(line, "loading ", 8) == 0) {
         if (!process->has_ended)
             process->on_progress(fraction_of(line + 8), process->user_data);
@@ -241,7 +241,7 @@ static bool keep_secret(command_line *out, const char *value)
     return out->secret != NULL;
 }
 
-/* Add the memory of devices that the server found. */
+/* Add arguments for the memory of devices that the server found. */
 static size_t add_found(const hth_device_pools *seen, command_line *out, size_t at)
 {
     for (size_t i = 0; seen && i < seen->n; i++) {
@@ -310,7 +310,7 @@ static bool make_pair(bool is_pipe, int pair[2])
 {
     if ((is_pipe ? pipe(pair) : socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) != 0)
         return false;
-    /* These cannot fail. Only our end is non-blocking, because the worker must not lose log lines. */
+    /* These cannot fail. Only the front's end is non-blocking, because the worker must not lose log lines. */
     (void)evutil_make_socket_closeonexec(pair[0]);
     (void)evutil_make_socket_closeonexec(pair[1]);
     (void)evutil_make_socket_nonblocking(pair[0]);
@@ -328,7 +328,7 @@ static bool listen_to(hth_worker_process *process, struct event_base *base)
 static void close_end(int *fd)
 {
     if (*fd >= 0)
-        (void)close(*fd); /* we have nothing to lose in it */
+        (void)close(*fd); /* no unsaved data in it */
     *fd = -1;
 }
 
@@ -448,7 +448,7 @@ bool hth_worker_process_has_ended(hth_worker_process *process)
     if (process->has_ended)
         return true;
     if (waitid(P_PID, (id_t)process->pid, &found, WEXITED | WNOHANG | WNOWAIT) != 0)
-        is_lost = errno == ECHILD; /* somebody else reaped it: another process may have its pid */
+        is_lost = errno == ECHILD; /* other code reaped it: another process may have its pid */
     if (!is_lost && found.si_pid != process->pid)
         return false;
     if (!is_lost)
@@ -500,7 +500,7 @@ void hth_worker_process_free_all(hth_worker_process *const *processes, size_t n)
         hth_worker_process *process = processes[i];
 
         for (; process->pid > 0 && !hth_worker_process_has_ended(process) && waited_ms < END_WAIT_MS; waited_ms += 2)
-            (void)nanosleep(&moment, NULL); /* a signal may end it early */
+            (void)nanosleep(&moment, NULL); /* a signal may end the sleep early */
         close_all(process);
         free(process);
     }

@@ -75,7 +75,7 @@ static int compare(const void *a, const void *b)
 
 json_t *hth_adapter_files_list(const char *directory, size_t *n_entries_out)
 {
-    DIR *folder = directory ? opendir(directory) : NULL; /* NULL: it cannot be read */
+    DIR *folder = directory ? opendir(directory) : NULL; /* NULL: unreadable */
     char **names = malloc(ENTRIES_MAX * sizeof(*names));
     json_t *list = json_array();
     const struct dirent *entry;
@@ -95,7 +95,7 @@ json_t *hth_adapter_files_list(const char *directory, size_t *n_entries_out)
         qsort((void *)names, n, sizeof(*names), compare);
     for (size_t i = 0; i < n; i++) {
         if (i < FILES_MAX)
-            (void)json_array_append_new(list, json_string(names[i])); /* a name that is no UTF-8 is left out */
+            (void)json_array_append_new(list, json_string(names[i])); /* a name that is not UTF-8 is omitted */
         free(names[i]);
     }
     free((void *)names);

@@ -18,7 +18,7 @@ static void read_scale(const hth_fields *fields, float *out)
     hth_fields_float(fields, "scale", -HTH_ADAPTER_SCALE_MAX, HTH_ADAPTER_SCALE_MAX, out);
 }
 
-/* False: the text is no hash. */
+/* False: the text is not a hash. */
 static bool set_sha256(hth_live_adapter *one, const char *text)
 {
     if (!hth_is_hex(text, sizeof(one->sha256) - 1))
@@ -179,7 +179,7 @@ void hth_adapter_state_learn(hth_adapter_state *state, const json_t *list)
 
         for (size_t j = 0; sha256 && j < state->n_loaded; j++)
             if (state->loaded[j].id == id && !state->loaded[j].sha256[0])
-                (void)set_sha256(&state->loaded[j], sha256); /* else it stays unknown */
+                (void)set_sha256(&state->loaded[j], sha256); /* otherwise it stays unknown */
     }
 }
 

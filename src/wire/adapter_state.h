@@ -1,10 +1,9 @@
 /*
- * adapter_state.h - the adapters that were loaded, and the scales that were set, since the server started
+ * adapter_state.h - the adapters loaded and the scales set since the server started
  *
  * The front keeps the state of each model. A new worker gets it on its command line, and a running one with every
- * change; it makes its adapters equal to the state. Adapters of the configuration are no part of it; their scales are.
- * As JSON:
- * {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0,"sha256":"9f"}],
+ * change. The worker makes its adapters match the state. Adapters of the configuration are not part of the state, but
+ * their scales are. As JSON: {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0,"sha256":"9f"}],
  *  "scales":[{"id":64,"scale":0.5}]}, where sha256 has 64 digits
  */
 #ifndef HTH_WIRE_ADAPTER_STATE_H
@@ -16,22 +15,22 @@
 enum {
     HTH_LIVE_ID_MIN = HTH_ADAPTERS_MAX, /* adapters of the configuration have smaller ids: 0, 1, ... */
     HTH_LIVE_FILE_BYTES = 512,
-    HTH_ADAPTERS_JSON_BYTES_MAX = 64 << 10, /* of a body from a client */
+    HTH_ADAPTERS_JSON_BYTES_MAX = 64 << 10, /* of a client's body */
 };
 
 typedef struct hth_live_adapter {
-    uint32_t id; /* never given to another one */
-    float scale; /* with which it was loaded */
+    uint32_t id; /* never reused for another adapter */
+    float scale; /* the scale that it was loaded with */
     char name[128];
-    char file[HTH_LIVE_FILE_BYTES]; /* beneath the folder of adapters */
-    char sha256[65];                /* of the file when it was loaded, in hexadecimal; "": not known */
+    char file[HTH_LIVE_FILE_BYTES]; /* relative to the folder of adapters */
+    char sha256[65];                /* of the file when it was loaded, in hexadecimal; "": unknown */
 } hth_live_adapter;
 
 typedef struct hth_adapter_state {
-    uint32_t added;                            /* the one that a change adds, and that must be loaded; 0: none */
+    uint32_t added;                            /* id of the adapter that a change adds and that must load; 0: none */
     hth_live_adapter loaded[HTH_ADAPTERS_MAX]; /* [n_loaded], by id */
     size_t n_loaded;
-    hearth_adapter_scale scales[2 * HTH_ADAPTERS_MAX]; /* [n_scales], those that were set; each id once */
+    hearth_adapter_scale scales[2 * HTH_ADAPTERS_MAX]; /* [n_scales]: the scales that were set; each id once */
     size_t n_scales;
 } hth_adapter_state;
 
@@ -40,17 +39,17 @@ bool hth_adapter_state_read(const char *text, size_t n, hth_adapter_state *out, 
 /* Append it as JSON. out->failed without memory. */
 void hth_adapter_state_write(const hth_adapter_state *state, hth_buffer *out);
 
-/* The loaded adapter of this name; NULL: there is none. */
+/* The loaded adapter of this name; NULL: none. */
 const hth_live_adapter *hth_adapter_state_find(const hth_adapter_state *state, const char *name);
-/* The scale of requests that name no adapters. */
+/* The scale for requests that name no adapters. */
 float hth_adapter_state_scale_of(const hth_adapter_state *state, const hth_live_adapter *one);
-/* Take the hashes that are not known yet from a worker's list of adapters. */
+/* Copy unknown hashes from a worker's list of adapters. */
 void hth_adapter_state_learn(hth_adapter_state *state, const json_t *list);
-/* Forget an adapter, with its scale. */
+/* Remove an adapter and its scale. */
 void hth_adapter_state_drop(hth_adapter_state *state, uint32_t id);
-/* Set the scale of an adapter. False: too many are set. */
+/* Set the scale of an adapter. False: too many scales are set. */
 bool hth_adapter_state_scale(hth_adapter_state *state, uint32_t id, float scale);
-/* Forget the scales of the configuration's adapters, because other adapters have their ids now. */
+/* Remove the scales of the configuration's adapters, because other adapters have their ids now. */
 void hth_adapter_state_forget_configured(hth_adapter_state *state);
 
 /*

@@ -57,7 +57,7 @@ static void add_label(hth_buffer *out, bool is_first, const char *name, const ch
     hth_buffer_add_text(out, "\"");
 }
 
-/* A line up to the value. le is the bound of a bucket, or NULL. */
+/* Write a line up to the value. le is the bound of a bucket, or NULL. */
 static void begin_sample(hth_buffer *out, const char *name, const char *suffix, hth_labels labels, const char *le)
 {
     hth_buffer_add_text(out, name);

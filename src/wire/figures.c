@@ -53,7 +53,7 @@ uint32_t hth_figure_count(const hth_figure *figure, const hth_frame_figures *fig
     return count;
 }
 
-/* As it came: a worker's frame may hold any bits. */
+/* The unchecked value: a worker's frame may hold any bits. */
 static double time_of(const hth_figure *figure, const hth_frame_figures *figures)
 {
     double ms;
@@ -120,7 +120,7 @@ hth_frame_figures hth_figures_get(const uint8_t bytes[HTH_FIGURES_BYTES])
     return figures;
 }
 
-/* Enumerations of hearth_stats are as large as counts, so both are copied alike. */
+/* Enumerations of hearth_stats have the size of counts, so both are copied in the same way. */
 static_assert(sizeof(hearth_hit) == sizeof(uint32_t) && sizeof(hearth_tier) == sizeof(uint32_t) &&
                   sizeof(hearth_miss) == sizeof(uint32_t),
               "an enumeration is a number of 32 bits");

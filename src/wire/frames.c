@@ -1,5 +1,5 @@
 /*
- * frames.c - writing and reading of frames, byte by byte
+ * frames.c - writes and reads frames, byte by byte
  */
 #include "wire/frames.h"
 
@@ -20,7 +20,7 @@ enum {
     LOGPROB_BYTES = 8,
     STATE_BYTES = 4,
     CONTENT_TYPE_MAX = 63,
-    BYTES_AT_ONCE = 256 << 10, /* for the client, in one frame */
+    BYTES_AT_ONCE = 256 << 10, /* bytes for the client in one frame */
 };
 
 static_assert(STEP_BYTES + HTH_STEP_TOKEN_BYTES_MAX + STATE_BYTES + BYTES_AT_ONCE <= HTH_FRAME_BYTES_MAX,
@@ -188,7 +188,7 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
     add(out, payload, sizeof(payload));
 }
 
-/* Can the frame take the tokens of this step? */
+/* Is there room in the frame for the tokens of this step? */
 static bool has_room(const uint8_t *frame, const hth_frame *step)
 {
     const uint8_t *payload = frame + HTH_FRAME_HEAD_BYTES;
@@ -199,7 +199,7 @@ static bool has_room(const uint8_t *frame, const hth_frame *step)
                HTH_FRAME_BYTES_MAX;
 }
 
-/* The last frame, a STEP, loses its state: further tokens come, and their state. */
+/* Remove the state from the last frame, a STEP, because further tokens follow with their own state. */
 static void drop_state(hth_buffer *out, uint8_t *frame)
 {
     uint8_t *flags = frame + HTH_FRAME_HEAD_BYTES + 4;

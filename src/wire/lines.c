@@ -1,5 +1,5 @@
 /*
- * lines.c - bytes from another process, as lines of text
+ * lines.c - splits bytes from another process into lines of text
  */
 #include "wire/lines.h"
 
@@ -48,14 +48,14 @@ void hth_lines_push(hth_lines *lines, const char *bytes, size_t n_bytes, hth_lin
     }
 }
 
-/* ---- the last ones ---- */
+/* ---- the last lines ---- */
 
 void hth_last_lines_add(hth_last_lines *last, const char *line)
 {
     size_t n = strlen(line);
 
     if (n >= sizeof(last->text))
-        return; /* no line is that long */
+        return; /* no stored line is that long */
     while (last->n + n + 1 > sizeof(last->text)) {
         const char *end = memchr(last->text, '\n', last->n);
         size_t n_oldest = end ? (size_t)(end - last->text) + 1 : last->n;
@@ -72,7 +72,7 @@ void hth_last_lines_tell(const hth_last_lines *last, char *out, size_t capacity)
 {
     size_t begin = last->n, n_needed = 1;
 
-    /* Go back a line at a time while it fits. Two lines need two bytes more than their newline. */
+    /* Go back one line at a time while it fits. The separator needs two bytes more than a newline. */
     while (begin > 0) {
         size_t before = begin - 1;
 

@@ -52,10 +52,10 @@ void hth_line_end(hth_line *line)
 
 /* ---- characters ---- */
 
-/* Bytes of the character at the beginning of a terminated text; 0: there is none. */
+/* Bytes of the first character of a terminated text; 0: no valid character. */
 static size_t character_bytes(const char *text)
 {
-    const int n = hth_utf8_character(text, 4); /* the end is no byte of a character */
+    const int n = hth_utf8_character(text, 4); /* does not read past the terminator */
 
     return n > 0 ? (size_t)n : 0;
 }
@@ -102,7 +102,7 @@ static void add_json_string(hth_line *line, const char *text, size_t n_max)
         if (n == 0) {
             n_out = 6;
             out = "\\ufffd";
-        } else if (hth_control_bytes(text, n) > 0) { /* the last byte of a C1 control is its number */
+        } else if (hth_control_bytes(text, n) > 0) { /* the last byte of a C1 control is its code */
             n_out = (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned char)text[n - 1]);
             out = escaped;
         } else if (hth_mark_bytes(text, n) > 0) {
@@ -156,8 +156,8 @@ void hth_line_add_time(hth_line *line, bool is_short)
     struct tm parts = { 0 };
     char text[64];
 
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail: the clock exists and the address is ours */
-    /* NULL only for years that are no int. */
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail: the clock exists and the address is valid */
+    /* NULL only for years that do not fit an int. */
     if (!(is_short ? localtime_r(&now.tv_sec, &parts) : gmtime_r(&now.tv_sec, &parts)))
         parts = (struct tm){ .tm_mday = 1, .tm_year = 70 };
     if (strftime(text, sizeof(text), is_short ? "%H:%M:%S" : "%Y-%m-%dT%H:%M:%S", &parts) == 0)

@@ -13,7 +13,7 @@
 
 hearth_status hth_log_sink_open(const char *path, hth_log_sink *out, hearth_error *err)
 {
-    /* Non-blocking, and not our terminal, in case it is a pipe or a device. */
+    /* Non-blocking, and not the controlling terminal, in case it is a pipe or a device. */
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     int fd;
 
@@ -31,7 +31,7 @@ hearth_status hth_log_sink_open(const char *path, hth_log_sink *out, hearth_erro
 void hth_log_sink_close(hth_log_sink *sink)
 {
     if (sink->is_ours && sink->fd >= 0)
-        (void)close(sink->fd); /* bytes that it does not have by now never arrive */
+        (void)close(sink->fd); /* bytes that were not written by now are lost */
     sink->fd = -1;
 }
 

@@ -36,7 +36,7 @@ void hth_needs_write(const hth_model_needs *needs, hth_buffer *out)
     hth_buffer_add_text(out, line);
 }
 
-/* Read numbers, each behind a blank. The rest of the text; NULL: it has others. */
+/* Read numbers, each after a blank. Returns the rest of the text; NULL: it has another form. */
 static const char *read_numbers(const char *text, uint64_t out[], size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -4,7 +4,7 @@
  *   device WEIGHTS CELLS BUFFERS FREE TOTAL NAME
  *   host WEIGHTS REPACKED CELLS BUFFERS PROCESS CONTEXT
  *
- * Numbers are bytes, but for CONTEXT. The line of the host is the last one.
+ * Numbers are bytes, except CONTEXT. The line of the host is the last one.
  */
 #ifndef HTH_WIRE_NEEDS_TEXT_H
 #define HTH_WIRE_NEEDS_TEXT_H
@@ -15,18 +15,18 @@
 
 void hth_needs_write(const hth_model_needs *needs, hth_buffer *out);
 /*
- * Read one line into needs, which are zeros before the first one. Their n_ctx is above 0 after the last one. False,
- * with needs unchanged: it is no such line, its numbers are absurd, or there are too many devices.
+ * Read one line into needs, which must be zeros before the first line. needs->n_ctx is above 0 after the last line.
+ * False, with needs unchanged: the line has another form, its numbers are absurd, or there are too many devices.
  */
 bool hth_needs_read(const char *line, hth_model_needs *needs);
 
-/* "BYTES:NAME", memory that was found on a device (fit_choice.h). */
+/* "BYTES:NAME": free memory found on a device (fit_choice.h). */
 enum { HTH_FOUND_TEXT_BYTES = 96 };
 void hth_found_write(const hth_fit_found_device *found, char text[HTH_FOUND_TEXT_BYTES]);
-/* False, with out unchanged: it has another form. */
+/* False, with out unchanged: the text has another form. */
 bool hth_found_read(const char *text, hth_fit_found_device *out);
 
-/* Bytes on the host: of a worker's process, without rows; and on devices. */
+/* The bytes of a worker's process on the host, without rows; and the bytes on devices. */
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs);
 uint64_t hth_needs_device_bytes(const hth_model_needs *needs);
 

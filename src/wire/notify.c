@@ -1,5 +1,5 @@
 /*
- * notify.c - one datagram to the socket that the service manager named
+ * notify.c - sends one datagram to the socket that the service manager named
  */
 #include "wire/notify.h"
 
@@ -21,11 +21,11 @@ void hth_notify(const char *state)
         return;
     memcpy(address.sun_path, path, n);
     if (address.sun_path[0] == '@')
-        address.sun_path[0] = '\0'; /* of the abstract kind */
+        address.sun_path[0] = '\0'; /* an abstract socket */
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return;
-    /* Who does not listen misses it. */
+    /* If the manager does not listen, the datagram is lost. */
     (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
     (void)close(fd);

@@ -1,15 +1,14 @@
 /*
  * status_page.c - memory that a worker writes and the front reads, even after the worker's death
  *
- * The page is one struct of words, each written and read atomically. The numbers must fit together, and so must the
- * keys. Each group therefore lies in a pair of slots: the writer fills the slot that readers do not use and then
- * increments the pair's version, whose lowest bit selects the slot to read. A writer that dies in the middle leaves the
- * state that it published before. A reader that sees the version change behind its copy reads again, a bounded number
- * of times.
+ * The page is one struct of words, each written and read atomically. The numbers must be consistent with each other,
+ * and so must the keys. So each group is in a pair of slots: the writer fills the slot that readers do not use and then
+ * increments the pair's version, whose lowest bit selects the slot to read. A writer that dies in between leaves the
+ * last published state. A reader that sees the version change after its copy reads again, a bounded number of times.
  *
  *   offset  bytes
  *        0      8  magic, with the version of this layout and of the frames: the program file may be replaced under a
- *                  running server, and a worker of another build shall refuse the page
+ *                  running server, and a worker of another build must refuse the page
  *        8      8  size of this struct, which changes with the structs of the numbers
  *       64      8  when the evaluation in progress began, monotonic ns; 0: none
  *      128      8  time of the event loop's last turn; 0: never
@@ -17,8 +16,8 @@
  *      ...         keys of rows that are being restored into the context: version, two slots
  *      ...         suspects: count, keys
  *
- * The file's size is sealed, so that no writer can take mapped pages away from a reader. Whatever the words hold, a
- * reader gets strings that are text, counts within their arrays, and times that are not negative.
+ * The file's size is sealed, so that no writer can remove pages that a reader has mapped. Whatever the words hold, a
+ * reader gets valid text, counts within their arrays, and times that are not negative.
  */
 #include "wire/status_page.h"
 
@@ -39,7 +38,7 @@
 
 #define MAGIC UINT64_C(0x3330656761707468) /* "htpage03" */
 
-/* A reader gives up when it is overtaken more often than this. A writer publishes a few times a second. */
+/* A reader fails if it is overtaken more often than this. A writer publishes a few times a second. */
 enum { TRIES_MAX = 16, KEY_WORDS = 4 };
 
 typedef _Atomic uint64_t word;
@@ -98,8 +97,8 @@ static int plain_file_new(void)
     fd = mkstemp(path);
     if (fd < 0)
         return -1;
-    (void)unlink(path);                   /* a remaining name is only untidy */
-    (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* of a good descriptor */
+    (void)unlink(path);                   /* a remaining name does no harm */
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* cannot fail for a valid descriptor */
     return fd;
 }
 
@@ -177,14 +176,15 @@ hearth_status hth_status_page_open(int fd, hth_status_page **out, hearth_error *
 void hth_status_page_free(hth_status_page *page)
 {
     if (page)
-        (void)munmap(page, sizeof(*page)); /* of a mapping of ours; cannot fail */
+        (void)munmap(page, sizeof(*page)); /* cannot fail for a valid mapping */
 }
 
 /* ---- words ---- */
 
 /*
- * Release and acquire on every word make a fence unnecessary: a reader of a word of a later version also sees the
- * pair's version incremented. (Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012.)
+ * Release and acquire on every word make a fence unnecessary: a reader that sees a word of a later version also sees
+ * the incremented version of the pair. (Boehm, "Can seqlocks get along with programming language memory models?", MSPC
+ * 2012.)
  */
 static void words_store(word *to, const void *from, size_t n_words)
 {
@@ -209,7 +209,7 @@ static void words_load(void *to, const word *from, size_t n_words)
     }
 }
 
-/* Publish the first n_used words of a slot; the words behind them mean nothing. */
+/* Publish the first n_used words of a slot; the words after them are undefined. */
 static void pair_publish(word *version, word *slots, size_t n_words, const void *from, size_t n_used)
 {
     uint64_t next = atomic_load_explicit(version, memory_order_relaxed) + 1;
@@ -218,7 +218,7 @@ static void pair_publish(word *version, word *slots, size_t n_words, const void 
     atomic_store_explicit(version, next, memory_order_release);
 }
 
-/* False: nothing was published, or the writer is always faster. */
+/* False: nothing was published, or the writer was too fast each time. */
 static bool pair_read(const word *version, const word *slots, size_t n_words, void *to)
 {
     for (int i = 0; i < TRIES_MAX; i++) {
@@ -283,7 +283,7 @@ static void end_text(char *text, size_t capacity)
     hth_make_printable(text);
 }
 
-/* Replace values outside their ranges, which readers do not handle, by valid ones. */
+/* Replace out-of-range values, which readers cannot handle, by valid ones. */
 /* Reading a bool that is neither 0 nor 1 is undefined. */
 static void check_flag(bool *flag)
 {
@@ -312,7 +312,7 @@ static void check(hearth_counters *counters, hearth_model_info *info)
         info->activity = HEARTH_IDLE;
 }
 
-/* The time since then, at least 1; 0 for a moment that has not come yet. */
+/* The time since then, at least 1; 0 for a time in the future. */
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 {
     return then_ns < now_ns ? now_ns - then_ns : 0;

@@ -1,11 +1,11 @@
 /*
- * status_page.h - memory that a worker writes and the front reads, also after the worker's death
+ * status_page.h - memory that a worker writes and the front reads, even after the worker's death
  *
- * Each worker has one memfd. The scheduler's thread writes when an evaluation began, and the event loop writes when it
- * turned: so the front can tell a busy worker from one that hangs. The page has the keys of rows that are being
- * restored, so that the next worker can set aside the rows that the last one may have died of. It has counters for
- * metrics. Writing costs a few stores and no system call; the reader never waits. Another process writes the page, so
- * the reader checks all values.
+ * Each worker has one memfd. The scheduler's thread writes the time when an evaluation began, and the event loop writes
+ * the time of its last turn. So the front can distinguish a busy worker from one that hangs. The page has the keys of
+ * rows that are being restored, so that the next worker can quarantine rows that may have killed the last one. It has
+ * counters for metrics. Writing costs a few stores and no system call; the reader never waits. Another process writes
+ * the page, so the reader checks all values.
  */
 #ifndef HTH_WIRE_STATUS_PAGE_H
 #define HTH_WIRE_STATUS_PAGE_H
@@ -18,9 +18,9 @@
 
 typedef struct hth_status_page hth_status_page;
 
-/* A new page in a memory file. The caller owns its descriptor *fd_out (close-on-exec). */
+/* Make a page in a memory file. The caller owns its descriptor *fd_out (close-on-exec). */
 hearth_status hth_status_page_new(hth_status_page **out, int *fd_out, hearth_error *err);
-/* The page of an inherited descriptor, which stays the caller's. HEARTH_CORRUPT: not a page of this version. */
+/* Map the page of an inherited descriptor, which the caller still owns. HEARTH_CORRUPT: not a page of this version. */
 hearth_status hth_status_page_open(int fd, hth_status_page **out, hearth_error *err);
 void hth_status_page_free(hth_status_page *page); /* unmaps; accepts NULL */
 
@@ -29,11 +29,11 @@ void hth_status_page_free(hth_status_page *page); /* unmaps; accepts NULL */
 void hth_status_page_tick_begin(hth_status_page *page); /* scheduler's thread: an evaluation begins */
 void hth_status_page_tick_end(hth_status_page *page);
 void hth_status_page_loop_turns(hth_status_page *page); /* event loop, every HTH_STATUS_TURN_MS */
-void hth_status_page_loop_ends(hth_status_page *page);  /* it stops turning, as intended */
+void hth_status_page_loop_ends(hth_status_page *page);  /* the loop stops, as intended */
 enum { HTH_STATUS_TURN_MS = 250 };
 /*
- * Rows are being restored: the page keeps the first HTH_STATUS_KEYS_MAX of their keys. n 0: this is over. Always called
- * by the same thread.
+ * Rows are being restored: store the first HTH_STATUS_KEYS_MAX of their keys in the page. n 0: the restore is over.
+ * Must always be called by the same thread.
  */
 void hth_status_page_restoring(hth_status_page *page, const uint8_t (*keys)[32], size_t n);
 enum { HTH_STATUS_KEYS_MAX = 64 };
@@ -55,14 +55,15 @@ typedef struct hth_status {
 } hth_status;
 
 void hth_status_page_read(const hth_status_page *page, hth_status *out);
-/* The two times alone, which costs a few loads. */
+/* Read only the two times, which costs a few loads. */
 void hth_status_page_read_pulse(const hth_status_page *page, uint64_t *tick_ns, uint64_t *loop_ns);
-/* Clear the page for a new worker, except for the suspects. No process may write to it now. */
+/* Clear the page for a new worker, except the suspects. No process may write to it meanwhile. */
 void hth_status_page_reset(hth_status_page *page);
 
 /*
- * Suspects: rows that workers may have died of. The front adds them while no worker runs; the next worker reads them,
- * sets the rows aside, and clears the list. At most HTH_STATUS_SUSPECTS_MAX, each once; new ones replace the oldest.
+ * Suspects: rows that may have killed workers. The front adds them while no worker runs; the next worker reads them,
+ * quarantines the rows, and clears the list. There are at most HTH_STATUS_SUSPECTS_MAX, each once; new ones replace the
+ * oldest.
  */
 enum { HTH_STATUS_SUSPECTS_MAX = 256 };
 void hth_status_page_suspects_add(hth_status_page *page, const uint8_t (*keys)[32], size_t n);

@@ -1,5 +1,5 @@
 /*
- * worker_settings.h - the options of the server that its workers take over as they are
+ * worker_settings.h - the server options that its workers use unchanged
  */
 #ifndef HTH_WIRE_WORKER_SETTINGS_H
 #define HTH_WIRE_WORKER_SETTINGS_H
@@ -11,7 +11,7 @@ typedef struct hth_worker_settings {
     hth_api_limits requests;
     const char *slot_directory;    /* of saved slots; NULL: slots cannot be saved */
     hth_folder_limits slot_limits; /* of each of its folders */
-    uint32_t linger_ms;            /* a prompt is read for so long after its client left; 0: it is cancelled at once */
+    uint32_t linger_ms;            /* prefill continues this long after the client left; 0: it is cancelled at once */
 } hth_worker_settings;
 
 static inline hth_worker_settings hth_worker_settings_default(void)

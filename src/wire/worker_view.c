@@ -1,5 +1,5 @@
 /*
- * worker_view.c - the names of a worker's states, and of the places of its model's weights
+ * worker_view.c - the names of a worker's states and of the places of its model's weights
  */
 #include "wire/worker_view.h"
 

@@ -35,29 +35,29 @@ typedef struct hth_worker_view {
     hth_residency residency;
     bool was_ready;          /* it is ready, or was once */
     int pid;                 /* 0: none */
-    const char *socket_path; /* while READY; valid until the event loop goes on; else NULL */
+    const char *socket_path; /* while READY; valid during this turn of the event loop; else NULL */
     uint64_t generation;
     uint64_t n_starts;
     uint64_t n_deaths;      /* deaths without an order */
-    uint64_t n_hangs;       /* of them, those that were killed because they hung */
-    float load_progress;    /* while STARTING; while is_hashing, of that */
+    uint64_t n_hangs;       /* part of them: killed because of a hang */
+    float load_progress;    /* while STARTING: of the load; while is_hashing: of the hashing */
     bool is_hashing;        /* READY, and requests wait in the process until the model's file is hashed */
     uint32_t restart_in_ms; /* while WAITING or BROKEN */
     uint32_t n_waiters;
-    uint32_t n_uses;          /* requests at work in the process */
-    bool is_pinned;           /* its process stays */
-    bool is_host_pinned;      /* its weights in the folder stay */
-    bool waits_for_room;      /* no request waits for it, and there was no room to start it */
-    bool is_awaited;          /* it is out, and was ordered or invited to enter, or requests wait */
-    bool is_closed;           /* it is to leave: new requests wait */
-    uint64_t memory_bytes;    /* that the model takes, or will take: weights, cells, rows in memory */
-    uint64_t ram_share_bytes; /* of the memory for rows: the most that its rows may take now; without a worker, take */
-    uint64_t host_weights_bytes; /* of its repacked weights in a folder, which models of one file share */
-    uint64_t measured_bytes;     /* the most that its process took, without rows; 0: unknown */
-    hth_model_needs needs;       /* by the metadata of its file; n_ctx 0: unknown */
+    uint32_t n_uses;             /* requests at work in the process */
+    bool is_pinned;              /* its process stays */
+    bool is_host_pinned;         /* its weights in the folder stay */
+    bool waits_for_room;         /* there was no room to start it, and no request waits for it */
+    bool is_awaited;             /* it is out, and was ordered or invited to enter, or requests wait */
+    bool is_closed;              /* it will leave: new requests wait */
+    uint64_t memory_bytes;       /* that the model uses, or will use: weights, cells, rows in memory */
+    uint64_t ram_share_bytes;    /* of the memory for rows: the limit of its rows now; without a worker, their size */
+    uint64_t host_weights_bytes; /* of its repacked weights in a folder, which models of the same file share */
+    uint64_t measured_bytes;     /* the most that its process used, without rows; 0: unknown */
+    hth_model_needs needs;       /* from the metadata of its file; n_ctx 0: unknown */
     uint64_t idle_ms;            /* since its last use; 0: it is in use, or was never used */
     uint64_t leaves_in_ms;       /* without further use; UINT64_MAX: never, or it has no process */
-    uint64_t n_departures;       /* its process ended to make room, or after a long rest */
+    uint64_t n_departures;       /* its process ended to make room, or after a long idle time */
     uint64_t up_ms;
     uint64_t resident_bytes; /* of the process; 0: unknown */
     char last_death[512];    /* "killed by signal 11 (Segmentation fault); its last lines: ..."; "": it never died */

@@ -1,8 +1,8 @@
 /*
  * event_queue.c - see event_queue.h
  *
- * The collected events are an array. The events of one request are a list through this array. Text without a token, and
- * the progress of a restore, are kept with their reply until the event that they precede is read.
+ * The collected events are an array. The events of one request are a list through this array. Text text without a
+ * token, and the progress of a restore, are kept with their reply until the event that they precede is read.
  */
 #include "worker/event_queue.h"
 
@@ -12,18 +12,18 @@
 #include "base/status.h"
 
 enum {
-    EVENTS_AT_ONCE = 4096, /* then other work of the loop gets a turn */
-    EVENTS_MAX = 1 << 20,  /* waiting; only a loop that hangs has so many */
+    EVENTS_AT_ONCE = 4096, /* then other work of the loop gets its turn */
+    EVENTS_MAX = 1 << 20,  /* waiting; only a hung loop has this many */
     BYTES_MAX = 64 << 20,
     NONE = -1, /* no event */
 };
 
 typedef struct waiting_reply {
-    hth_buffer text; /* without a token */
+    hth_buffer text; /* text without a token */
     bool is_text_read;
-    uint32_t n_done; /* progress of a restore that was not read yet; 0: none */
+    uint32_t n_done; /* unread progress of a restore; 0: none */
     uint32_t n_restored;
-    hearth_result result; /* of DONE; borrows from the event, except for stats */
+    hearth_result result; /* of DONE; borrows from the event, except stats */
     hearth_stats stats;
 } waiting_reply;
 
@@ -33,12 +33,12 @@ struct hth_request_events {
     void *owner;
     uint32_t n_replies;
     unsigned flags;         /* HEARTH_EVENTS_... */
-    hth_slot_memory *slots; /* NULL: reply 0 is not noted */
+    hth_slot_memory *slots; /* NULL: reply 0 is not recorded */
     const char *salt;
     hth_slot_adapters adapters; /* of the slot */
     uint32_t slot;
 
-    /* The loop's: a list through the collected events. */
+    /* Event loop only: a list through the collected events. */
     bool is_listed;
     hth_request_events *next;
     int first_event;
@@ -50,7 +50,7 @@ struct hth_event_queue {
     hearth_events *library;
     int fd;
     const hearth_event *collected[EVENTS_AT_ONCE];
-    int next_event[EVENTS_AT_ONCE]; /* of the same request */
+    int next_event[EVENTS_AT_ONCE]; /* index of the next event of the same request */
     hth_request_events *first;
     hth_request_events **end;
     hth_request_events *taken;
@@ -139,7 +139,7 @@ void hth_request_events_free(hth_request_events *events)
 {
     if (!events)
         return;
-    assert(!events->is_listed); /* the owner reads the last event first */
+    assert(!events->is_listed); /* the owner must have read the last event */
     if (events->queue->taken == events)
         events->queue->taken = NULL;
     for (uint32_t i = 0; i < events->n_replies; i++)
@@ -218,7 +218,7 @@ hth_request_events *hth_event_queue_take(hth_event_queue *queue)
 
 /* ---- reading ---- */
 
-/* Note the evaluated tokens: the prompt and the reply without its last token, which was drawn only. */
+/* Record the evaluated tokens: the prompt and the reply without its last token, which was sampled but not evaluated. */
 static void note_slot(const hth_request_events *events, const hearth_event *event)
 {
     const hearth_stats *stats = event->result->stats;
@@ -226,7 +226,7 @@ static void note_slot(const hth_request_events *events, const hearth_event *even
     uint32_t n_reply = stats->finish_tokens - n_prompt;
 
     if (!events->slots || stats->finish_tokens == 0)
-        return; /* it never ran: the slot keeps its tokens */
+        return; /* the request never ran: the slot keeps its tokens */
     if (n_reply > stats->completion_tokens)
         n_reply = stats->completion_tokens;
     hth_slot_memory_note(events->slots, events->salt, &events->adapters, events->slot, event->result->prompt, n_prompt,
@@ -303,7 +303,7 @@ static hth_reply_event end_event(hth_request_events *events, const hearth_event 
     return (hth_reply_event){ .kind = HTH_REPLY_EVENT_DONE, .reply = reply, .result = told };
 }
 
-/* False: the event is kept with its reply. */
+/* False: the event is held back with its reply. */
 static bool read_event(hth_request_events *events, const hearth_event *event, uint32_t i, hth_reply_event *out)
 {
     waiting_reply *reply = &events->replies[i];
@@ -319,11 +319,11 @@ static bool read_event(hth_request_events *events, const hearth_event *event, ui
     case HEARTH_EVENT_TEXT: keep_text(reply, event); return false;
     case HEARTH_EVENT_TOKEN: *out = token_event(event, i); return true;
     case HEARTH_EVENT_DONE: *out = end_event(events, event, i); return true;
-    default: return false; /* not of a request */
+    default: return false; /* not an event of a request */
     }
 }
 
-/* Read what is kept with the reply and comes before the event. Text waits for a token or the end. */
+/* Read the held-back parts of the reply that come before the event. Text waits for a token or the end. */
 static bool read_before(waiting_reply *reply, const hearth_event *event, uint32_t i, hth_reply_event *out)
 {
     if (event->kind == HEARTH_EVENT_TEXT ||

@@ -1,13 +1,13 @@
 /*
- * event_queue.h - brings the events of a worker's requests from the library's queue to the event loop, sorted by
+ * event_queue.h - delivers the events of a worker's requests from the library's queue to the event loop, grouped by
  * request
  *
- * The scheduler wakes the loop once a round. The loop collects the waiting events and takes one request after the other
- * with all of its events, so that the events of one round leave as one piece.
+ * The scheduler wakes the loop once a round. The loop collects the waiting events and takes one request after another
+ * with all of its events, so that the events of one round are sent as one piece.
  *
  * The event of a token has the text that the token released. Text without a token (an echoed prompt, text that was held
- * back until the end) comes right before the next token of its reply, or right before the end. So a reader who has some
- * events of a reply has for each token either all of the released text or none of it.
+ * back until the end) comes right before the next token of its reply, or right before the end. So a reader that has
+ * some events of a reply has, for each token, either all of the released text or none.
  */
 #ifndef HTH_WORKER_EVENT_QUEUE_H
 #define HTH_WORKER_EVENT_QUEUE_H
@@ -18,11 +18,11 @@
 #include "worker/slot_memory.h"
 
 typedef struct hth_event_queue hth_event_queue;       /* of one worker */
-typedef struct hth_request_events hth_request_events; /* the events of one request; known to one queue */
+typedef struct hth_request_events hth_request_events; /* the events of one request; belongs to one queue */
 
 typedef enum hth_reply_event_kind {
-    HTH_REPLY_EVENT_PROGRESS, /* how much of the prompt was restored */
-    HTH_REPLY_EVENT_PREFILL,  /* how much of the prompt was read; only with hth_request_events_tell_prefill */
+    HTH_REPLY_EVENT_PROGRESS, /* number of prompt tokens restored */
+    HTH_REPLY_EVENT_PREFILL,  /* number of prompt tokens evaluated; only with hth_request_events_tell_prefill */
     HTH_REPLY_EVENT_TEXT,     /* text without a token */
     HTH_REPLY_EVENT_TOKEN,
     HTH_REPLY_EVENT_DONE, /* the last event of the reply */
@@ -44,32 +44,32 @@ void hth_event_queue_free(hth_event_queue *queue); /* after all hth_request_even
 
 /* owner: for hth_request_events_owner. NULL without memory. Any thread. */
 hth_request_events *hth_request_events_new(hth_event_queue *queue, uint32_t n_replies, void *owner);
-/* The DONE of every submitted reply was read. Accepts NULL. Event loop. */
+/* Call after the DONE of every submitted reply was read. Accepts NULL. Event loop. */
 void hth_request_events_free(hth_request_events *events);
 void *hth_request_events_owner(const hth_request_events *events);
-/* TOKEN events have statistics, which are large. Before a request is submitted. */
+/* Let TOKEN events have statistics, which are large. Call before a request is submitted. */
 void hth_request_events_tell_stats(hth_request_events *events);
-/* PREFILL events come. Before a request is submitted. */
+/* Let PREFILL events come. Call before a request is submitted. */
 void hth_request_events_tell_prefill(hth_request_events *events);
 
 /*
- * When reply 0 ends, note its evaluated tokens in slots under the number slot. cache_salt of the request outlives the
- * events. Before a request is submitted.
+ * When reply 0 ends, record its evaluated tokens in slots under the number slot. cache_salt of the request must outlive
+ * the events. Call before a request is submitted.
  */
 void hth_request_events_remember(hth_request_events *events, hth_slot_memory *slots, const hearth_request *request,
                                  uint32_t slot);
 
-/* One submitted request of the library: the replies first, first + 1, ... of events. It outlives the request. */
+/* One submitted request of the library: the replies first, first + 1, ... of events. It must outlive the request. */
 typedef struct hth_request_part {
     hth_request_events *events;
     uint32_t first;
     uint64_t id;              /* hearth_submit's id_out */
-    hth_event_source *source; /* holds the events until the part is opened */
+    hth_event_source *source; /* holds back the events until the part is opened */
 } hth_request_part;
 
-/* Send the events of a request to part. Then: hth_submit_held(model, request, &part->id, &part->source, ...). */
+/* Send the events of a request to part. Then call hth_submit_held(model, request, &part->id, &part->source, ...). */
 void hth_request_part_connect(hth_request_part *part, hearth_request *request);
-/* After the submission: the loop may take the events. Until this call they wait. */
+/* Call after the submission: the loop may take the events from now on. */
 void hth_request_part_open(hth_request_part *part);
 
 /* Wake the loop. Any thread. */
@@ -77,16 +77,21 @@ void hth_event_queue_wake(hth_event_queue *queue);
 
 /* ---- event loop ---- */
 
-/* How many tokens of reply i's prompt were restored, by the collected events, whether or not PROGRESS was read yet. */
+/*
+ * The number of restored prompt tokens of reply i according to the collected events, whether or not PROGRESS was read
+ * yet.
+ */
 uint32_t hth_request_events_n_restored(const hth_request_events *events, uint32_t i);
 
 /* Readable while events wait, and after hth_event_queue_wake. */
 int hth_event_queue_fd(const hth_event_queue *queue);
-/* Collect the waiting events. All that were collected before were read; their memory is not valid any more. */
+/* Collect the waiting events. All events collected before must have been read; their memory is no longer valid. */
 void hth_event_queue_collect(hth_event_queue *queue);
-/* Take the next request that has collected events; NULL: none has. */
+/* Take the next request that has collected events; NULL: none. */
 hth_request_events *hth_event_queue_take(hth_event_queue *queue);
-/* Read the next event of the request that was taken last. False: none is left. *out lives until the next collection. */
+/*
+ * Read the next event of the request that was taken last. False: none is left. *out is valid until the next collection.
+ */
 bool hth_event_queue_read(hth_event_queue *queue, hth_reply_event *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without memory for its table, an addition fails and leaves its item out. */
+/* Without memory for its table, an addition to a hash fails and the item is not in it. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <utlist.h>
@@ -20,25 +20,25 @@ typedef struct piece {
     struct piece *prev, *next;
 } piece;
 
-/* Somebody whose work waits or is being done. */
+/* A client with waiting or running work. */
 typedef struct client {
     piece *pieces; /* the oldest first */
     unsigned n_at_work;
-    struct client *prev, *next; /* in the line, while it has pieces */
+    struct client *prev, *next; /* in the queue while it has pieces */
     UT_hash_handle hh;
     char name[]; /* "": none */
 } client;
 
 struct hth_lane {
-    hth_lane_options options; /* fixed */
-    pthread_t *threads;       /* [n_threads]; of the thread that makes and ends the lane */
+    hth_lane_options options; /* constant */
+    pthread_t *threads;       /* [n_threads]; used by the thread that makes and ends the lane */
     unsigned n_threads;
 
     /* Guards the fields below. Innermost lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     client *clients;
-    client *line; /* the next one to take a turn first */
+    client *line; /* clients with pieces, in the order of turns */
     unsigned n_waiting;
     bool has_ended;
 };
@@ -79,7 +79,7 @@ static bool has_turn(const hth_lane *lane, const client *c)
     return c->n_at_work < (c->name[0] && n > 1 ? n - 1 : n);
 }
 
-/* The next client whose turn it is goes to the end of the line. NULL: none may have one now. */
+/* Move the client whose turn is next to the end of the queue, and return it. NULL: no client may have a turn now. */
 static client *next_locked(hth_lane *lane)
 {
     client *c;
@@ -132,7 +132,7 @@ static void *work_on(void *context)
         c->n_at_work--;
         forget_if_idle_locked(lane, c);
     }
-    pthread_cond_broadcast(&lane->changed); /* others may wait for a turn that will not come */
+    pthread_cond_broadcast(&lane->changed); /* other threads may wait for a turn that will not come */
     pthread_mutex_unlock(&lane->lock);
     return NULL;
 }

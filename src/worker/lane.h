@@ -1,9 +1,9 @@
 /*
- * lane.h - threads that do the work of clients, in turns
+ * lane.h - threads that do the work of clients in turns
  *
  * Work waits until a thread of its lane is free. The clients of a lane take turns, each with its oldest work, so a
- * client with much work delays the others by one piece of it each. A client with a name has at most all threads but
- * one, so that no client's long work makes all others wait. Work of clients without a name is one client's.
+ * client with much work delays the others by one piece of it each. A client with a name uses at most all threads except
+ * one, so that no client's long work makes all others wait. Clients without a name count as one client.
  */
 #ifndef HTH_WORKER_LANE_H
 #define HTH_WORKER_LANE_H
@@ -15,7 +15,7 @@
 
 typedef struct hth_lane hth_lane;
 
-/* Does one piece of work. On a thread of the lane. */
+/* Does one piece of work, on a thread of the lane. */
 typedef void (*hth_lane_fn)(void *work, void *user_data);
 
 typedef struct hth_lane_options {
@@ -28,13 +28,16 @@ typedef struct hth_lane_options {
 
 /* HEARTH_NO_MEMORY, or the reason why a thread cannot be started. */
 hearth_status hth_lane_new(const hth_lane_options *options, hth_lane **out, hearth_error *err);
-/* Take no more work, do what waits, and wait for the threads to end. Accepts NULL. Not on a thread of the lane. */
+/*
+ * Accept no more work, finish the waiting work, and wait for the threads to end. Accepts NULL. Must not be called on a
+ * thread of the lane.
+ */
 void hth_lane_end(hth_lane *lane);
 void hth_lane_free(hth_lane *lane); /* ends it first; accepts NULL */
 
 /*
- * Let work of a client (NULL or "": without a name) wait for a thread. False: as much waits as may, the lane has ended,
- * or there is no memory. Any thread.
+ * Queue work of a client (NULL or "": without a name) for a thread. False: the queue is full, the lane has ended, or
+ * there is no memory. Any thread.
  */
 bool hth_lane_put(hth_lane *lane, const char *client, void *work);
 

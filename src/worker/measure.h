@@ -1,8 +1,8 @@
 /*
- * measure.h - the work of a short-lived process that tells the needs of a model
+ * measure.h - the work of a short-lived process that reports the needs of a model
  *
- * The front asks such a process before it starts a worker: the front does not load the engine, and the engine may end
- * the process.
+ * The front starts such a process before it starts a worker, because the front does not load the engine, and the engine
+ * may end the process.
  */
 #ifndef HTH_WORKER_MEASURE_H
 #define HTH_WORKER_MEASURE_H

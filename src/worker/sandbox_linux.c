@@ -1,17 +1,17 @@
 /*
- * sandbox_linux.c - a worker gives up rights: Landlock for files, seccomp for system calls
+ * sandbox_linux.c - drops a worker's rights: Landlock for files, seccomp for system calls
  *
  * Landlock (Linux 5.13; Salaün, "Landlock: unprivileged access control") takes a list of paths with the rights below
  * each, and denies everything else. The cache renames files between folders, which Landlock allows only from its second
- * version on. So older kernels get no restriction. Newer versions add truncation, TCP, and signals to and abstract
- * sockets of outside processes; these are used where they exist. Programs may be started from nowhere.
+ * version on. So older kernels get no restriction. Newer versions also restrict truncation, TCP, and signals to and
+ * abstract sockets of outside processes; these are used if they exist. No program may be started.
  *
- * The system call filter is a list of denied calls, because nobody can foresee the calls of an engine with its device
- * drivers. A serving worker needs none of the denied ones. The filter does not see io_uring, which the cache uses to
- * read: so no queue can be made any more, and existing queues carry out reads only (os_linux_ring.c).
+ * The system call filter is a list of denied calls, because the calls of an engine with its device drivers cannot be
+ * foreseen. A serving worker needs none of the denied ones. The filter does not see io_uring, which the cache uses to
+ * read. So no new queue can be made, and existing queues carry out reads only (os_linux_ring.c).
  *
- * Arguments tell a call on another process from a call on the own one: zero stands for the own process or thread. The
- * number of another thread looks like that of another process, so it is denied.
+ * Arguments distinguish a call on another process from a call on this one: zero stands for the calling process or
+ * thread. The id of another thread looks like that of another process, so it is denied.
  */
 #include "worker/sandbox.h"
 
@@ -54,7 +54,7 @@ enum { VERSION_QUERY = 1, RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2, VERSION_MIN 
 #define FS_REFER (UINT64_C(1) << 13)    /* version 2: link and rename between folders */
 #define FS_TRUNCATE (UINT64_C(1) << 14) /* version 3 */
 
-#define FS_ALL_2 ((UINT64_C(1) << 14) - 1) /* with devices, pipes and symbolic links, which no worker makes */
+#define FS_ALL_2 ((UINT64_C(1) << 14) - 1) /* including devices, pipes and symbolic links, which no worker makes */
 #define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE)
 #define FS_TO_READ (FS_READ_FILE | FS_READ_DIR)
 #define FS_TO_WRITE                                                                                           \
@@ -85,10 +85,10 @@ typedef struct net_port_attr {
 typedef struct ruleset {
     int fd;
     uint64_t handled;
-    int errnum; /* of the first rule that could not be added; 0: all were */
+    int errnum; /* of the first rule that could not be added; 0: all were added */
 } ruleset;
 
-/* fd: opened as a path, of this mode. */
+/* fd: opened with O_PATH; mode: of its file. */
 static void allow_opened(ruleset *set, int fd, mode_t mode, uint64_t rights)
 {
     path_beneath_attr rule = { .allowed = rights & set->handled, .parent_fd = fd };
@@ -109,10 +109,13 @@ static void allow(ruleset *set, const char *path, uint64_t rights)
         return;
     if (fstat(fd, &st) == 0)
         allow_opened(set, fd, st.st_mode, rights);
-    (void)close(fd); /* a path only */
+    (void)close(fd); /* opened with O_PATH only */
 }
 
-/* A file to read. What a link leads to stays closed: who may make files beside a model must not open others to it. */
+/*
+ * Allow reading a file. The target of a link stays closed: a user who may make files beside a model must not gain
+ * access to other files.
+ */
 static void allow_own_file(ruleset *set, const char *path)
 {
     const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -122,7 +125,7 @@ static void allow_own_file(ruleset *set, const char *path)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         allow_opened(set, fd, st.st_mode, FS_READ_FILE);
-    (void)close(fd); /* a path only */
+    (void)close(fd); /* opened with O_PATH only */
 }
 
 static void allow_like(ruleset *set, const char *pattern, uint64_t rights)
@@ -136,7 +139,7 @@ static void allow_like(ruleset *set, const char *pattern, uint64_t rights)
     globfree(&found);
 }
 
-/* The program's folder, which has its modules, and the library folder beside it. */
+/* Allow the program's folder, which has its modules, and the library folder beside it. */
 static void allow_program(ruleset *set)
 {
     char path[4096];
@@ -155,7 +158,7 @@ static void allow_program(ruleset *set)
     allow(set, path, FS_TO_READ);
 }
 
-/* Folders "a:b" from the loader's search path. */
+/* Allow the folders "a:b" of the loader's search path. */
 static void allow_folders(ruleset *set, const char *list)
 {
     while (list && *list) {
@@ -171,7 +174,10 @@ static void allow_folders(ruleset *set, const char *list)
     }
 }
 
-/* System settings for libraries and drivers. Not the whole folder: it has the server's own settings, with its keys. */
+/*
+ * Allow system settings for libraries and drivers. Not the whole folder: it has the server's own settings, with its
+ * keys.
+ */
 static void allow_settings(ruleset *set)
 {
     static const char *const readable[] = {
@@ -188,7 +194,7 @@ static void allow_settings(ruleset *set)
         allow(set, readable[i], FS_TO_READ);
 }
 
-/* Devices for computing. Their drivers share memory between processes under names of their own. */
+/* Allow compute devices. Their drivers share memory between processes under their own names. */
 static void allow_devices(ruleset *set)
 {
     static const char *const devices[] = { "/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/dxg", "/dev/accel" };
@@ -204,9 +210,9 @@ static void allow_devices(ruleset *set)
 }
 
 /*
- * CUDA names its threads by /proc/self/task/N/comm, and finds no GPU where it cannot. The other files of the folder
- * give a process no power over others. The descriptor stays open: the
- * kernel makes such a folder anew when nobody holds it, and a rule is for the old one.
+ * CUDA names its threads through /proc/self/task/N/comm, and finds no GPU if it cannot. The other files of the folder
+ * give a process no power over others. The descriptor stays open: the kernel recreates such a folder when no descriptor
+ * holds it, but the rule is for the old one.
  */
 static void allow_thread_names(ruleset *set)
 {
@@ -250,12 +256,12 @@ static void make_folder(const char *path)
         if (part[i] != '/' && part[i] != '\0')
             continue;
         part[i] = '\0';
-        (void)mkdir(part, 0700); /* mostly there; its user reports a failure */
+        (void)mkdir(part, 0700); /* usually exists; the code that uses it reports a failure */
         part[i] = path[i];
     }
 }
 
-/* Files that the C library reads to resolve a host name. */
+/* Allow the files that the C library reads to resolve a host name. */
 static void allow_names(ruleset *set)
 {
     static const char *const readable[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf" };
@@ -303,7 +309,7 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
     if (set.errnum == 0 &&
         (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, set.fd, 0) != 0))
         set.errnum = errno;
-    (void)close(set.fd); /* holds nothing any more */
+    (void)close(set.fd); /* no longer needed */
     return set.errnum;
 }
 
@@ -336,14 +342,14 @@ static const char *const denied[] = {
     "process_madvise",
     "pidfd_getfd",
     "kcmp",
-    /* signals to others; tgkill and kill are below */
+    /* signals to other processes; tgkill and kill are below */
     "tkill",
     "rt_sigqueueinfo",
     "rt_tgsigqueueinfo",
     "pidfd_open",
     "pidfd_send_signal",
     "process_mrelease",
-    /* memory and messages of others: Landlock does not know their names */
+    /* memory and messages of other processes: Landlock does not cover their names */
     "shmget",
     "shmat",
     "shmctl",
@@ -416,12 +422,15 @@ static const char *const denied[] = {
     "connect",
     "sendmsg",
     "sendmmsg",
-    /* any call by another way */
+    /* ways around the filter */
     "io_uring_setup",
     "io_uring_register",
 };
 
-/* A call that is denied for some values of an argument. The kernel reads 32 bits of these; the filter sees 64. */
+/*
+ * A call that is denied for some values of an argument. The kernel reads 32 bits of these arguments; the filter sees
+ * 64.
+ */
 typedef struct denied_argument {
     const char *name;
     unsigned argument;
@@ -450,15 +459,15 @@ static int deny_arguments(scmp_filter_ctx filter, bool moves_threads)
         { "ioprio_set", IS_NOT(1, OWN) },
         { "move_pages", IS_NOT(0, OWN) },
         { "migrate_pages", IS_NOT(0, OWN) },
-        { "sendto", IS_NOT(4, 0) }, /* an address; without one the data goes to the connected peer */
-        /* A file that becomes ready sends a signal to its owner, which may be any process. */
+        { "sendto", IS_NOT(4, 0) }, /* with an address; without one, the data goes to the connected peer */
+        /* A file that becomes ready signals its owner, which may be any process. */
         { "fcntl", IS(1, F_SETOWN) },
         { "fcntl", IS(1, F_SETOWN_EX) },
         { "fcntl64", IS(1, F_SETOWN) },
         { "fcntl64", IS(1, F_SETOWN_EX) },
         { "ioctl", IS(1, FIOSETOWN) },
         { "ioctl", IS(1, SIOCSPGRP) },
-        /* Types keys into the terminal of the parent. */
+        /* Inserts input into the parent's terminal. */
         { "ioctl", IS(1, TIOCSTI) },
         { "ioctl", IS(1, TIOCLINUX) },
     };
@@ -476,7 +485,7 @@ static int deny_arguments(scmp_filter_ctx filter, bool moves_threads)
     return rc;
 }
 
-/* Calls that sanitizers need: their last report inspects the process from another one. */
+/* Calls that sanitizers need: their final report inspects the process from another one. */
 static const char *const denied_without_sanitizers[] = { "ptrace", "fork", "vfork" };
 
 static int deny(scmp_filter_ctx filter, const char *name)
@@ -487,8 +496,8 @@ static int deny(scmp_filter_ctx filter, const char *name)
 }
 
 /*
- * A call that starts a thread has a flag for it. clone3 has its flags in memory, where the filter cannot read them; the
- * C library uses clone where there is no clone3.
+ * A clone that starts a thread has a flag for it. clone3 has its flags in memory, where the filter cannot read them;
+ * the C library uses clone if clone3 does not exist.
  */
 static int deny_processes(scmp_filter_ctx filter)
 {
@@ -514,7 +523,7 @@ static int restrict_calls(scmp_filter_ctx filter, bool moves_threads)
 {
     int rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 
-    /* Older kernels slow a filtered process down to guard against speculation. Here is nothing to guard. */
+    /* Older kernels slow down a filtered process to guard against speculation. There is nothing to guard here. */
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
     (void)seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)); /* the default is to kill */
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]) && rc == 0; i++)

@@ -1,5 +1,5 @@
 /*
- * sandbox_none.c - for systems on which Hearth has no way to give up rights
+ * sandbox_none.c - for systems on which Hearth cannot drop rights
  */
 #include "worker/sandbox.h"
 
@@ -13,6 +13,6 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log)
 bool hth_sandbox_calls(bool moves_threads, const hth_log *log)
 {
     (void)moves_threads;
-    (void)log; /* said above */
+    (void)log; /* logged above */
     return false;
 }

@@ -13,14 +13,14 @@
 #include "rows/directory.h"
 
 enum {
-    MODEL_FILES_MAX = 2 * HTH_GGUF_PARTS_MAX, /* with those of a draft model */
+    MODEL_FILES_MAX = 2 * HTH_GGUF_PARTS_MAX, /* including those of a draft model */
     READ_MAX = 3 + MODEL_FILES_MAX + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX,
     WRITE_MAX = 24,
     PATH_BYTES = 4096,
 };
 
 typedef struct list {
-    hth_sandbox_paths paths; /* first: the caller gets this */
+    hth_sandbox_paths paths; /* must be first: the caller gets a pointer to it */
     const char *read[READ_MAX + 1];
     const char *digests[MODEL_FILES_MAX + 1];
     const char *write[WRITE_MAX + 1];
@@ -28,10 +28,10 @@ typedef struct list {
     char default_cache[PATH_BYTES];
     char socket_folder[PATH_BYTES];
     char nvidia_cache[PATH_BYTES];
-    char given[]; /* the strings of the caller */
+    char given[]; /* copies of the caller's strings */
 } list;
 
-/* The caller's strings, one behind the other. */
+/* The caller's strings, one after another. */
 typedef struct strings {
     char *at;
     size_t n_bytes;
@@ -43,10 +43,10 @@ static const char *keep(strings *texts, const char *text)
     char *copy = texts->at ? texts->at + texts->n_bytes : NULL;
 
     texts->n_bytes += n;
-    return copy ? memcpy(copy, text, n) : NULL; /* the counting pass uses no text */
+    return copy ? memcpy(copy, text, n) : NULL; /* in the counting pass, texts are not used */
 }
 
-/* All files of a model: they may be links, so that their folder would not do. Returns n behind them. */
+/* Add all files of a model: they may be links, so allowing their folder is not enough. Returns n after them. */
 static size_t keep_model(list *all, strings *texts, const char *path, size_t n)
 {
     const unsigned n_files = hth_gguf_n_files(path);
@@ -57,7 +57,7 @@ static size_t keep_model(list *all, strings *texts, const char *path, size_t n)
     return n;
 }
 
-/* The digests that may lie beside the files of a model. Returns n behind them. */
+/* Add the digest files that may exist beside the files of a model. Returns n after them. */
 static size_t keep_digests(list *all, strings *texts, const char *path, size_t n)
 {
     const unsigned n_files = hth_gguf_n_files(path);
@@ -72,7 +72,7 @@ static size_t keep_digests(list *all, strings *texts, const char *path, size_t n
     return n;
 }
 
-/* One pass with at NULL counts their bytes. */
+/* Fill the list. A first pass with at NULL counts the bytes. */
 static void fill(list *all, strings *texts, const char *model_path, const hearth_model_options *model,
                  const hth_adapter_specs *adapters, const hearth_runtime_options *runtime, const char *slot_directory)
 {
@@ -95,7 +95,7 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
     for (size_t i = 0; adapters && i < adapters->n; i++) {
         hth_adapter_spec spec;
 
-        if (hth_adapter_spec_read(adapters->list[i], &spec, NULL) == HEARTH_OK) /* else it is not loaded */
+        if (hth_adapter_spec_read(adapters->list[i], &spec, NULL) == HEARTH_OK) /* otherwise it is not loaded */
             all->read[n_read++] = keep(texts, spec.path);
     }
     if (adapters && adapters->directory)
@@ -134,15 +134,15 @@ static void fill_own(list *all, const char *socket_path)
         all->default_cache[0] = '\0';
     n = snprintf(all->socket_folder, sizeof(all->socket_folder), "%.*s", n, slash ? socket_path : ".");
     if (!socket_path || n < 0 || (size_t)n >= sizeof(all->socket_folder))
-        all->socket_folder[0] = '\0'; /* binding a socket of such a name fails, too */
+        all->socket_folder[0] = '\0'; /* binding a socket with such a name fails, too */
     if (n == 0)
         memcpy(all->socket_folder, "/", 2);
     n = home ? snprintf(all->nvidia_cache, sizeof(all->nvidia_cache), "%s/.nv", home) : -1;
     if (n < 0 || (size_t)n >= sizeof(all->nvidia_cache))
-        all->nvidia_cache[0] = '\0'; /* without it, kernels are compiled anew each time */
+        all->nvidia_cache[0] = '\0'; /* without it, kernels are recompiled each time */
 }
 
-/* The loading of the model refuses a malformed list. */
+/* Loading the model refuses a malformed list. */
 static void fill_ports(list *all, const char *rpc_servers)
 {
     hth_rpc_addresses addresses;

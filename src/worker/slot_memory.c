@@ -17,7 +17,7 @@
 typedef struct kept kept;
 struct kept {
     kept *prev, *next;
-    char *salt; /* "" for none */
+    char *salt; /* "": none */
     uint32_t number;
     hth_slot_adapters adapters;
     uint32_t n_tokens;
@@ -183,7 +183,7 @@ static uint32_t common(const hearth_token *a, uint32_t n_a, const hearth_token *
     return n;
 }
 
-/* A set in another order counts as another: an erase then removes rows that a prompt can make again. */
+/* A set in another order counts as different: then an erase only removes rows that a prompt can make again. */
 static bool are_same(const hth_slot_adapters *a, const hth_slot_adapters *b)
 {
     bool same = a->n == b->n;

@@ -1,13 +1,13 @@
 /*
  * worker.c - a worker's life: load, serve, stop
  *
- *   LOADING   a thread loads the model; requests are told so
- *   READY     the file is still being fingerprinted, and requests wait
+ *   LOADING   a thread loads the model; requests are refused, with the progress as the reason
+ *   READY     the file is still being hashed, and requests wait
  *   SERVING
- *   DRAINING  told to stop: new requests are refused, running ones may end for a while
+ *   DRAINING  ordered to stop: new requests are refused, running ones may finish for a while
  *
- * Then the event loop has ended, and everything that the context holds is saved. When the front is gone, there is
- * nobody to serve: the worker ends at once and saves what it can.
+ * Then the event loop ends, and everything that the context holds is saved. If the front is gone, there are no clients:
+ * the worker ends at once and saves what it can.
  */
 #include "worker/worker.h"
 
@@ -65,10 +65,10 @@ typedef struct worker {
     hearth_status status; /* how serving ended */
     hearth_error *err;
 
-    /* These belong to the loading thread, unless marked otherwise. */
+    /* Owned by the loading thread, unless marked otherwise. */
     pthread_t loading_thread;
-    bool has_thread; /* the loop's: to be joined */
-    bool is_loading; /* the loop's: it has not yet handled the end of loading */
+    bool has_thread; /* event loop's: the thread must be joined */
+    bool is_loading; /* event loop's: the end of loading was not handled yet */
     atomic_bool stops_loading;
     atomic_bool is_ending; /* the loop has ended */
     atomic_int percent;
@@ -76,12 +76,12 @@ typedef struct worker {
     hearth_runtime *runtime;
     hearth_model *model;
     hth_live_adapters live_adapters;
-    hth_worker_eviction eviction;                   /* the loop's, and so are the next six */
-    uint64_t ram_quota;                             /* that the front told last */
+    hth_worker_eviction eviction;                   /* event loop's, like the next six fields */
+    uint64_t ram_quota;                             /* the last quota from the front */
     uint64_t evict_ram_bytes, evict_ram_file_bytes; /* likewise */
     bool has_ram_quota;                             /* it is not in force yet */
     bool has_eviction;                              /* it has not begun yet */
-    hth_ram_tier_totals told_ram;                   /* of the RAM tier, as the front knows it */
+    hth_ram_tier_totals told_ram;                   /* of the RAM tier, as last reported to the front */
     hearth_status load_status;
     hearth_error load_error;
     atomic_bool has_identified; /* likewise for these */
@@ -89,7 +89,7 @@ typedef struct worker {
     hearth_error identify_error;
 } worker;
 
-/* ---- what the front is told ---- */
+/* ---- reports to the front ---- */
 
 static void tell(const worker *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -109,7 +109,7 @@ static void tell(const worker *w, const char *format, ...)
     if ((size_t)n > sizeof(line) - 2)
         n = sizeof(line) - 2;
     line[n++] = '\n';
-    while (write(w->options->control_fd, line, (size_t)n) < 0 && errno == EINTR) /* nobody reads it */
+    while (write(w->options->control_fd, line, (size_t)n) < 0 && errno == EINTR) /* no process reads it */
         ;
 }
 
@@ -150,7 +150,7 @@ static bool on_progress(float fraction, void *user_data)
     return !atomic_load(&w->stops_loading);
 }
 
-/* Rows that may have killed earlier workers. They stay suspects until all of them are set aside. */
+/* Quarantine rows that may have killed earlier workers. They stay suspects until all of them are quarantined. */
 static void set_suspects_aside(worker *w)
 {
     uint8_t(*keys)[32] = calloc(HTH_STATUS_SUSPECTS_MAX, sizeof(*keys));
@@ -191,8 +191,10 @@ static void *load(void *context)
         hth_adapters_restore(&w->live_adapters, w->model, w->options->adapter_state, &w->log);
     atomic_store(&w->has_loaded, true);
     hth_event_queue_wake(w->queue);
-    /* This thread sets has_loaded, then reads is_ending. end_loading works the other way round. So one of them sees
-     * the other. */
+    /*
+     * This thread sets has_loaded, then reads is_ending. end_loading does the reverse. So at least one of them sees the
+     * other's flag.
+     */
     if (w->load_status != HEARTH_OK || atomic_load(&w->is_ending))
         return NULL;
     w->identify_status = hth_model_identify(w->model, &w->identify_error);
@@ -208,7 +210,7 @@ static void end_with(worker *w, hearth_status status, const hearth_error *error)
         if (w->err)
             *w->err = *error;
     }
-    (void)event_base_loopbreak(w->base); /* fails only without a base */
+    (void)event_base_loopbreak(w->base); /* fails only without an event base */
 }
 
 static bool heeds_nodes(const worker *w)
@@ -253,7 +255,10 @@ static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SH
     return true;
 }
 
-/* A digest of all that gives tokens of a reply their meaning: the model's file and the settings of its prompt. */
+/*
+ * A digest of everything that determines the meaning of a reply's tokens: the model's file and the settings of its
+ * prompt.
+ */
 static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
 {
     const char *chat_template = w->options->model->chat_template;
@@ -281,7 +286,7 @@ static void complete_defaults(worker *w)
         hth_api_defaults_add(&w->defaults, w->options->advice);
 }
 
-/* Without a change nothing is told, unless it must be. */
+/* Report the RAM tier to the front if it changed, or if must. */
 static void tell_ram(worker *w, bool must)
 {
     const hth_ram_tier_totals *told = &w->told_ram;
@@ -301,7 +306,7 @@ static void loaded(worker *w)
     hearth_model_info info = { .struct_size = sizeof(info) };
 
     w->is_loading = false;
-    if (atomic_load(&w->stops_loading)) { /* told to stop: no request was served, and none will be */
+    if (atomic_load(&w->stops_loading)) { /* ordered to stop: no request was served, and none will be */
         end_with(w, HEARTH_OK, NULL);
         return;
     }
@@ -310,8 +315,8 @@ static void loaded(worker *w)
         end_with(w, w->load_status, &w->load_error);
         return;
     }
-    (void)hearth_model_info_get(w->model, &info, NULL);        /* it is there */
-    (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* as long */
+    (void)hearth_model_info_get(w->model, &info, NULL);        /* cannot fail: it is loaded */
+    (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* both have the same size */
     complete_defaults(w);
     w->self.model = w->model;
     w->self.defaults = &w->defaults;
@@ -349,7 +354,7 @@ static void identified(worker *w)
     }
     if (w->told_hashing)
         tell(w, "hashing 1");
-    (void)hearth_model_info_get(w->model, &info, NULL); /* it is there */
+    (void)hearth_model_info_get(w->model, &info, NULL); /* cannot fail: it is loaded */
     digest_of(w, &info, digest);
     w->is_serving = true;
     hth_jobs_set_digest(w->self.jobs, digest);
@@ -359,7 +364,7 @@ static void identified(worker *w)
 
 /* ---- stopping ---- */
 
-/* Stop when every request is answered and every answer has left. */
+/* Stop when every request is answered and every reply is sent. */
 static void stop_if_drained(worker *w)
 {
     if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0 &&
@@ -377,7 +382,7 @@ static void drain(worker *w)
     w->is_draining = true;
     tell(w, "stopping");
     w->self.problem = "this model's worker is stopping";
-    /* From now on these signals have their default effect. */
+    /* From now on these signals have their default actions. */
     (void)event_del(w->on_term);
     (void)event_del(w->on_int);
     atomic_store(&w->stops_loading, true);
@@ -385,11 +390,11 @@ static void drain(worker *w)
     w->listener = NULL;
     hth_http_server_drain(w->http);
     hth_jobs_end_lingering(w->self.jobs);
-    (void)event_add(w->on_drained, &limit); /* without memory it waits for all running requests */
+    (void)event_add(w->on_drained, &limit); /* without memory, it waits for all running requests */
     stop_if_drained(w);
 }
 
-/* One at a time: an eviction that waits comes before a quota. */
+/* Begin one order at a time: a waiting eviction comes before a quota. */
 static void begin_order(worker *w)
 {
     if (w->has_eviction &&
@@ -399,7 +404,7 @@ static void begin_order(worker *w)
         w->has_ram_quota = false;
 }
 
-/* Tell the result of an order that is done, and begin the next. */
+/* Report the result of a finished order, and begin the next. */
 static void take_eviction(worker *w)
 {
     if (hth_worker_eviction_take(&w->eviction)) {
@@ -432,7 +437,7 @@ static void set_ram_quota(worker *w, const char *number)
     begin_order(w);
 }
 
-/* "drain MS", "evict RAM RAM_FILE" and "ram QUOTA" are the front's commands. Each is a line. */
+/* Carry out the front's commands "drain MS", "evict RAM RAM_FILE" and "ram QUOTA", one a line. */
 static void obey(worker *w, const char *bytes, size_t n)
 {
     char text[128], *at = NULL;
@@ -469,7 +474,7 @@ static void on_drained(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    if (!w->is_loading) /* otherwise the end of loading, which was told to stop, does this */
+    if (!w->is_loading) /* otherwise the end of loading, which was ordered to stop, does this */
         end_with(w, HEARTH_OK, NULL);
 }
 
@@ -590,7 +595,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     if (options->status_fd >= 0)
         status = hth_status_page_open(options->status_fd, &w->page, err);
     if (w->page)
-        hth_status_page_loop_turns(w->page); /* from here on, while loading too */
+        hth_status_page_loop_turns(w->page); /* from here on, also while loading */
     if (status == HEARTH_OK)
         status = hth_event_queue_new(&w->queue, err);
     jobs.queue = w->queue;
@@ -619,7 +624,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Save what the context holds. A waiting front sees the progress in the reported work. */
+/* Save what the context holds. A waiting front sees progress in the reported work. */
 static void save(const worker *w)
 {
     hearth_error err;
@@ -628,7 +633,7 @@ static void save(const worker *w)
         hth_warn(&w->log, "at the end: %s", err.message);
 }
 
-/* The loop has ended early: the loading thread loads, waits for the fingerprint, or has just done either. */
+/* The loop has ended early: the loading thread is loading, waiting for the hash, or has just finished either. */
 static void end_loading(worker *w)
 {
     atomic_store(&w->stops_loading, true);
@@ -647,8 +652,8 @@ static void tear_down(worker *w)
         end_loading(w);
     hth_worker_eviction_end(&w->eviction);
     hth_http_listener_close(w->listener);
-    hth_http_server_free(w->http); /* this cancels its requests */
-    hth_jobs_free(w->self.jobs);   /* after cancelled requests have ended, which is soon */
+    hth_http_server_free(w->http); /* cancels its requests */
+    hth_jobs_free(w->self.jobs);   /* waits for the end of cancelled requests, which is soon */
     if (w->is_serving)
         save(w);
     hearth_model_unref(w->model);
@@ -699,7 +704,7 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
     else
         tell(&w, "failed %s", err ? err->message : "to begin");
     if (w.page)
-        hth_status_page_loop_ends(w.page); /* the rest, such as saving, may take its time */
+        hth_status_page_loop_ends(w.page); /* the rest, such as saving, may take longer */
     tear_down(&w);
     return w.status;
 }

@@ -2,8 +2,8 @@
  * worker.h - the process that owns one model and serves it on a unix socket
  *
  * The event loop reads requests and writes replies. The scheduler's thread of the model puts events into a queue
- * (event_queue.h), which the event loop reads. Slow preparation (large bodies, tools, schemas, grammars) runs on
- * threads beside the loop (worker_job.h).
+ * (event_queue.h), which the event loop reads. Slow preparation (large bodies, tools, schemas, grammars) runs on other
+ * threads (worker_job.h).
  */
 #ifndef HTH_WORKER_WORKER_H
 #define HTH_WORKER_WORKER_H
@@ -21,19 +21,19 @@ typedef struct hth_worker_options {
     const hearth_model_options *model;     /* without callbacks */
     const hth_adapter_specs *adapters;
     const char *shown_name;    /* in replies; NULL: the model's name */
-    const char *adapter_state; /* adapter_state.h: of the worker before; NULL: none */
+    const char *adapter_state; /* adapter_state.h: the state of the previous worker; NULL: none */
     const char *socket_path;
     int status_fd; /* of the status page; -1: none */
     /* Lines to the front: "loading 0.42", "ready", "failed TEXT". When it closes, the front is gone. -1: none. */
     int control_fd;
     hth_http_options http;
     hth_worker_settings settings;
-    const hth_api_defaults *defaults; /* of requests, by the operator; NULL: none, here and below */
+    const hth_api_defaults *defaults; /* for requests, from the operator; NULL: none, here and below */
     const hth_api_defaults *advice;   /* recommendations in a file beside the model's */
-    uint32_t silence_ms;              /* after so much silence a stream sends a sign of life; 0: never */
-    uint32_t drain_timeout_ms;        /* running requests may finish for so long after SIGTERM */
-    uint32_t save_timeout_ms;         /* of the shutdown save */
-    const hth_fit_found *found;       /* on devices, by the front: for hth_measure_run */
+    uint32_t silence_ms;              /* after this time of silence a stream sends a keep-alive; 0: never */
+    uint32_t drain_timeout_ms;        /* running requests may finish for this long after SIGTERM */
+    uint32_t save_timeout_ms;         /* for the shutdown save */
+    const hth_fit_found *found;       /* memory that the front found on devices: for hth_measure_run */
     bool sandbox;
 } hth_worker_options;
 

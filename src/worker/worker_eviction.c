@@ -14,7 +14,7 @@ static void *run(void *user_data)
     eviction->ram_freed = eviction->ram_file_freed = 0;
     if (eviction->sets_quota)
         hth_cache_set_ram_bytes_max(hth_runtime_cache(eviction->runtime), eviction->ram_quota);
-    /* A failure frees less, which the front sees. */
+    /* A failure frees less, as the front sees from the result. */
     if (eviction->ram_bytes > 0)
         (void)hearth_runtime_evict(eviction->runtime, eviction->ram_bytes, HEARTH_EVICT_RAM, &eviction->ram_freed,
                                    NULL);

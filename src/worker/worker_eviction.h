@@ -1,6 +1,6 @@
 /*
- * worker_eviction.h - rows leave a worker's memory as the front says, on a thread of their own: so many bytes, or those
- * above a new quota of the RAM tier
+ * worker_eviction.h - evicts rows from a worker's memory at the front's order, on a separate thread: a number of bytes,
+ * or those above a new quota of the RAM tier
  */
 #ifndef HTH_WORKER_WORKER_EVICTION_H
 #define HTH_WORKER_WORKER_EVICTION_H
@@ -11,19 +11,19 @@
 
 #include "hearth.h"
 
-/* All zeros: none. Event loop, but for the marked fields. */
+/* All zeros: none. Event loop only, except the marked fields. */
 typedef struct hth_worker_eviction {
     hearth_runtime *runtime;
     uint64_t ram_bytes, ram_file_bytes;
-    uint64_t ram_quota; /* that shall be in force */
-    bool sets_quota;    /* it does nothing else */
+    uint64_t ram_quota; /* the new quota */
+    bool sets_quota;    /* it only sets the quota */
     pthread_t thread;
     bool is_running;
-    atomic_bool has_ended;              /* the thread's: the next two may be read */
+    atomic_bool has_ended;              /* set by the thread: the next two may be read */
     uint64_t ram_freed, ram_file_freed; /* likewise */
 } hth_worker_eviction;
 
-/* Begin, unless one runs. False: nothing begins. */
+/* Begin an eviction, unless one runs. False: none was begun. */
 bool hth_worker_eviction_begin(hth_worker_eviction *eviction, hearth_runtime *runtime, uint64_t ram_bytes,
                                uint64_t ram_file_bytes);
 /* Likewise for a new quota of the RAM tier. */

@@ -1,8 +1,9 @@
 /*
  * worker_job.c - all jobs: their preparation, their beginning and their end
  *
- * A job advances when events of its request come, when its client takes bytes, and when its client leaves. It is freed
- * when its exchange has ended, its task is not being prepared, and the DONE event of every submitted reply was read.
+ * A job advances when events of its request come, when its client receives bytes, and when its client disconnects. It
+ * is freed when its exchange has ended, its task is not being prepared, and the DONE event of every submitted reply was
+ * read.
  */
 #include "worker/worker_job.h"
 
@@ -29,11 +30,11 @@
 #include "worker/worker_prefixes.h"
 #include "worker/worker_slots.h"
 
-/* Tokens and text of one reply that leave together: a step frame, or bytes of a stream. */
+/* Tokens and text of one reply that are sent together: a step frame, or bytes of a stream. */
 typedef struct job_step {
     bool is_open;
     uint32_t reply;
-    bool has_begun; /* it has the beginning of the stream, which no token brought */
+    bool has_begun; /* it has the beginning of the stream, which belongs to no token */
     bool has_ended;
     hearth_token *tokens; /* [n_tokens] */
     uint32_t n_tokens;
@@ -47,8 +48,8 @@ typedef struct job_step {
 typedef struct job_reply {
     uint32_t n_tokens;
     uint32_t n_cached;   /* tokens of its prompt; final with the first token */
-    bool has_cached;     /* n_cached is from the worker before: it stays */
-    bool is_cached_told; /* the front has the CACHED frame */
+    bool has_cached;     /* n_cached is from the previous worker and does not change */
+    bool is_cached_told; /* the CACHED frame was sent to the front */
     uint64_t read_ns;    /* when its first PREFILL event came; 0: none came */
     uint32_t n_read;     /* tokens of its prompt in the context, as of the last PREFILL event */
     bool has_new_line;
@@ -64,32 +65,32 @@ struct hth_job {
     bool is_waiting;   /* WAITING */
     bool is_preparing; /* PREPARING on another thread */
     bool is_running;   /* RUNNING */
-    uint64_t number;   /* of those that ran; 0: it never ran */
+    uint64_t number;   /* counts the jobs that ran; 0: it never ran */
     uint64_t begun_ns;
-    uint64_t started_ns; /* the model takes requests */
+    uint64_t started_ns; /* when the model accepted requests */
     double prepare_ms;
-    uint64_t said_ns; /* time of the last write, or of the beginning */
+    uint64_t said_ns; /* time of the last write, or of the start */
     bool has_begun;   /* the chunked reply has begun */
     bool has_head;    /* the HEAD frame was written */
     bool has_told_model;
     bool is_paused;
-    bool is_writing;        /* all replies have ended, or vectors are there; the body leaves piece by piece */
-    size_t backlog;         /* bytes, at the last look */
-    atomic_bool is_gone;    /* the client left: the preparation can be skipped */
-    atomic_uint n_worked;   /* tokens of inputs of embeddings that are done; threads of the model set it */
-    unsigned n_worked_told; /* in WORK frames */
+    bool is_writing;        /* all replies have ended, or vectors are ready; the body is sent piece by piece */
+    size_t backlog;         /* bytes, at the last check */
+    atomic_bool is_gone;    /* the client disconnected: the preparation can be skipped */
+    atomic_uint n_worked;   /* tokens of completed inputs for embeddings; set by the model's threads */
+    unsigned n_worked_told; /* reported in WORK frames */
     uint32_t n_ended;       /* replies whose DONE was read */
     job_reply *replies;     /* [n_replies] */
     hth_frame_summary summary;
     hth_task task;
 };
 
-/* Requests are prepared by the threads of lanes. No kind of work waits for the next one, which takes longer. */
+/* Requests are prepared by the threads of lanes. No kind of work waits for the next kind, which takes longer. */
 typedef enum job_lane_kind {
     JOB_LANE_LARGE,       /* long bodies: milliseconds */
-    JOB_LANE_HUGE,        /* as long as they may be: seconds */
+    JOB_LANE_HUGE,        /* up to the longest bodies: seconds */
     JOB_LANE_COMPLICATED, /* grammars, tools: no bound is known */
-    JOB_LANE_FILES,       /* reads or writes files, so it waits for devices; one after the other */
+    JOB_LANE_FILES,       /* reads or writes files, so it waits for devices; one at a time */
     JOB_LANES,
 } job_lane_kind;
 
@@ -99,21 +100,21 @@ typedef struct job_lane {
     hth_lane *lane;
 } job_lane;
 
-/* What ran under a slot's number. */
+/* The last job that ran under a slot's number. */
 typedef struct seen_slot {
     hth_api_slot slot;
-    char *salt; /* owned; of the key whose clients see it, "" for none; NULL: nobody does */
+    char *salt; /* owned; of the key whose clients may see it, "": no key; NULL: no client may */
 } seen_slot;
 
 struct hth_jobs {
     hth_jobs_options options;
     hearth_model *model; /* NULL: not loaded yet */
     const char *name, *shown;
-    bool has_digest; /* the model takes requests */
+    bool has_digest; /* the model accepts requests */
     uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;
     size_t n;
-    hth_job *waiting; /* the WAITING ones */
+    hth_job *waiting; /* jobs in WAITING */
     bool ends_lingering;
     hth_memo *prompts;
     hth_slot_memory *slots;
@@ -121,44 +122,44 @@ struct hth_jobs {
     seen_slot seen_slots[HTH_SLOT_NUMBERS_MAX]; /* the last job that ended, of each number */
     job_lane lanes[JOB_LANES];
     hth_message_queue *prepared; /* has room for all */
-    atomic_bool has_worked;      /* n_worked of a job has changed */
+    atomic_bool has_worked;      /* n_worked of some job has changed */
 
-    /* Scratch memory of the job that is at work. */
+    /* Scratch memory of the job that is running. */
     hth_buffer piece; /* text of the open step */
     hth_buffer wire;  /* bytes to write */
     job_step step;
 };
 
-/* The replies were submitted. Where the reply has a record that the front keeps, send it the record's beginning. */
+/* The replies were submitted. If the front keeps a record of the reply, send it the record's beginning. */
 static void job_tell_begun(hth_job *job);
-/* Inputs of the job's embeddings are done: tell the front how much they count. */
+/* Inputs for the job's embeddings are done: report their tokens to the front. */
 static void job_tell_work(hth_job *job);
 /* Reply with an error; at most frames without bytes were written before. The exchange ends. */
 static void job_fail(hth_job *job, const hth_api_error *error);
 /* Reply with task->answer. The exchange ends. */
 static void job_reply_answer(hth_job *job);
-/* Begin to write the answer of task->vectors, of which the first piece may be all. The exchange may end. */
+/* Begin to write the answer of task->vectors, perhaps in one piece. The exchange may end. */
 static void job_begin_body(hth_job *job);
-/* Allocate job->replies, with the facts of the worker before. False without memory. */
+/* Allocate job->replies, with the facts from the previous worker. False without memory. */
 static bool job_begin_replies(hth_job *job);
 /* Read the events of the request that was taken from the queue, and write their bytes. The exchange may end. */
 static void job_take_events(hth_job *job);
-/* The client took bytes: write more of the body, if one is on its way. The exchange may end. */
+/* The client received bytes: write more of the body, if one is being sent. The exchange may end. */
 static void job_write_on(hth_job *job);
 /*
- * A stream was silent for a while, because its prompt is long or it waits for others. Send its head and a sign of life,
- * so that neither the client nor a proxy takes the connection for dead. The exchange may end.
+ * A stream was silent for a while, because its prompt is long or it waits for other requests. Send its head and a
+ * keep-alive, so that neither the client nor a proxy takes the connection for dead. The exchange may end.
  */
 static void job_say_idle(hth_job *job);
 
-/* A job with a slot is at its end: keep the facts about it. */
+/* A job with a slot ends: keep the facts about it. */
 static void job_keep_slot(const hth_job *job);
 static void seen_slot_deinit(seen_slot *seen);
 
 enum {
     QUICK_BYTES_MAX = 4 << 10,   /* longer bodies go to a lane: their tokenization takes a millisecond or more */
-    LARGE_BYTES_MAX = 256 << 10, /* longer ones take tenths of a second or more, so they do not go before others */
-    PREPARING_MAX = 65536,       /* in one lane: all requests of a dead worker come to the next one at once */
+    LARGE_BYTES_MAX = 256 << 10, /* longer ones take tenths of a second or more, so they have another lane */
+    PREPARING_MAX = 65536,       /* in one lane: all requests of a dead worker come to the next worker at once */
     LANE_THREADS_MAX = 3,
     PROMPTS_BYTES_MAX = 32 << 20,
 };
@@ -187,7 +188,7 @@ static void put_prepared(hth_job *job)
 {
     hth_jobs *jobs = job->jobs; /* the job may be gone as soon as it is in the queue */
 
-    (void)hth_message_queue_put(jobs->prepared, job); /* it has room for all */
+    (void)hth_message_queue_put(jobs->prepared, job); /* cannot fail: it has room for all */
     hth_event_queue_wake(jobs->options.queue);
 }
 
@@ -264,13 +265,16 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     if (!jobs)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     jobs->options = *options;
-    /* In lanes, waiting and at work; and at the model, which takes fewer than PREPARING_MAX requests for embeddings. */
+    /*
+     * Room for waiting and running jobs in lanes, and for those at the model, which accepts fewer than PREPARING_MAX
+     * requests for embeddings.
+     */
     jobs->prepared = hth_message_queue_new((JOB_LANES + 1) * (size_t)(PREPARING_MAX + LANE_THREADS_MAX));
     jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
     if (!jobs->prepared || !jobs->prompts || !jobs->slots)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    /* LARGE hands over to COMPLICATED, so that opens first and ends last. */
+    /* LARGE passes jobs on to COMPLICATED, so COMPLICATED opens first and ends last. */
     for (int i = JOB_LANES - 1; i >= 0 && status == HEARTH_OK; i--)
         status = open_lane(jobs, (job_lane_kind)i, err);
     if (status != HEARTH_OK) {
@@ -344,7 +348,7 @@ void hth_jobs_free(hth_jobs *jobs)
     hth_jobs_end_lingering(jobs);
     wait_for_all(jobs);
     if (jobs->has_digest)
-        hth_embed_wait_idle(jobs->model); /* take_embeddings may still be at work behind its last job */
+        hth_embed_wait_idle(jobs->model); /* take_embeddings may still run after its last job */
     for (int i = 0; i < JOB_LANES; i++)
         hth_lane_free(jobs->lanes[i].lane);
     hth_message_queue_free(jobs->prepared);
@@ -435,7 +439,7 @@ static void prepare_elsewhere(hth_job *job, job_lane_kind kind)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_task *task = &job->task;
 
-    if (!task->request) { /* the thread reads the body, which may outlive the exchange */
+    if (!task->request) { /* the thread reads the body, perhaps after the end of the exchange */
         task->bytes_copy = malloc(task->n_bytes + 1);
         if (task->bytes_copy)
             memcpy(task->bytes_copy, task->bytes, task->n_bytes);
@@ -451,7 +455,7 @@ static void prepare_elsewhere(hth_job *job, job_lane_kind kind)
     free_if_over(job);
 }
 
-/* The value of a header as a number; 0: it is no number. */
+/* The value of a header as a number; 0: it is not a number. */
 static uint64_t header_number(const hth_http_exchange *exchange, const char *name)
 {
     const char *text = hth_http_header(exchange, name);
@@ -474,7 +478,7 @@ static bool is_id(const char *text)
     return n > 0 && n < HTH_TASK_ID_BYTES && text[n] == '\0';
 }
 
-/* Read the headers of the front, and set defaults for missing ones. False without memory. */
+/* Read the headers from the front, with defaults for missing ones. False without memory. */
 static bool read_headers(hth_job *job)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -607,7 +611,7 @@ void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BY
 
 /* ---- the loop ---- */
 
-/* Tell the front of inputs that are done. */
+/* Report completed inputs to the front. */
 static void tell_work(hth_jobs *jobs)
 {
     hth_job *job;
@@ -625,7 +629,7 @@ void hth_jobs_take_events(hth_jobs *jobs)
     hth_request_events *events;
     hth_job *job;
 
-    /* Collect before looking at prepared jobs: a lane queues its job first and then wakes the loop. */
+    /* Collect before checking for prepared jobs: a lane queues its job first and then wakes the loop. */
     hth_event_queue_collect(queue);
     if (atomic_exchange_explicit(&jobs->has_worked, false, memory_order_acquire))
         tell_work(jobs);
@@ -643,7 +647,7 @@ static void renew_pause(hth_job *job)
     size_t backlog = hth_http_stream_backlog(job->exchange);
 
     if (backlog < job->backlog)
-        hth_task_pause(&job->task, true); /* pausing again renews the pause: the reader still reads */
+        hth_task_pause(&job->task, true); /* pausing again renews the pause, because the client still reads */
     job->backlog = backlog;
 }
 
@@ -665,16 +669,16 @@ void hth_jobs_look_after(hth_jobs *jobs)
 }
 
 /*
- * ---- one job: events into bytes, and bytes to its client ----
+ * ---- one job: events become bytes, and bytes go to the client ----
  *
- * The bytes of a stream leave with the tokens that released them. A body is written after all of its replies have
- * ended, piece by piece as its reader takes it, so that memory holds one piece only.
+ * The bytes of a stream are sent with the tokens that released them. A body is written after all of its replies have
+ * ended, piece by piece as the client reads it, so that memory holds only one piece.
  *
  * When a reply is resumed after a worker died, the client has already received the text of the known tokens. The writer
  * processes that text again to restore its state, and its output is discarded. A body is written from its beginning,
- * and its reader discards the bytes that it has. Log probabilities, the number of cached tokens and the end of a reply
- * repeat what the worker before told. This worker's own values could differ: it found rows that the worker before had
- * made, and its log probabilities can differ in the last digit.
+ * and the front discards the bytes that it has already sent. Log probabilities, the number of cached tokens and the end
+ * of a reply are copied from the previous worker. This worker's own values could differ: it found rows that the
+ * previous worker had made, and its log probabilities can differ in the last digit.
  */
 
 enum {
@@ -706,7 +710,7 @@ static void job_add_notes(hth_job *job)
         hth_http_header_add(job->exchange, HTH_API_NOTES_HEADER, request->notes.text);
 }
 
-/* The exchange ends with this. */
+/* Detach the exchange from the job; the caller ends it. */
 static hth_http_exchange *take_exchange(hth_job *job)
 {
     hth_http_exchange *exchange = job->exchange;
@@ -729,7 +733,7 @@ static void add_end(hth_job *job, int status)
     hth_frame_add_end(&job->jobs->wire, &job->summary);
 }
 
-/* The tokens count in logs, metrics and limits. */
+/* Add the embedded tokens, which count in logs, metrics and limits. */
 static void add_embedded(hth_job *job)
 {
     const hearth_embeddings *embeddings = job->task.embeddings;
@@ -770,7 +774,7 @@ static bool is_streamed(const hth_job *job)
     return job->task.request->stream;
 }
 
-/* Add the step as a frame. Log probabilities go with it while bytes that show them have not left. */
+/* Add the step as a frame. It has log probabilities until the bytes that show them are sent. */
 static void add_step(hth_job *job)
 {
     hth_api_reply *reply = job->task.reply;
@@ -857,7 +861,7 @@ static void add_token(hth_job *job, const hearth_token_event *token)
 
 /* ---- events into bytes ---- */
 
-/* Did the worker before already send the bytes of this event? Only of streams. */
+/* Did the previous worker already send the bytes of this event? Only for streams. */
 static bool has_left(const hth_job *job, const hth_reply_event *event)
 {
     const hth_known *known = &job->task.known;
@@ -870,8 +874,8 @@ static bool has_left(const hth_job *job, const hth_reply_event *event)
     case HTH_REPLY_EVENT_TOKEN: return event->token.index < hth_known_n(known, event->reply);
     case HTH_REPLY_EVENT_TEXT:
         return job->replies[event->reply].n_tokens <
-               hth_known_n(known, event->reply);                               /* the text leaves with that token */
-    case HTH_REPLY_EVENT_PREFILL: return hth_known_n(known, event->reply) > 0; /* the prompt was read before */
+               hth_known_n(known, event->reply);                               /* the text is sent with that token */
+    case HTH_REPLY_EVENT_PREFILL: return hth_known_n(known, event->reply) > 0; /* the prompt was evaluated before */
     default: return false;
     }
 }
@@ -897,7 +901,7 @@ static void take_token(hth_job *job, const hth_reply_event *event)
         token.logprobs = known;
     if (token.index >= hth_known_n(&job->task.known, event->reply))
         add_token(job, &token);
-    if (token.stats) { /* with the number of cached tokens that the client has seen */
+    if (token.stats) { /* use the number of cached tokens that the client has seen */
         stats = *token.stats;
         stats.cached_tokens = job->replies[event->reply].n_cached;
         token.stats = &stats;
@@ -908,8 +912,8 @@ static void take_token(hth_job *job, const hth_reply_event *event)
 }
 
 /*
- * Discard the bytes of an event that the worker before has sent. The end of all replies stays, where this reply is the
- * last one to end here but was not there.
+ * Discard the bytes of an event that the previous worker has sent. Keep the end of all replies if this reply is the
+ * last one to end in this worker but was not the last in the previous one.
  */
 static void drop_old(hth_job *job, size_t n_before)
 {
@@ -926,7 +930,7 @@ static void drop_old(hth_job *job, size_t n_before)
     job->jobs->step.has_ended |= n_end > 0; /* the step frame repeats the end of the reply */
 }
 
-/* Note the number of cached tokens of the prompt. It is final with the first token. */
+/* Record the number of cached tokens of the prompt. It is final with the first token. */
 static void take_cached(hth_job *job, const hth_reply_event *event)
 {
     job_reply *reply = &job->replies[event->reply];
@@ -1002,7 +1006,7 @@ static void take_end(hth_job *job, const hth_reply_event *event)
 
     result.stats = &stats;
     stats.cached_tokens = job->replies[event->reply].n_cached;
-    /* The reply ended in the worker before, and this worker has told all of its tokens. */
+    /* The reply ended in the previous worker, and this worker has reported all of its tokens. */
     if (outcome && job->replies[event->reply].n_tokens == hth_known_n(known, event->reply)) {
         stats = stats_of(outcome);
         result.status = HEARTH_OK;
@@ -1062,7 +1066,7 @@ static void hold_back(hth_job *job)
 }
 
 /*
- * Write the bytes of the wire. is_over: they are the last, and the exchange ends. When memory ran out, the exchange is
+ * Send the bytes in wire. is_over: they are the last, and the exchange ends. If memory ran out, the exchange is
  * aborted. Replies that still run when the exchange ends are cancelled.
  */
 static void write_wire(hth_job *job, int status, const char *type, bool is_over)
@@ -1124,14 +1128,14 @@ static void job_tell_work(hth_job *job)
     write_wire(job, 200, body_type, false);
 }
 
-/* The front stores this record of a reply that ended well. */
+/* Add the record of a completed reply, which the front stores. */
 static void add_record(hth_job *job)
 {
     hth_buffer *wire = &job->jobs->wire;
     hth_buffer record = { .text = NULL };
 
     hth_api_reply_record(job->task.reply, &record);
-    if (!record.failed) /* without memory it is not stored */
+    if (!record.failed) /* without memory, it is not stored */
         hth_frame_add_record(wire, 0, hth_buffer_text(&record), record.n);
     hth_buffer_deinit(&record);
 }
@@ -1179,13 +1183,13 @@ static bool add_body_piece(hth_job *job)
     return is_over;
 }
 
-/* Write the bytes of the wire, then as much of the body as the reader takes now. */
+/* Send the bytes in wire, then as much of the body as the client accepts now. */
 static void write_body(hth_job *job)
 {
     const hth_buffer *wire = &job->jobs->wire;
 
     job->is_writing = true;
-    if (job->has_begun) /* even while the backlog is full */
+    if (job->has_begun) /* even if the backlog is full */
         write_wire(job, 200, body_type, false);
     while (job->exchange && hth_http_stream_backlog(job->exchange) < HTH_HTTP_BACKLOG_MAX) {
         bool is_over = add_body_piece(job);
@@ -1282,7 +1286,7 @@ static void job_say_idle(hth_job *job)
         return;
     hth_buffer_clear(wire);
     hth_buffer_clear(piece);
-    if (!job->replies[0].has_cached) /* a first number; final with the first token */
+    if (!job->replies[0].has_cached) /* preliminary; final with the first token */
         hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, hth_request_events_n_restored(job->task.events, 0));
     begins = hth_api_reply_idle(reply, piece);
     if (!job->is_framed) {
@@ -1298,10 +1302,10 @@ static void job_say_idle(hth_job *job)
 }
 
 /*
- * ---- what runs under the number of each slot, for GET /slots ----
+ * ---- the job under the number of each slot, for GET /slots ----
  *
  * A slot is a number of a request (slot_memory.h). A client sees the facts, without texts and tokens, about requests
- * under its key's salt that add no salt of their own; of all others, only that they run.
+ * under its key's salt that add no salt of their own. Of other requests it sees only that they run.
  */
 
 /* The facts about the first reply of a job that runs, or ran. The caller owns slot->params. */
@@ -1329,7 +1333,7 @@ static hth_api_slot slot_of(const hth_job *job)
     };
 }
 
-/* The salt of the key whose clients see the facts, "" for none; NULL: nobody does. */
+/* The salt of the key whose clients may see the facts, "": no key; NULL: no client may. */
 static const char *salt_of(const hth_job *job)
 {
     if (job->task.has_own_salt)
@@ -1359,7 +1363,7 @@ static void job_keep_slot(const hth_job *job)
     *seen = (seen_slot){ .slot = slot_of(job), .salt = salt ? strdup(salt) : NULL };
 }
 
-/* slots[HTH_SLOT_NUMBERS_MAX] = what ran. The caller owns the params. */
+/* Fill slots[HTH_SLOT_NUMBERS_MAX] with the jobs that ran last. The caller owns the params. */
 static void add_seen(const hth_jobs *jobs, const char *asker, hth_api_slot *slots)
 {
     for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
@@ -1369,7 +1373,10 @@ static void add_seen(const hth_jobs *jobs, const char *asker, hth_api_slot *slot
         }
 }
 
-/* Put what runs in the place of what ran: of several jobs with a number, the last. Returns how many replies may run. */
+/*
+ * Replace jobs that ran by running ones; of several jobs with one number, the last. Returns the number of replies that
+ * may run.
+ */
 static uint32_t add_running(const hth_jobs *jobs, const char *asker, hth_api_slot *slots)
 {
     uint32_t n_replies = 0;

@@ -19,7 +19,7 @@ void hth_known_deinit(hth_known *known)
     *known = (hth_known){ .n_replies = 0 };
 }
 
-/* Reply i, with those before it; NULL without memory. */
+/* Reply i, allocated with all replies before it; NULL without memory. */
 static hth_known_reply *reply_at(hth_known *known, uint32_t i)
 {
     if (i >= known->n_replies) {

@@ -1,5 +1,5 @@
 /*
- * worker_known.h - how far replies had come in another worker: the frames before a request's body
+ * worker_known.h - the progress of replies in another worker: the frames before a request's body
  */
 #ifndef HTH_WORKER_WORKER_KNOWN_H
 #define HTH_WORKER_WORKER_KNOWN_H
@@ -12,31 +12,31 @@ typedef struct hth_known_reply {
     hearth_token *tokens; /* [n] */
     uint32_t n;
     size_t capacity;
-    /* Log probabilities of the tokens from likely_begin on, n_logprobs of each; NaN: none were told. */
+    /* Log probabilities of the tokens from likely_begin on, n_logprobs of each; NaN: not known. */
     uint32_t likely_begin;
-    uint32_t n_logprobs; /* 0: none were told of any */
+    uint32_t n_logprobs; /* 0: none are known */
     hearth_logprob *logprobs;
     size_t logprobs_capacity;
     float state;    /* of the sampler, after the last token; NaN: none */
-    bool has_begun; /* the beginning of its stream has left */
+    bool has_begun; /* the beginning of its stream was sent */
     bool has_ended;
     bool has_outcome;
     hth_frame_outcome outcome; /* of its end */
-    bool has_cached;           /* it was told how much of its prompt was cached */
+    bool has_cached;           /* the number of cached prompt tokens is known */
     uint32_t n_cached;
 } hth_known_reply;
 
 /* All zeros: nothing is known. */
 typedef struct hth_known {
-    bool has_model; /* of the worker that replied so far */
+    bool has_model; /* the digest is that of the previous worker */
     uint8_t model[HTH_FRAME_MODEL_BYTES];
-    hth_known_reply *replies; /* [n_replies]; nothing is known of later ones */
+    hth_known_reply *replies; /* [n_replies]; nothing is known about later ones */
     uint32_t n_replies;
 } hth_known;
 
 /*
- * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release
- * with hth_known_deinit. False with error filled, and nothing to be released. Any thread.
+ * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] without anything else, of at most n_replies_max replies.
+ * Release with hth_known_deinit. False with error filled, and nothing to release. Any thread.
  */
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
 void hth_known_deinit(hth_known *known); /* zeros afterwards */
@@ -44,13 +44,13 @@ void hth_known_deinit(hth_known *known); /* zeros afterwards */
 /* The number of known tokens of reply i, and whether it has ended. */
 uint32_t hth_known_n(const hth_known *known, uint32_t i);
 bool hth_known_has_ended(const hth_known *known, uint32_t i);
-/* Has the beginning of its stream left, with tokens or before them? */
+/* Was the beginning of its stream sent, with tokens or before them? */
 bool hth_known_has_begun(const hth_known *known, uint32_t i);
-/* *n_out: the cached tokens of its prompt. False: the number was not told. */
+/* *n_out: the cached tokens of its prompt. False: the number is not known. */
 bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out);
-/* The *n_out log probabilities of token i of a reply; NULL: they are not known. */
+/* The *n_out log probabilities of token i of a reply; NULL: unknown. */
 const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply, uint32_t i, uint32_t *n_out);
-/* The end of reply i; NULL: it has not ended, or its end is not known. */
+/* The end of reply i; NULL: it has not ended, or its end is unknown. */
 const hth_frame_outcome *hth_known_outcome(const hth_known *known, uint32_t i);
 /* Have all of n_replies ended? */
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies);

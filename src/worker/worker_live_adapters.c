@@ -15,7 +15,7 @@
 
 /* ---- lists ---- */
 
-/* Folders stay private. NULL without memory. */
+/* One adapter as JSON, without its folder, which stays private. NULL without memory. */
 static json_t *adapter_json(const hearth_adapter *adapter)
 {
     const char *slash = strrchr(adapter->path, '/');
@@ -32,7 +32,7 @@ static hearth_adapter *list_new(hearth_model *model, size_t *n_out, hearth_error
     hearth_adapter *adapters = calloc(HTH_ADAPTERS_MAX, sizeof(*adapters));
 
     if (!adapters) {
-        (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the list of adapters"); /* NULL says it */
+        (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the list of adapters"); /* NULL reports it */
         return NULL;
     }
     adapters[0].struct_size = sizeof(*adapters);
@@ -87,7 +87,7 @@ static bool is_wanted(const hth_adapter_state *state, uint32_t id)
     return id < HTH_LIVE_ID_MIN;
 }
 
-/* With the scale that it has now: a deterministic model takes one at most that is not 0. */
+/* Load an adapter with its current scale: a deterministic model accepts at most one that is not 0. */
 static hearth_status load_live(const hth_live_adapters *live, hearth_model *model, const hth_adapter_state *state,
                                const hth_live_adapter *one, hearth_error *err)
 {
@@ -135,7 +135,7 @@ static hearth_status unload_others(hearth_model *model, const hth_adapter_state 
     return status;
 }
 
-/* Make the adapters equal to the state. If the added one cannot be loaded, all others are as the state has them. */
+/* Make the adapters match the state. If the added adapter cannot be loaded, all others match the state. */
 static hearth_status apply(const hth_live_adapters *live, hearth_model *model, const hth_adapter_state *state,
                            hearth_error *err)
 {
@@ -162,7 +162,7 @@ static void restore_one(hth_live_adapters *live, hearth_model *model, const hth_
     memcpy(live->lost[live->n_lost++].why, err.message, sizeof(err.message));
 }
 
-/* The rows of a file that was replaced are others, and so is its meaning; an operator should know. */
+/* Warn the operator of a replaced file: its rows and its effect are different. */
 static void warn_of_replaced(hearth_model *model, const hth_adapter_state *state, const hth_log *log)
 {
     size_t n = 0;
@@ -196,7 +196,7 @@ void hth_adapters_restore(hth_live_adapters *live, hearth_model *model, const ch
         free(state);
         return;
     }
-    if (set_scales(model, state, &err) != HEARTH_OK) /* first: they may be those that make room for the others */
+    if (set_scales(model, state, &err) != HEARTH_OK) /* first: this may make room for the others */
         hth_warn(log, "the scales of an earlier worker's adapters are not set: %s", err.message);
     for (size_t i = 0; i < state->n_loaded; i++)
         restore_one(live, model, state, &state->loaded[i], log);
@@ -213,6 +213,6 @@ void hth_task_set_adapters(hth_task *task)
         status = hth_adapters_write(task->live_adapters, task->model, &task->answer, &err);
     if (status == HEARTH_NO_MEMORY || status == HEARTH_BUSY || status == HEARTH_CANCELLED)
         hth_api_fail_status(&task->error, &err);
-    else if (status != HEARTH_OK) /* of the file, or of its name */
+    else if (status != HEARTH_OK) /* the cause is the file or its name */
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "%s", err.message);
 }

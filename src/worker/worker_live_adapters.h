@@ -1,7 +1,8 @@
 /*
- * worker_live_adapters.h - makes the adapters of a worker equal to a state (adapter_state.h)
+ * worker_live_adapters.h - makes the adapters of a worker match a state (adapter_state.h)
  *
- * Adapters of the configuration stay; others are loaded and unloaded, from files beneath the folder of adapters alone.
+ * Adapters of the configuration stay. Others are loaded and unloaded, only from files in the folder of adapters or
+ * below it.
  */
 #ifndef HTH_WORKER_WORKER_LIVE_ADAPTERS_H
 #define HTH_WORKER_WORKER_LIVE_ADAPTERS_H
@@ -9,7 +10,7 @@
 #include "base/log.h"
 #include "worker/worker_task.h"
 
-/* An adapter that an earlier worker had, and that this one could not load. */
+/* An adapter that an earlier worker had but this one could not load. */
 typedef struct hth_lost_adapter {
     uint32_t id;
     char why[sizeof(((hearth_error *)NULL)->message)];
@@ -22,16 +23,19 @@ typedef struct hth_live_adapters {
 } hth_live_adapters;
 
 /*
- * Load the adapters, and set the scales, that an earlier worker of the model had; text is a state. An adapter that
- * cannot be loaded any more is a warning, and lost until the next worker tries again.
+ * Load the adapters and set the scales that an earlier worker of the model had; text is a state. An adapter that can no
+ * longer be loaded causes a warning, and is lost until the next worker tries again.
  */
 void hth_adapters_restore(hth_live_adapters *live, hearth_model *model, const char *text, const hth_log *log);
-/* Take the state of a HTH_TASK_ADAPTERS, and list the adapters: the answer. On a thread of a lane: it reads files. */
+/*
+ * Apply the state of an HTH_TASK_ADAPTERS, and answer with the list of adapters. Runs on a thread of a lane, because it
+ * reads files.
+ */
 void hth_task_set_adapters(hth_task *task);
 
 /*
- * Append the adapters of the model as llama.cpp's GET /lora-adapters lists them. Lost ones follow, each with its id and
- * "error"; live may be NULL: none do. out->failed without memory.
+ * Append the adapters of the model in the format of llama.cpp's GET /lora-adapters. Lost ones follow, each with its id
+ * and "error"; live NULL: none. out->failed without memory.
  */
 hearth_status hth_adapters_write(const hth_live_adapters *live, hearth_model *model, hth_buffer *out,
                                  hearth_error *err);

@@ -19,7 +19,7 @@ static json_t *node_json(const hth_prefix_node *node)
                      "bytes", (json_int_t)node->bytes, "uses", (json_int_t)node->uses, "children");
 }
 
-/* The roots, with everything that stands on them. NULL without memory. */
+/* The roots with their subtrees. NULL without memory. */
 static json_t *tree_json(const hth_prefix_tree *tree)
 {
     json_t *roots = json_array(), *nodes[NODES_MAX];
@@ -27,7 +27,7 @@ static json_t *tree_json(const hth_prefix_tree *tree)
     for (size_t i = 0; i < tree->n; i++) {
         const size_t parent = tree->nodes[i].parent;
 
-        nodes[i] = node_json(&tree->nodes[i]); /* the array that takes it keeps it */
+        nodes[i] = node_json(&tree->nodes[i]); /* valid after the array takes it over */
         if (json_array_append_new(parent == HTH_PREFIX_TREE_ROOT ? roots : json_object_get(nodes[parent], "children"),
                                   nodes[i]) != 0) {
             json_decref(roots);

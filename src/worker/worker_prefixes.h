@@ -6,7 +6,10 @@
 
 #include "worker/worker_task.h"
 
-/* Write the page into task->answer, or task->error. It blocks while indexes are read: not on the event loop. */
+/*
+ * Write the page into task->answer, or set task->error. Blocks while indexes are read, so it must not run on the event
+ * loop.
+ */
 void hth_worker_prefixes_run(hth_task *task);
 
 #endif

@@ -60,7 +60,7 @@ static void reply_page(hth_http_exchange *exchange, int status, hth_buffer *body
     hth_buffer_deinit(body_take);
 }
 
-/* GET /lora-adapters. live: NULL leaves out those that could not be loaded. */
+/* Answer GET /lora-adapters. live NULL omits adapters that could not be loaded. */
 static void show_adapters(const hth_live_adapters *live, hearth_model *model, hth_http_exchange *exchange)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -106,7 +106,7 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
 
 /* ---- requests ---- */
 
-/* Why the body cannot be read; NULL: it can. */
+/* The reason why the body cannot be read; NULL: it can. */
 static const char *body_problem(hth_http_exchange *exchange, const hth_route *route, char text[128])
 {
     const char *known = hth_http_header(exchange, HTH_HEADER_KNOWN), *past = hth_http_header(exchange, HTH_HEADER_PAST);
@@ -117,7 +117,7 @@ static const char *body_problem(hth_http_exchange *exchange, const hth_route *ro
              : NULL;
 }
 
-/* Does the front alone answer this route? */
+/* Is this route answered by the front alone? */
 static bool is_fronts(const hth_route *route)
 {
     return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_STORED ||
@@ -183,7 +183,7 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
     case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
     case HTH_ROUTE_PREFIXES: hth_jobs_begin(self->jobs, exchange, HTH_TASK_PREFIXES, route->api); break;
     case HTH_ROUTE_ADAPTERS:
-        if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever clients sent to it */
+        if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever the client sent */
             hth_jobs_begin(self->jobs, exchange, HTH_TASK_ADAPTERS, route->api);
         else
             show_adapters(hth_http_header(exchange, HTH_HEADER_LOST) ? self->live_adapters : NULL, self->model,

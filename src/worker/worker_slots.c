@@ -66,10 +66,10 @@ static bool read_number(order *o)
     return o->number < info.n_parallel;
 }
 
-/* Take the folder out of a message: clients see the name of the file only. */
+/* Remove the folder from a message: clients see only the name of the file. */
 static void hide_folder(const order *o, hearth_error *err)
 {
-    const size_t n = strlen(o->folder) + 1; /* and the slash */
+    const size_t n = strlen(o->folder) + 1; /* including the slash */
     char *at;
 
     while (n > 1 && (at = strstr(err->message, o->path)) != NULL)
@@ -89,7 +89,7 @@ static void fail(const order *o, bool is_of_file, hearth_error *err)
     hth_api_fail_status(&o->task->error, err);
 }
 
-/* A save without room is no sign of load: the same request soon after it has no room either. */
+/* A save without room does not mean load: the same request would have no room a little later either. */
 static void fail_save(const order *o, hearth_error *err)
 {
     const bool is_full = err->status == HEARTH_FULL;
@@ -99,7 +99,7 @@ static void fail_save(const order *o, hearth_error *err)
         o->task->error.status = INSUFFICIENT_STORAGE;
 }
 
-/* A name that no other salt has, and that does not reveal the salt. */
+/* Write a name that is unique to the salt and does not reveal it. */
 static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
 {
     uint8_t digest[HTH_SHA256_BYTES];
@@ -137,7 +137,7 @@ static bool find_path(order *o)
     return false;
 }
 
-/* ---- carrying it out ---- */
+/* ---- execution of an order ---- */
 
 static double ms_since(uint64_t begun_ns)
 {
@@ -185,7 +185,7 @@ static void save(order *o)
     if (tokens && make_folder(o)) {
         const hth_prefix_owner owner = owner_of(o);
 
-        hth_whole_file_sweep(o->path); /* what a killed worker left would take up room for ever */
+        hth_whole_file_sweep(o->path); /* remains of a killed worker would take up room for ever */
         if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &task->settings->slot_limits, &saved,
                             &err) == HEARTH_OK)
             hth_buffer_add_json_take(

@@ -1,15 +1,15 @@
 /*
  * worker_slots.h - llama-server's POST /slots/N?action=save|restore|erase
  *
- * Hearth has no fixed places for prompts. A slot is a number under which a worker remembers the tokens that ran there
- * last (slot_memory.h). The orders work with the rows of these tokens (models/prefix.h):
+ * Hearth has no fixed slots for prompts. A slot is a number for which a worker remembers the tokens that ran last
+ * (slot_memory.h). The orders use the rows of these tokens (models/prefix.h):
  *
  *   save      write the cached rows to a file
  *   restore   put the rows of a file into the cache; the slot remembers their tokens
  *   erase     remove the rows, except those that other slots share or a pin holds; the slot is empty
  *
- * A client sees the slots of its own salt. Files of clients without a salt lie in the folder itself. Each salt has its
- * own folder below it, ".tenant-<32 hex digits>", so that no client replaces the file of another one.
+ * A client sees the slots of its own salt. Files of clients without a salt are in the folder itself. Each salt has its
+ * own folder below it, ".tenant-<32 hex digits>", so that no client can replace the file of another one.
  */
 #ifndef HTH_WORKER_WORKER_SLOTS_H
 #define HTH_WORKER_WORKER_SLOTS_H
@@ -19,7 +19,7 @@
 
 /* Read the path and the query into the task. */
 void hth_slot_order_read(hth_http_exchange *exchange, hth_task *task);
-/* Carry the order out: set the task's answer or its error. Blocks on files; on a lane's thread. */
+/* Carry out the order: set the task's answer or its error. Blocks on files, so it runs on a lane's thread. */
 void hth_slot_order_run(hth_task *task);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
-    WORTH_TOKENS_MIN = 512, /* a guess: every machine evaluates fewer within seconds */
+    WORTH_TOKENS_MIN = 512, /* a guess: any machine evaluates fewer within seconds */
 };
 
 void hth_task_deinit(hth_task *task)
@@ -44,15 +44,15 @@ static void read_adapter_state(hth_task *task)
 {
     task->adapter_state = malloc(sizeof(*task->adapter_state));
     if (task->adapter_state)
-        (void)hth_adapter_state_read(task->bytes, task->n_bytes, task->adapter_state, &task->error); /* it is there */
+        (void)hth_adapter_state_read(task->bytes, task->n_bytes, task->adapter_state, &task->error); /* sets error */
     else
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
 }
 
 /*
  * Choose the adapters of a task whose body was read: those that the body names, the one that it names as its model, or
- * those of the model at this moment. They stay the same whatever becomes of the model's scales. A reply that continues
- * in another worker needs the adapters that it began with, so task->digest covers them. False with task->error.
+ * the model's current ones. They stay the same even if the model's scales change. A reply that continues in another
+ * worker needs the adapters that it began with, so task->digest covers them. False with task->error.
  */
 static bool choose_adapters(hth_task *task)
 {
@@ -76,7 +76,7 @@ static bool choose_adapters(hth_task *task)
             return false;
         }
         if (!is_named)
-            (void)hth_model_adapters(task->model, NULL, task->adapters, &n); /* of a model that is unloaded: none */
+            (void)hth_model_adapters(task->model, NULL, task->adapters, &n); /* none if the model is unloaded */
         request->adapters = task->adapters;
         request->n_adapters = n;
     }
@@ -150,8 +150,8 @@ static void add_text(hth_sha256 *sha, const char *text)
 }
 
 /*
- * The hash of the key's salt and the request's salt: no other pair gives the same result, and nobody can choose the
- * result without the salt of the key.
+ * Hash the key's salt and the request's salt: no other pair gives the same result, and a client without the key's salt
+ * cannot choose the result.
  */
 bool hth_task_join_salts(hth_task *task)
 {
@@ -202,7 +202,7 @@ static const hth_api_prompt *prompt_of(const hth_task *task, uint32_t part)
     return task->prepared.prompts[task->known.n_replies > 0 ? part / task->request->options.n : part];
 }
 
-/* Request number part of the library: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
+/* The library's request for this part: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
 static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
 {
     uint32_t n = task->request->options.n;
@@ -217,7 +217,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     *sampling = *request.sampling;
     sampling->seed += part % n;
     request.sampling = sampling;
-    /* A reply that ended by a time limit, say, ends at the same token again. */
+    /* A reply that ended by a time limit, for example, ends at the same token again. */
     if (hth_known_has_ended(&task->known, part)) {
         request.n_predict = (int32_t)n_known;
         if (request.min_tokens > n_known)
@@ -268,7 +268,7 @@ static const char *shown_model(const hth_task *task)
     return named && *named ? named : task->shown_name;
 }
 
-/* Take the slot that will remember the first reply. A number that does not exist is ignored, with a note. */
+/* Take the slot that will remember the first reply. A number that does not exist is ignored with a note. */
 static void take_slot(hth_task *task)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -332,7 +332,7 @@ static void explain(hth_task *task)
         hth_api_fail_status(&task->error, &err);
         return;
     }
-    text = task->prepared.prompts[0]->text; /* the request has tokens alone */
+    text = task->prepared.prompts[0]->text; /* the request has only tokens */
     about.history_tokens = text ? text->n_known : 0;
     answer = hth_api_explanation_json(&about, task->prepared.chat ? task->prepared.chat->n_plain : 0);
     normalized = json_array();
@@ -369,7 +369,7 @@ static bool embed(hth_task *task)
     hearth_error err;
     hearth_status status;
 
-    (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
+    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail: the model is loaded */
     if (task->request->embed->options.n_inputs == 0) {
         hth_task_begin_vectors(task);
         return true;
@@ -385,7 +385,7 @@ static bool embed(hth_task *task)
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
     status = hth_embed_submit(task->model, &request, &terms, NULL, &err);
-    hth_api_inputs_deinit(&inputs); /* the task may be gone already */
+    hth_api_inputs_deinit(&inputs); /* the task may already be gone */
     if (status == HEARTH_OK)
         return false;
     hth_api_fail_status(&task->error, &err);
@@ -410,7 +410,7 @@ bool hth_task_run(hth_task *task)
     return true;
 }
 
-/* ---- steering ---- */
+/* ---- cancel, linger and pause ---- */
 
 void hth_task_cancel(const hth_task *task)
 {
@@ -419,7 +419,7 @@ void hth_task_cancel(const hth_task *task)
             (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
 }
 
-/* Is a prompt long, or was a part of it restored, so that its rows will help when the client asks again? */
+/* Is a prompt long, or partly restored, so that its rows will help if the client asks again? */
 static bool is_worth_reading(const hth_task *task)
 {
     for (uint32_t i = 0; i < task->n_replies; i++)

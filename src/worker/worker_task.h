@@ -1,14 +1,14 @@
 /*
- * worker_task.h - from the bytes of a request to submitted requests of the library
+ * worker_task.h - turns the bytes of a request into submitted requests of the library
  *
  * The task parses JSON, renders the template, tokenizes and compiles grammars, which may take long. Short tasks run on
  * the event loop, others on a thread of a lane, so the task uses nothing but itself and the model.
  *
- *   read   parse the body; then the kind of work is known
+ *   read   parse the body; afterwards the kind of work is known
  *   run    tokenize and submit, or answer
  *
- * When a request is resumed after a worker died (worker_known.h), each of its replies is submitted as a request of its
- * own, with the seed that it had before.
+ * If a request is resumed after a worker died (worker_known.h), each of its replies is submitted as a separate request,
+ * with the seed that it had before.
  */
 #ifndef HTH_WORKER_WORKER_TASK_H
 #define HTH_WORKER_WORKER_TASK_H
@@ -28,14 +28,14 @@ typedef enum hth_task_kind {
     HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
     HTH_TASK_PREFIXES, /* the most used prefixes; worker_prefixes.h runs it */
     HTH_TASK_SLOT,     /* save, restore or erase a slot; worker_slots.h runs it */
-    HTH_TASK_ADAPTERS, /* makes the model's adapters equal to a state; worker_live_adapters.h runs it */
+    HTH_TASK_ADAPTERS, /* makes the model's adapters match a state; worker_live_adapters.h runs it */
     HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_begin_vectors */
 } hth_task_kind;
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
 
 typedef struct hth_task {
-    /* Given. */
+    /* Inputs. */
     hearth_model *model;
     hth_event_queue *queue;
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
@@ -47,25 +47,25 @@ typedef struct hth_task {
     const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES], without adapters */
     hth_task_kind kind;
     hth_api_kind api;
-    char slot_number[HTH_TASK_WORD_BYTES]; /* SLOT: as the client wrote them */
+    char slot_number[HTH_TASK_WORD_BYTES]; /* SLOT: as the client sent them */
     char slot_action[HTH_TASK_WORD_BYTES];
     const char *bytes; /* [n_bytes], the first n_known are frames; used until hth_task_read */
     size_t n_bytes;
     size_t n_known;
-    size_t n_past;      /* behind the frames: records of earlier responses */
-    bool goes_on;       /* another worker had it: it keeps its place in the line */
+    size_t n_past;      /* after the frames: records of earlier responses */
+    bool goes_on;       /* another worker had it: it keeps its place in the queue */
     bool names_adapter; /* the front says that the body's model is an adapter */
     char *bytes_copy;   /* owned: a copy of bytes that outlives the exchange; NULL: none */
     char id[HTH_TASK_ID_BYTES];
     json_int_t created_s;
-    uint64_t seed;                  /* when the client gives none */
+    uint64_t seed;                  /* used if the client sends none */
     char *front_salt;               /* owned; of the client's key; NULL: none */
     void *owner;                    /* of the events: the job */
     const atomic_bool *is_gone;     /* NULL: never */
-    hearth_embedded_fn on_embedded; /* EMBED: its user_data is owner; on a thread of the model. So is the next one */
+    hearth_embedded_fn on_embedded; /* EMBED: on a thread of the model, with owner as user_data; so is the next one */
     hth_embed_worked_fn on_worked;
 
-    /* Results. With an error only the error and the submitted requests count. */
+    /* Results. With an error, only the error and the submitted requests are valid. */
     hth_api_error error;
     hth_buffer answer;                               /* of ANSWER, EXPLAIN, PREFIXES and SLOT */
     hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
@@ -80,25 +80,25 @@ typedef struct hth_task {
     hth_request_events *events;
     hth_request_part *parts; /* [n_parts], each a submitted request */
     uint32_t n_parts;
-    uint32_t n_replies;   /* in all */
-    uint32_t n_submitted; /* of them, those whose DONE will come */
+    uint32_t n_replies;   /* in total */
+    uint32_t n_submitted; /* part of them: replies whose DONE will come */
     bool has_slot;
-    uint32_t slot;     /* its slot while it runs */
+    uint32_t slot;     /* the request's slot while it runs */
     char *salt;        /* owned; from front_salt and the request's salt */
     bool has_own_salt; /* the request has a salt, besides that of the key */
 } hth_task;
 
-/* Every submitted reply has ended. Event loop. */
+/* Every submitted reply must have ended. Event loop only. */
 void hth_task_deinit(hth_task *task);
 
 /* Parse the body. False with task->error. */
 bool hth_task_read(hth_task *task);
-/* May the rest take long although the body is short: grammars, tools, many replies? After hth_task_read. */
+/* May the rest take long although the body is short (grammars, tools, many replies)? Call after hth_task_read. */
 bool hth_task_is_complicated(const hth_task *task);
 /*
  * Do the rest; not for SLOT. Afterwards there is an error, an answer, or a reply with submitted requests. With an
- * error, some requests may be submitted, too. The parts are not open yet. False: on_embedded will be called, or was
- * already. Then the task may be gone.
+ * error, some requests may have been submitted, too. The parts are not open yet. False: on_embedded will be or was
+ * called, and the task may be gone.
  */
 bool hth_task_run(hth_task *task);
 /* Make the answer of task->embeddings, or the error. */
@@ -107,10 +107,10 @@ void hth_task_begin_vectors(hth_task *task);
 /* Combine the salt of the client's key with the salt of the request. False with task->error. */
 bool hth_task_join_salts(hth_task *task);
 
-/* Event loop, after hth_task_run, for replies that have not ended: cancel them, or pause or continue them. */
+/* For replies that have not ended: cancel them, or pause or continue them. Event loop only, after hth_task_run. */
 void hth_task_cancel(const hth_task *task);
 void hth_task_pause(const hth_task *task, bool pause);
-/* The client left: evaluate its prompts for at most ms more (hearth_linger) if that is worth it; else cancel. */
+/* The client disconnected: continue its prefill for at most ms (hearth_linger) if that is worthwhile; else cancel. */
 void hth_task_linger(const hth_task *task, uint32_t ms);
 
 #endif
