@@ -18,7 +18,7 @@ bool hth_fields_failed(const hth_fields *fields)
 
 const char *hth_fields_path(const hth_fields *fields, const char *name, char path[HTH_PATH_BYTES])
 {
-    (void)snprintf(path, HTH_PATH_BYTES, "%s%s", fields->path, name); /* cut where a client's name is too long */
+    (void)snprintf(path, HTH_PATH_BYTES, "%s%s", fields->path, name); /* truncates a client's name that is too long */
     hth_end_at_character(path, HTH_PATH_BYTES);
     return path;
 }
@@ -168,7 +168,7 @@ void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t l
 
     if (!value)
         return;
-    /* A limit that is too large for its type means as many as there is room for. */
+    /* A limit that is too large for its type means "as many as possible". */
     if (high >= INT32_MAX && json_number_value(value) > (double)high)
         number = high;
     else if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)
