@@ -35,8 +35,7 @@ static json_t *size_json(uint64_t n_params)
 /* info is NULL when the model is not loaded. */
 static json_t *details_json(const char *architecture, const hearth_model_info *info)
 {
-    json_t *families = json_array(),
-           *family = json_string(architecture); /* NULL if not UTF-8: a file may contain any bytes */
+    json_t *families = json_array(), *family = json_string(architecture); /* NULL if not UTF-8: a file may be wrong */
     char quant[sizeof(info->quant_type)];
 
     hth_api_weight_type(info, quant);

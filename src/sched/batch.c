@@ -422,8 +422,7 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     set_pulse(batch);
     status = place->backend->decode(place->context, batch->rows, batch->n_rows + batch->n_fill, result, err);
     if (batch->n_fill > 0)
-        (void)place->backend->seq_remove(place->context, batch->scratch, 0,
-                                         UINT32_MAX); /* a whole sequence: never fails */
+        (void)place->backend->seq_remove(place->context, batch->scratch, 0, UINT32_MAX); /* all of it: never fails */
     atomic_store_explicit(&batch->pulse->n, 0, memory_order_release);
     for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];

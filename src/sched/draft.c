@@ -152,8 +152,7 @@ hth_draft *hth_draft_new(const hearth_token *prompt, size_t n_prompt, const hear
         return NULL;
     }
     draft->n_before_reply = draft->n_text;
-    draft->n_match =
-        n_expected > 0 ? MATCH_MAX : 0; /* the expected reply begins at 0; the caller is trusted at first */
+    draft->n_match = n_expected > 0 ? MATCH_MAX : 0; /* the expected reply, at 0, is trusted at first */
     return draft;
 }
 

@@ -363,8 +363,7 @@ static bool restore(hth_draft_model *model, hth_draft_seat *seat, uint64_t until
     hth_restore_result result = HTH_RESTORE_MORE;
 
     while (seat->restore && result == HTH_RESTORE_MORE) {
-        (void)hth_pool_make_room(model->pool,
-                                 hth_restore_n_cells(seat->restore)); /* if this fails, the step ends the restore */
+        (void)hth_pool_make_room(model->pool, hth_restore_n_cells(seat->restore)); /* otherwise the step ends it */
         result = hth_restore_step(seat->restore, &restored);
         if (result == HTH_RESTORE_MORE && hth_workplace_now(model->place) >= until_ns)
             return false;

@@ -89,9 +89,7 @@ static void tick_prompts_locked(hth_embedder *embedder);
 /* Called between ticks, without the lock. */
 static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal);
 
-enum {
-    TOKENS_FILL = 512 /* per evaluation, unless one input is longer: more are no faster, and delay all inputs */
-};
+enum { TOKENS_FILL = 512 /* per evaluation, unless one input is longer: more are no faster, and delay all */ };
 
 static _Thread_local bool is_embedder_thread;
 
@@ -602,8 +600,7 @@ void hth_embedder_forget(hth_embedder *embedder, const uint8_t fingerprint[32], 
     embedder_removal one = { .fingerprint = fingerprint, .tokens = tokens, .n_tokens = n_tokens, .n_kept = n_kept };
 
     pthread_mutex_lock(&embedder->lock);
-    if (embedder->has_thread &&
-        pthread_equal(pthread_self(), embedder->thread)) { /* called from a callback, between ticks */
+    if (embedder->has_thread && pthread_equal(pthread_self(), embedder->thread)) { /* in a callback */
         pthread_mutex_unlock(&embedder->lock);
         forget_prompts(embedder, &one);
         return;

@@ -26,8 +26,7 @@ void hth_vector_memory_unref(hth_vector_memory *memory); /* accepts NULL */
 uint64_t hth_vector_memory_bytes(const hth_vector_memory *memory);
 
 typedef struct hth_counted_embeddings {
-    hearth_embeddings
-        shown; /* first, so that hearth_embeddings_ref finds the whole struct; points to the arrays below */
+    hearth_embeddings shown; /* first, for hearth_embeddings_ref; points to the arrays below */
     float *values;
     const float **vectors;
     uint32_t *n_vectors;

@@ -390,8 +390,7 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
 
 hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
-    message *sent =
-        malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one message, so that either all slots arrive or none */
+    message *sent = malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one message: all slots or none */
     hearth_status status;
 
     if (!sent)

@@ -565,8 +565,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
     while (result == HTH_RESTORE_MORE) {
         (void)hth_pool_make_room(pool, hth_restore_n_cells(slot->restore)); /* otherwise the step ends the restore */
         result = hth_restore_step(slot->restore, &slot->restored);
-        if (result == HTH_RESTORE_MORE &&
-            !slot->has_begun) { /* not for later restores, which find the slot's own rows */
+        if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* not for later restores */
             report_progress(slot, HEARTH_PHASE_RESTORE);
             slot->has_told_restore = true;
         }

@@ -71,12 +71,11 @@ struct hth_slot {
     bool has_begun;    /* the first restore is over: the statistics have the hit */
     bool tells;        /* it delivers known text, or did so when it was suspended */
     bool has_told_restore;
-    bool was_prefilled;   /* the end of the prompt was evaluated or restored */
-    hth_draft *draft;     /* the source of its drafts; NULL: not needed yet */
-    hth_draft_seat *seat; /* in the draft model; NULL: none */
-    uint32_t n_draft;     /* draft tokens in its rows, after tokens [n_tokens] */
-    float draft_right
-        [HEARTH_DRAFT_MAX]; /* [n_draft] probability that the draft is right up to and including this token */
+    bool was_prefilled;                  /* the end of the prompt was evaluated or restored */
+    hth_draft *draft;                    /* the source of its drafts; NULL: not needed yet */
+    hth_draft_seat *seat;                /* in the draft model; NULL: none */
+    uint32_t n_draft;                    /* draft tokens in its rows, after tokens [n_tokens] */
+    float draft_right[HEARTH_DRAFT_MAX]; /* [n_draft] probability that the draft is right up to this token */
 
     /* Used by the waiting line. */
     hth_slot *prev, *next;
