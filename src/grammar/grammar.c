@@ -163,7 +163,7 @@ static void mask_whole(const hth_grammar *g, bool *allowed)
             allowed[element.value] = true;
         if (element.type != HTH_GBNF_TOKEN_NOT)
             continue;
-        excludes_one = !any_not || (excludes_one && element.value == excluded); /* another element accepts it */
+        excludes_one = !any_not || (excludes_one && element.value == excluded); /* otherwise another accepts it */
         excluded = element.value;
         any_not = true;
     }
