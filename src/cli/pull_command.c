@@ -1,6 +1,6 @@
 /*
- * pull_command.c - `hearth pull`: downloads a model of a hub into the cache that its programs share, or one of a
- * registry into Ollama's folder
+ * pull_command.c - `hearth pull`: downloads a model from a hub into the shared model cache, or from a registry into
+ * Ollama's directory
  */
 #include <jansson.h>
 #include <stddef.h>
