@@ -128,7 +128,7 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
     if (!hth_fields_has(&parse->body, "seed"))
         return;
     hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
-    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* unsigned 64-bit */
+    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* some clients send unsigned 64 bits */
     if (real >= 0x1p63 && real < 0x1p64)
         seed = (json_int_t)((uint64_t)real & INT64_MAX);
     /* Any other negative seed loses its sign, so that counting up from it never reaches HEARTH_SEED_RANDOM. */

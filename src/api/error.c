@@ -51,7 +51,7 @@ void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *par
     if (!error || error->kind != HTH_API_NO_ERROR)
         return;
     *error = (hth_api_error){ .kind = kind };
-    (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* cut where it is too long */
+    (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* truncated if too long */
     hth_utf8_mend(error->param);
     va_start(arguments, format);
     (void)vsnprintf(error->message, sizeof(error->message), format, arguments);

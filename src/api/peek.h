@@ -19,7 +19,7 @@ typedef struct hth_api_peeked {
     bool model_is_cut; /* the name did not fit: no model has a name this long */
     bool has_stream;   /* "stream" is present and is true or false */
     bool stream;
-    char model[HTH_API_PEEK_MODEL_BYTES_MAX + 1]; /* decoded; not UTF-8 where the body is not; "" when there is none */
+    char model[HTH_API_PEEK_MODEL_BYTES_MAX + 1]; /* decoded; not UTF-8 if the body is not; "" if there is none */
 } hth_api_peeked;
 
 /*

@@ -210,7 +210,7 @@ static void note_bad(const hearth_conversation *conversation, const bool *is_bad
         if (!is_bad[i])
             continue;
         (void)snprintf(note, sizeof(note), "tools.%.60s.parameters",
-                       conversation->tools[i].name); /* cut where the name is long */
+                       conversation->tools[i].name); /* truncated if too long */
         hth_api_note(notes, note);
     }
 }

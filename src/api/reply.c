@@ -145,7 +145,7 @@ static void fail_memory(hth_api_reply *reply, hth_buffer *out)
 
 /* ---- text ---- */
 
-/* Store a delta. False without memory. */
+/* Store a delta. False if out of memory. */
 static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
 {
     choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;

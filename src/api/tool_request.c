@@ -103,7 +103,7 @@ static void loosen(hth_api_parse *parse, hearth_chat_tool *tool, const json_t *s
     free(described);
     free(text);
     (void)snprintf(note, sizeof(note), "tools.%.60s.parameters",
-                   tool->name ? tool->name : ""); /* cut where it is long */
+                   tool->name ? tool->name : ""); /* truncated if too long */
     hth_api_note(parse->notes, note);
 }
 

@@ -16,7 +16,7 @@ json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, u
  * llama.cpp's timings of one choice, even before its end. Every member is a number, because typed clients expect that.
  */
 json_t *hth_api_timings(const hearth_stats *stats);
-/* What the cache knew of the prompt: hit, tier, miss, and left_at with left_text. */
+/* What the cache knew about the prompt: hit, tier, miss, and left_at with left_text. */
 json_t *hth_api_cache(const hearth_stats *stats);
 /* Add both as the members `timings` and `cache`. */
 void hth_api_put_timings(json_t *to, const hearth_stats *stats);

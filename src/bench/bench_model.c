@@ -439,7 +439,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-/* "" is none. False if something remains. */
+/* Does nothing for "". False if something remains. */
 static bool remove_folder(const char *path)
 {
     return *path == '\0' || nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;

@@ -77,7 +77,7 @@ static void take_error(hth_chat_stream *s, const json_t *object)
     const char *message = json_string_value(json_is_string(error) ? error : json_object_get(error, "message"));
 
     if (message)
-        (void)snprintf(s->message, sizeof(s->message), "%s", message); /* cut */
+        (void)snprintf(s->message, sizeof(s->message), "%s", message); /* may be truncated */
     hth_end_at_character(s->message, sizeof(s->message));
 }
 

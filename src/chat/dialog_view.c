@@ -156,7 +156,7 @@ void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments); /* cut */
+    (void)vsnprintf(text, sizeof(text), format, arguments); /* may be truncated */
     va_end(arguments);
     hth_end_at_character(text, sizeof(text));
     for (at = text; *at; at++) /* names and texts from elsewhere; line ends are kept */

@@ -316,7 +316,7 @@ static json_t *more_directories_json(const options *o)
     return array;
 }
 
-/* NULL without memory. */
+/* NULL if out of memory. */
 static json_t *broken_json(const contents *c)
 {
     json_t *array = json_array();

@@ -407,7 +407,7 @@ static bool print_json(const inspection *file)
     return ok;
 }
 
-/* ---- for people ---- */
+/* ---- as text ---- */
 
 /* After TOKENS_COLUMN_MAX, a token of ten digits, its space and " ..." would not fit in 80 columns. */
 enum { LABEL_WIDTH = 19, TOKENS_COLUMN_MAX = 66, TEXT_BYTES_SHOWN = 400 };

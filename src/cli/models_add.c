@@ -61,7 +61,7 @@ const hth_manual hth_models_add_manual = {
 typedef struct order {
     json_t *json;
     hth_pool *pool; /* for paths */
-    bool failed;    /* without memory */
+    bool failed;    /* out of memory */
 } order;
 
 /* The section within a model's section that has this row; NULL: none, it is a key of the model itself. */

@@ -1,5 +1,5 @@
 /*
- * checkpoint.c - open config.json and all safetensors files of a folder
+ * checkpoint.c - open config.json and all safetensors files of a directory
  */
 #include "convert/checkpoint.h"
 

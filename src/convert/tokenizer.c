@@ -269,7 +269,7 @@ static hearth_status read_template(const sources *s, char **out, hearth_error *e
     return !text || *out ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a chat template");
 }
 
-/* ---- the whole ---- */
+/* ---- top level ---- */
 
 hearth_status hth_tokenizer_read(const char *folder, const json_t *config, size_t n_vocab, hth_tokenizer *out,
                                  hearth_error *err)

@@ -156,7 +156,7 @@ static hearth_status read_merges(const json_t *model, bool has_bytes, hth_vocabu
     return HEARTH_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- top level ---- */
 
 hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err)
 {

@@ -3,8 +3,8 @@
  *
  * A request with a queue gets the callbacks of this file. They run on the scheduler thread of its model, copy their
  * arguments into the queue, and pause the reply when the queue exceeds a bound. The queue's lock is held when a pause
- * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply would stand
- * still forever.
+ * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply would stop
+ * forever.
  *
  * A source with new events is in its model's list until the round is over. Then the threads that take events are woken,
  * and sources whose replies have all ended are freed.
@@ -111,7 +111,7 @@ struct hearth_events {
 static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve);
 /* Does the queue have more events or bytes than its bounds? */
 static bool are_many_locked(const hearth_events *queue);
-/* A block for one event without text. NULL without memory. */
+/* A block for one event without text. NULL if out of memory. */
 static hth_event_block *event_block_small(void);
 /* Move the blocks of from to the end of to. */
 static void event_chain_move(event_chain *to, event_chain *from);
@@ -136,7 +136,7 @@ static void source_free(hth_event_source *source)
     unref(queue);
 }
 
-/* Call enlist next. NULL without memory. */
+/* A new source; call enlist next. NULL if out of memory. */
 static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, void *user_data)
 {
     hth_event_source *source = calloc(1, sizeof(*source) + n_replies * sizeof(source->replies[0]));

@@ -455,7 +455,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     assert(model);
     status = load_engine(model, &given, err);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else has it */
+        hth_model_end(model); /* no one else has a reference */
         return status;
     }
     *out = model;
@@ -586,7 +586,7 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     assert(model);
     status = hth_model_identify(model, err);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else has it */
+        hth_model_end(model); /* no one else has a reference */
         return status;
     }
     *out = model;

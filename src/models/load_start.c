@@ -84,7 +84,7 @@ static void load_free(load *one)
     free(one);
 }
 
-/* Put a copy in the place of a text. False without memory. */
+/* Replace a text by an owned copy. False if out of memory. */
 static bool own(load *one, const char **text)
 {
     char *copy = *text ? strdup(*text) : NULL;
@@ -124,7 +124,7 @@ static bool copy_engine_options(load *one)
            own_list(one, &engine->metadata_overrides, engine->n_metadata_overrides, one->metadata_overrides);
 }
 
-/* Copy all strings and structs to which the options point. False without memory. */
+/* Copy all strings and structs that the options point to. False if out of memory. */
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
@@ -185,7 +185,7 @@ static hearth_status run(load *one, hearth_model **out, hearth_error *err)
                                           : hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
     (void)note_identifying(one, NULL);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else has it */
+        hth_model_end(model); /* no one else has a reference */
         return status;
     }
     *out = model;

@@ -72,7 +72,7 @@ void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint3
  */
 void hth_draft_model_leave(hth_draft_model *model, hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens);
 
-/* Save the sequences, like hth_pool_save; wrong guesses are cut off before. */
+/* Save the sequences, like hth_pool_save. Wrong guesses are removed first. */
 void hth_draft_model_save(hth_draft_model *model, hearth_save_reason reason);
 /* Like hth_pool_forget; fingerprint is the draft model's. */
 void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32], const hearth_token *tokens,

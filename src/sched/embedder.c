@@ -262,7 +262,7 @@ static bool wants_abort(void *user_data)
     return true;
 }
 
-/* Make the pooling's context the most recently used. False if there is none. */
+/* Make the pooling's context the most recently used one. False if there is none. */
 static bool find_context(hth_embedder *embedder, hearth_pooling pooling)
 {
     for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS && embedder->contexts[i].engine; i++) {

@@ -95,7 +95,7 @@ hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request,
     return HEARTH_OK;
 }
 
-/* Copy prompt and reply into tokens, with room for the expected tokens. False without memory. */
+/* Copy prompt and reply into tokens, with room for the expected tokens. False if out of memory. */
 static bool gather_tokens(hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
@@ -630,7 +630,7 @@ bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
     return slot->request->prompt_logprobs && !slot->was_prefilled;
 }
 
-/* Allocate the prompt's log probabilities. The first token has none. False without memory. */
+/* Allocate the prompt's log probabilities. The first token has none. False if out of memory. */
 static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *result)
 {
     size_t n_each = 1 + (size_t)result->shown.n_top_logprobs;

@@ -453,7 +453,7 @@ static void read_choice(reader *r)
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 /* A text of no bytes may be NULL. */
 static hearth_status begin(reader *r, const char *text, size_t n_bytes, hearth_error *err)

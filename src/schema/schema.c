@@ -310,7 +310,7 @@ static void drop_dead_alternatives(hth_schema_work *w)
     free(r.leads);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static json_t *read_json(const char *schema, size_t n_bytes, hearth_error *err)
 {

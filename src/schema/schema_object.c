@@ -2,7 +2,7 @@
  * schema_object.c - objects: members that the schema names, and others
  *
  * Members come in a fixed order: the required ones, then the optional ones, each in the order of the schema, as
- * llama.cpp's converter writes them; then others. With "x-any-order": true beside "properties", up to
+ * llama.cpp's converter writes them; then others. With "x-any-order": true next to "properties", up to
  * HTH_SCHEMA_ANY_ORDER_MAX members come in any order.
  *
  * The schema of a member is everything that the items say about its name: "properties", every "patternProperties" that
@@ -388,7 +388,7 @@ static void add_others(object *o, const hth_schema_items *names)
     free(n_bytes);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static bool may_be_in_any_order(object *o)
 {

@@ -361,7 +361,7 @@ uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa)
     return hth_schema_failed(w) ? NONE : first;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 /* The machine of parts and lengths. Lengths that take too many states are dropped. NULL with the work failed. */
 static hth_dfa *machine_of(hth_schema_work *w, const hth_schema_items *items, const hth_dfa_part *parts, size_t n_parts,

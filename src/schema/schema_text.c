@@ -3,7 +3,7 @@
  *
  * The spelling is that of llama.cpp's converter (v0.5.0):
  *
- *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs. It stands after { [ , : and
+ *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs. It occurs after { [ , : and
  *              before } ] and, if the schema names the member, before the colon.
  *   number     up to 16 digits before the point, after it, and in the exponent
  *   character  any but quote, backslash and controls, or an escape. No \u is an unpaired surrogate.
