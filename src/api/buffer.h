@@ -12,19 +12,19 @@
 
 /* All zeros is an empty buffer. */
 typedef struct hth_buffer {
-    char *text; /* terminated; NULL while nothing was appended */
+    char *text; /* NUL-terminated; NULL until something is appended */
     size_t n;
     size_t capacity;
-    bool failed; /* no memory; the text is not whole */
+    bool failed; /* out of memory; the text is incomplete */
 } hth_buffer;
 
-void hth_buffer_deinit(hth_buffer *buffer); /* zeros afterwards */
-void hth_buffer_clear(hth_buffer *buffer);  /* empty, the memory is kept */
+void hth_buffer_deinit(hth_buffer *buffer); /* leaves all zeros */
+void hth_buffer_clear(hth_buffer *buffer);  /* empties the text but keeps the memory */
 void hth_buffer_add(hth_buffer *buffer, const char *text, size_t n);
 void hth_buffer_add_text(hth_buffer *buffer, const char *text);
 /*
- * Append value as JSON on one line and release the reference. value may be NULL: the buffer fails then, as without
- * memory.
+ * Append value as JSON on one line and release the reference. A NULL value marks the buffer as failed, as if memory had
+ * run out.
  */
 void hth_buffer_add_json_take(hth_buffer *buffer, json_t *value);
 /* The text; "" when nothing was appended. */

@@ -1,5 +1,5 @@
 /*
- * common_request.c - fields that several endpoints have
+ * common_request.c - fields that several endpoints share
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ void hth_api_parse_adapters(hth_api_parse *parse)
 
     if (!list)
         return;
-    adapters = hth_api_allocate(parse, json_array_size(list) + 1, sizeof(*adapters)); /* none is a list, too */
+    adapters = hth_api_allocate(parse, json_array_size(list) + 1, sizeof(*adapters)); /* an empty list is a list, too */
     for (size_t i = 0; adapters && i < json_array_size(list); i++) {
         if (!hth_fields_item(&parse->body, "lora", list, i, &one))
             return;
@@ -128,11 +128,10 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
     if (!hth_fields_has(&parse->body, "seed"))
         return;
     hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
-    real =
-        json_real_value(hth_fields_any(&parse->body, "seed")); /* of 64 bits without a sign, as some clients draw it */
+    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* some clients send unsigned 64 bits */
     if (real >= 0x1p63 && real < 0x1p64)
         seed = (json_int_t)((uint64_t)real & INT64_MAX);
-    /* The sign of another negative seed goes, so that no seed counted up from it is HEARTH_SEED_RANDOM. */
+    /* Any other negative seed loses its sign, so that counting up from it never reaches HEARTH_SEED_RANDOM. */
     parse->request->sampling.seed = seed == -1 ? HEARTH_SEED_RANDOM : (uint64_t)seed & INT64_MAX;
 }
 

@@ -1,9 +1,9 @@
 /*
  * content_request.c - the content of messages: one text, or parts
  *
- * A part that is no text becomes a short text in its place, and a note: a conversation keeps what it holds, and one
- * such part must not fail each later request that repeats it. Parts of the assistant's own turn that are its reasoning
- * become the turn's reasoning.
+ * A part that is not text is replaced by a short text, with a note. A conversation keeps its parts, so refusing one
+ * would fail every later request that repeats it. Parts of the assistant's own turn that are its reasoning become the
+ * turn's reasoning.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, const char *type)
 {
-    /* How the types of all the APIs begin. */
+    /* Prefixes of the types in all APIs. */
     static const char *const kinds[] = { "image",    "input_image", "input_audio", "audio",         "video",
                                          "document", "file",        "input_file",  "search_result", NULL };
     static const char *const names[] = { "image",    "image", "audio", "audio",        "video",
@@ -27,7 +27,7 @@ const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, 
     return hth_api_join(parse, "[", name, " left out]");
 }
 
-/* Is a part of this type a text? */
+/* Is a part of this type text? */
 static bool is_text_type(const char *type)
 {
     static const char *const types[] = { "text",         "input_text",     "output_text",
@@ -39,7 +39,7 @@ static bool is_text_type(const char *type)
     return false;
 }
 
-/* The type of a part that does not tell it: that of its first member which is one. */
+/* The type of a part without "type": the first of its members that names one. */
 static const char *type_by_members(const hth_fields *part)
 {
     static const char *const members[] = { "text",        "thinking", "reasoning", "refusal", "image_url",
@@ -62,7 +62,7 @@ static const char *parse_part(hth_api_parse *parse, const hth_fields *part, cons
     ++*n_readable;
     member = strcmp(type, "refusal") == 0 ? type : "text";
     hth_fields_rest(part, known);
-    if (!json_object_get(part->object, member)) /* null is no fault: nothing was said */
+    if (!json_object_get(part->object, member)) /* null is not an error: the part is empty */
         hth_fields_require(part, member);
     hth_fields_string(part, member, HTH_API_TEXT_BYTES_MAX, &text);
     return text;
@@ -122,7 +122,7 @@ size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const
         else if (!is_own || strcmp(type, "redacted_thinking") != 0)
             parts[n_parts++] = parse_part(parse, &part, type, &n_readable);
     }
-    if (reasoning.text && !turn->reasoning) /* else the message has it twice */
+    if (reasoning.text && !turn->reasoning) /* otherwise the message has it twice */
         turn->reasoning = reasoning.text;
     turn->parts = parts;
     turn->n_parts = n_parts;
@@ -139,7 +139,7 @@ void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool 
              turn->n_parts > 0)
         hth_fields_fail(fields, HTH_API_UNSUPPORTED, "content", HTH_API_UNREADABLE_PARTS);
     else if (json_is_array(content) && turn->n_parts == 0 && turn->n_calls == 0)
-        turn->content = ""; /* nothing but reasoning */
+        turn->content = ""; /* only reasoning */
     else if (content && !json_is_array(content))
         hth_fields_wrong_type(fields, "content", "a text or an array of content parts", content);
     else if (!json_object_get(fields->object, "content") && turn->n_calls == 0 && strcmp(turn->role, "assistant") != 0)

@@ -63,7 +63,7 @@ void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
 
 /* ---- recommendations ---- */
 
-/* Take a number from outside when it is in its range. */
+/* Accept a number from outside if it is in range. */
 static void take(hth_api_defaults *to, size_t offset, double value)
 {
     for (size_t i = 0; i < HTH_SAMPLING_NUMBERS; i++) {
@@ -72,7 +72,7 @@ static void take(hth_api_defaults *to, size_t offset, double value)
         if (row->in_values != offset)
             continue;
         if (row->kind == HTH_NUMBER_SIGNED && value == -1)
-            value = 0; /* some write -1 for "all" */
+            value = 0; /* some files write -1 for "all" */
         if (value >= row->low && value <= row->high && (hth_sampling_number_is_real(row) || value == floor(value)))
             *number_of(to, offset) = value;
     }

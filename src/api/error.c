@@ -1,5 +1,5 @@
 /*
- * error.c - each kind of error in each API, as one table
+ * error.c - each kind of error in each API, in one table
  */
 #include "api/error.h"
 
@@ -51,7 +51,7 @@ void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *par
     if (!error || error->kind != HTH_API_NO_ERROR)
         return;
     *error = (hth_api_error){ .kind = kind };
-    (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* cut where it is too long */
+    (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* truncated if too long */
     hth_utf8_mend(error->param);
     va_start(arguments, format);
     (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
@@ -105,8 +105,8 @@ int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *erro
 }
 
 /*
- * Clients of Anthropic's API compact a conversation when they read its own words for a prompt that is too long. The
- * remedy of ours, which begins behind a semicolon, stays behind them.
+ * Clients of Anthropic's API compact a conversation when they read Anthropic's own wording for a prompt that is too
+ * long. Our advice, which begins at a semicolon, follows it.
  */
 static json_t *anthropic_message(const hth_api_error *error)
 {
@@ -135,7 +135,7 @@ json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
     else
         json = json_pack("{s:{s:s, s:s, s:s?, s:s}}", "error", "message", error->message, "type", shape->openai_type,
                          "param", error->param[0] ? error->param : NULL, "code", shape->openai_code);
-    /* As llama-server has them, for clients that shorten a prompt themselves. */
+    /* As in llama-server, for clients that shorten a prompt themselves. */
     if (error->n_prompt_tokens > 0 &&
         (json_object_set_new(json_object_get(json, "error"), "n_prompt_tokens", json_integer(error->n_prompt_tokens)) ||
          json_object_set_new(json_object_get(json, "error"), "n_ctx", json_integer(error->n_ctx)))) {

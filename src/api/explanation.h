@@ -1,5 +1,5 @@
 /*
- * explanation.h - what the cache knows of a prompt, for operators
+ * explanation.h - what the cache knows about a prompt, for operators
  */
 #ifndef HTH_API_EXPLANATION_H
 #define HTH_API_EXPLANATION_H
@@ -9,8 +9,8 @@
 #include "hearth.h"
 
 /*
- * All but the sentence of an explanation, a new object; NULL without memory. n_plain: names of control tokens in the
- * messages of the prompt, which are text.
+ * An explanation without its sentence, as a new object; NULL if out of memory. n_plain is the number of control-token
+ * names in the prompt's messages that are treated as plain text.
  */
 json_t *hth_api_explanation_json(const hearth_explanation *about, size_t n_plain);
 

@@ -18,7 +18,7 @@ bool hth_fields_failed(const hth_fields *fields)
 
 const char *hth_fields_path(const hth_fields *fields, const char *name, char path[HTH_PATH_BYTES])
 {
-    (void)snprintf(path, HTH_PATH_BYTES, "%s%s", fields->path, name); /* cut where a client's name is too long */
+    (void)snprintf(path, HTH_PATH_BYTES, "%s%s", fields->path, name); /* truncates a client's name that is too long */
     hth_end_at_character(path, HTH_PATH_BYTES);
     return path;
 }
@@ -48,7 +48,7 @@ void hth_fields_fail(const hth_fields *fields, hth_api_error_kind kind, const ch
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments); /* cut where it is too long */
+    (void)vsnprintf(text, sizeof(text), format, arguments); /* truncated if too long */
     va_end(arguments);
     (void)hth_fields_path(fields, name, path);
     hth_api_fail(fields->error, kind, path, "'%s' %s", path, text);
@@ -140,7 +140,7 @@ void hth_fields_bool(const hth_fields *fields, const char *name, bool *out)
 void hth_fields_number(const hth_fields *fields, const char *name, double low, double high, double *out)
 {
     json_t *value = hth_fields_any(fields, name);
-    double number = json_number_value(value); /* 0 of what is none */
+    double number = json_number_value(value); /* 0 if it is not a number */
 
     if (!value)
         return;
@@ -163,12 +163,12 @@ void hth_fields_float(const hth_fields *fields, const char *name, double low, do
 void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, json_int_t *out)
 {
     json_t *value = hth_fields_any(fields, name);
-    double real = json_real_value(value); /* 0 of what is none */
+    double real = json_real_value(value); /* 0 if it is not a number */
     json_int_t number = json_integer_value(value);
 
     if (!value)
         return;
-    /* A limit that is too large for its type means as many as there is room for. */
+    /* A limit that is too large for its type means "as many as possible". */
     if (high >= INT32_MAX && json_number_value(value) > (double)high)
         number = high;
     else if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)

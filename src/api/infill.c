@@ -46,7 +46,7 @@ void hth_api_parse_infill(hth_api_parse *parse)
 
     if (!infill || !prompt || !piece)
         return;
-    request->kind = HTH_API_NATIVE_COMPLETION; /* but for its prompt */
+    request->kind = HTH_API_NATIVE_COMPLETION; /* except for its prompt */
     infill->prompt = "";
     hth_fields_require(&parse->body, "input_prefix");
     hth_fields_require(&parse->body, "input_suffix");
@@ -75,7 +75,7 @@ static void add_text(pieces *to, const char *text)
         to->pieces[to->n++] = (hth_api_piece){ .text = text, .is_plain = true };
 }
 
-/* False: the model has no such token. */
+/* False if the model has no such token. */
 static bool add_role(pieces *to, hearth_special role)
 {
     if (to->roles->tokens[role] < 0)
@@ -111,7 +111,7 @@ bool hth_api_infill_pieces(hearth_model *model, const hth_api_infill *infill, ht
         hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for the request");
         return false;
     }
-    to.pieces[to.n++].text = ""; /* the tokens that begin every text */
+    to.pieces[to.n++].text = ""; /* adds the tokens that begin every text */
     if (add_role(&to, HEARTH_SPECIAL_FIM_REPOSITORY))
         add_text(&to, "myproject\n");
     for (size_t i = 0; i < infill->n_files; i++) {
@@ -123,7 +123,7 @@ bool hth_api_infill_pieces(hearth_model *model, const hth_api_infill *infill, ht
         add_text(&to, infill->files[i].text);
     }
     add_file(&to, "filename");
-    (void)add_role(&to, HEARTH_SPECIAL_FIM_PREFIX); /* it is there, as are the next two */
+    (void)add_role(&to, HEARTH_SPECIAL_FIM_PREFIX); /* present, like the next two */
     add_text(&to, infill->prefix);
     add_text(&to, infill->prompt);
     (void)add_role(&to, HEARTH_SPECIAL_FIM_SUFFIX);

@@ -1,14 +1,14 @@
 /*
  * infill.h - llama.cpp's /infill: the reply fills the gap in a file, with other files around it
  *
- * The prompt has the form that Qwen2.5-Coder was trained with (arXiv:2409.12186), and that llama-server gives it:
+ * The prompt has the form that Qwen2.5-Coder was trained on (arXiv:2409.12186) and that llama-server uses:
  *
  *   [repository] myproject, for each extra file [file] name, text, [file] filename,
  *   [prefix] text before the gap, prompt [suffix] text after it [middle]
  *
- * A model without the token of a repository or of a file gets none; extra files then have a line of dashes before them.
- * Names of control tokens in texts are plain text. Nothing is cut: a prompt that does not fit is an error, because the
- * cache cannot find a prompt again whose beginning was cut away.
+ * If the model has no repository or file token, that token is left out; each extra file then follows a line of dashes.
+ * Names of control tokens in the texts are plain text. Nothing is truncated: a prompt that does not fit is an error,
+ * because the cache cannot match a prompt whose beginning was cut off.
  */
 #ifndef HTH_API_INFILL_H
 #define HTH_API_INFILL_H
@@ -29,8 +29,8 @@ struct hth_api_infill {
 };
 
 /*
- * The pieces of the prompt: free *out, which points into infill and to *roles. False, with error filled, when the model
- * has no tokens to fill in.
+ * Make the pieces of the prompt. The caller frees *out, which points into infill and to *roles. False, with error
+ * filled, if the model has no infill tokens.
  */
 typedef struct hth_api_roles {
     hearth_token tokens[HEARTH_SPECIALS];

@@ -19,7 +19,7 @@ static const struct {
 
 enum { N_UNITS = sizeof(units) / sizeof(units[0]) };
 
-/* Digits with at most one point; *end is behind them. False: there are none, or too many. */
+/* Read digits with at most one point; *end is set past them. False if there are none, or too many. */
 static bool read_number(const char *text, double *out, const char **end)
 {
     const size_t n = strspn(text, "0123456789.");
@@ -52,7 +52,7 @@ bool hth_api_keep_alive_read(const char *text, uint64_t *ms)
             i++;
         if (i == N_UNITS)
             return false;
-        sum += number * (*text ? units[i].ms : 1e3); /* a number without a unit is seconds */
+        sum += number * (*text ? units[i].ms : 1e3); /* a number without a unit is in seconds */
         text += *text ? strlen(units[i].name) : 0;
     }
     *ms = hth_api_keep_alive_of((is_negative ? -sum : sum) / 1e3);

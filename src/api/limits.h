@@ -1,5 +1,5 @@
 /*
- * limits.h - the bounds of requests, as an operator chooses them
+ * limits.h - limits of requests, which the operator sets
  */
 #ifndef HTH_API_LIMITS_H
 #define HTH_API_LIMITS_H
@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The treatment of request fields that the server does not know: ignored with a note, or an error. */
+/* How to treat unknown request fields: ignore them with a note, or return an error. */
 typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
-/* Does the server remove from prompts what clients write for themselves (normalize.h)? */
+/* Whether the server removes changing text that clients add to prompts (normalize.h). */
 typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
 
 typedef struct hth_api_limits {

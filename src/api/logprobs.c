@@ -13,8 +13,8 @@
 json_t *hth_api_logprob(float logprob)
 {
     if (isnan(logprob))
-        return json_null();                                          /* it is not known */
-    return json_real(isfinite(logprob) ? (double)logprob : -9999.0); /* as OpenAI writes what cannot be */
+        return json_null();                                          /* unknown */
+    return json_real(isfinite(logprob) ? (double)logprob : -9999.0); /* OpenAI's value for impossible tokens */
 }
 
 json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole)

@@ -46,7 +46,7 @@ static void write_known_type(const hearth_model_info *info, char out[sizeof(info
     hth_api_weight_type(info && strcmp(info->quant_type, "unknown") != 0 ? info : NULL, out);
 }
 
-/* With llama-server's names; the number of a vocabulary's type is also the engine's. */
+/* With llama-server's names. The number of the vocabulary type is the engine's. */
 static json_t *meta_json(const hearth_model_info *info)
 {
     char type[sizeof(info->quant_type)];
@@ -63,7 +63,7 @@ static json_t *meta_json(const hearth_model_info *info)
     return meta;
 }
 
-/* Clients that cut conversations read either "context_length" or "max_model_len". */
+/* Clients that shorten conversations read either "context_length" or "max_model_len". */
 static json_t *model_json(const hth_api_listed_model *model)
 {
     const char *id = shown_id(model);
@@ -86,7 +86,7 @@ static json_t *model_json(const hth_api_listed_model *model)
     return object;
 }
 
-/* llama-server's second list, which has the form of Ollama's. Its clients read texts where nothing is known. */
+/* llama-server's second list, in Ollama's form. Its clients expect strings even for unknown values. */
 static json_t *second_json(const hth_api_listed_model *model)
 {
     const bool makes_vectors = model->info && !model->info->generates && model->info->embeds;
@@ -121,7 +121,7 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-/* The text of a token with a role; "": the model has none. */
+/* The text of the token with a role; "" if the model has none. */
 static json_t *special_json(hearth_model *model, hearth_special role)
 {
     char bytes[HEARTH_TOKEN_BYTES_MAX];
@@ -131,7 +131,7 @@ static json_t *special_json(hearth_model *model, hearth_special role)
 
     if (hearth_special_token(model, role, &token, NULL) == HEARTH_OK && token >= 0 &&
         hearth_token_bytes(model, token, bytes, sizeof(bytes), &n, NULL) == HEARTH_OK)
-        text = json_stringn(bytes, n); /* NULL: they are not UTF-8 */
+        text = json_stringn(bytes, n); /* NULL if not UTF-8 */
     return text ? text : json_string("");
 }
 
@@ -140,7 +140,7 @@ static void set_of_model(json_t *props, hearth_model *model)
     char *source = NULL, *abilities = NULL;
     json_t *caps;
 
-    (void)hth_model_template(model, &source, NULL); /* without it, there is no template to tell */
+    (void)hth_model_template(model, &source, NULL); /* if it fails, there is no template to report */
     (void)hth_model_template_abilities(model, &abilities, NULL);
     caps = abilities ? json_loads(abilities, 0, NULL) : NULL;
     json_object_set_new(props, "chat_template", json_string(source ? source : ""));

@@ -55,7 +55,7 @@ static void set_texts(json_t *settings, const hearth_request *request)
 
     set(settings, "stop", hth_api_texts_json(request->stop, request->n_stop));
     set(settings, "dry_sequence_breakers", hth_api_texts_json(breakers, n_breakers));
-    for (size_t i = 0; i < s->n_logit_bias; i++) { /* JSON has no infinity */
+    for (size_t i = 0; i < s->n_logit_bias; i++) { /* JSON cannot represent infinity */
         float bias = s->logit_bias[i].bias;
 
         json_array_append_new(biases, json_pack("{s:o, s:i}", "bias", isfinite(bias) ? json_real(bias) : json_null(),
@@ -64,7 +64,7 @@ static void set_texts(json_t *settings, const hearth_request *request)
     set(settings, "logit_bias", biases);
 }
 
-/* With llama.cpp's numbers of the kinds. */
+/* With llama.cpp's numbers for the kinds. */
 static json_t *trigger_json(const hearth_trigger *trigger)
 {
     static const int kinds[] = { [HEARTH_TRIGGER_WORD] = 1, [HEARTH_TRIGGER_TOKEN] = 0, [HEARTH_TRIGGER_PATTERN] = 2 };
@@ -97,7 +97,7 @@ static void set_grammar(json_t *settings, const hearth_request *request)
     set(settings, "preserved_tokens", preserved);
 }
 
-/* Hearth cuts and shifts no context, and keeps no candidates beyond those that the chain leaves. */
+/* Hearth never truncates or shifts the context, and keeps no candidates beyond those that the chain leaves. */
 static void set_fixed(json_t *settings)
 {
     set(settings, "n_keep", json_integer(0));
@@ -121,7 +121,7 @@ json_t *hth_api_native_numbers(const hearth_request *request, const hth_api_requ
     set(settings, "post_sampling_probs", json_boolean(request->logprobs_after_sampling));
     set(settings, "timings_per_token", json_boolean(asked && asked->wants_timings));
     set(settings, "reasoning_format", json_string(!is_chat || asked->is_raw ? "none" : "deepseek"));
-    if (!is_chat) { /* the engine alone knows the form of a conversation's reply */
+    if (!is_chat) { /* only the engine knows the format of a chat reply */
         set(settings, "chat_format", json_string("Content-only"));
         set(settings, "generation_prompt", json_string(""));
     }

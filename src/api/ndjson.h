@@ -8,9 +8,9 @@
 
 #define HTH_NDJSON_CONTENT_TYPE "application/x-ndjson"
 
-/* Append one line and release the reference. value may be NULL: the buffer fails then. */
+/* Append one line and release the reference. A NULL value marks the buffer as failed. */
 void hth_ndjson_add_take(hth_buffer *out, json_t *value);
-/* Append a space, which JSON allows before the next value: a sign of life that readers do not see. */
+/* Append a space, which JSON allows before the next value: it keeps the connection alive, and readers do not see it. */
 void hth_ndjson_add_nothing(hth_buffer *out);
 
 #endif

@@ -7,15 +7,15 @@
 
 static const char billing[] = "x-anthropic-billing-header:";
 
-/* A name or a value: no white space, no ';'. */
+/* The length of a name or value, which has no white space and no ';'. */
 static size_t word_bytes(const char *text)
 {
     return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+/");
 }
 
 /*
- * The length of the header's line with its line end, if it has one: "x-anthropic-billing-header:
- * cc_version=2.1.197.123; cc_entrypoint=sdk-cli;". 0: the text does not begin with such a line.
+ * The length of the header's line, including its line end if it has one: "x-anthropic-billing-header:
+ * cc_version=2.1.197.123; cc_entrypoint=sdk-cli;". 0 if the text does not begin with such a line.
  */
 static size_t billing_bytes(const char *text)
 {
@@ -81,14 +81,14 @@ void hth_api_normalize(hth_api_parse *parse)
     if (!remove_billing_header(parse, &first))
         return;
     request->normalized = "claude-code-billing-header";
-    if (first.content && !*first.content && conversation->n_turns > 1) { /* the message held nothing else */
+    if (first.content && !*first.content && conversation->n_turns > 1) { /* the message contained nothing else */
         conversation->turns++;
         conversation->n_turns--;
         return;
     }
     turns = hth_api_allocate_structs(parse, conversation->n_turns, sizeof(*turns));
     if (!turns)
-        return; /* which is said */
+        return; /* the error is filled */
     memcpy(turns, conversation->turns, conversation->n_turns * sizeof(*turns));
     turns[0] = first;
     conversation->turns = turns;

@@ -1,16 +1,17 @@
 /*
- * normalize.h - removes text that clients put into prompts, that changes each time and means nothing to the model
+ * normalize.h - removes text that clients add to prompts, that changes each time and means nothing to the model
  *
- * A prefix is reused as far as it is the same. So one changing line at the beginning, such as a version or the number
- * of a session, makes everything behind it cold. Claude Code writes such a line and calls it a header itself. It is
- * removed in its exact form and place, before the prompt is rendered. Nothing else changes. docs/clients.md tells of it.
+ * A prefix is reused only as far as it is identical. So one changing line at the beginning, such as a version or a
+ * session number, makes everything after it cold. Claude Code writes such a line, which it calls a header. The line is
+ * removed before the prompt is rendered, if it has its exact form and place. Nothing else changes. docs/clients.md
+ * describes it.
  */
 #ifndef HTH_API_NORMALIZE_H
 #define HTH_API_NORMALIZE_H
 
 #include "api/parse.h"
 
-/* Take the line out of the conversation of the request, which receives its name. */
+/* Remove the line from the request's conversation and record its name in the request. */
 void hth_api_normalize(hth_api_parse *parse);
 
 #endif

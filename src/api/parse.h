@@ -17,18 +17,18 @@ typedef struct hth_api_parse {
     hth_fields body;
     hth_api_error *error;
     const hth_api_past *past; /* NULL: none */
-    size_t n_bytes;           /* of the body, and of the earlier items that it names */
+    size_t n_bytes;           /* of the body and of the earlier items that it names */
     hth_api_notes *notes;     /* the request's; NULL when unknown fields are refused */
 } hth_api_parse;
 
 enum {
-    HTH_API_TEXT_BYTES_MAX = 32 << 20, /* of one text: a whole body's */
+    HTH_API_TEXT_BYTES_MAX = 32 << 20, /* of one text: as large as a whole body */
     HTH_API_NAME_BYTES_MAX = 256,
 };
 #define HTH_API_ANY_OBJECT "{\"type\":\"object\"}" /* the schema of any JSON object */
 
 /*
- * Zeroed memory for n items of size bytes, which lives as long as the request. NULL, with the error filled, without
+ * Zeroed memory for n items of size bytes, which lives as long as the request. NULL, with the error filled, if out of
  * memory.
  */
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
@@ -36,29 +36,31 @@ void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
 void *hth_api_allocate_structs(hth_api_parse *parse, size_t n, size_t size);
 /* The JSON text of value as a string of the request. */
 const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
-/* The same for a schema; NULL, with the error filled, when it exceeds its limit. */
+/* The same for a schema; NULL, with the error filled, if it exceeds its limit. */
 const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema);
-/* Note the counts in a schema at path that exceed a grammar's limit; they are dropped when it is compiled. */
+/*
+ * Note the counts in a schema at path that exceed the limit of grammars. They are dropped when the schema is compiled.
+ */
 void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *at);
 /* a, between and b as one text. */
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
 
-/* Texts joined by newlines, at a cost that is linear in their bytes, however many they are. Zeroed: none yet. */
+/* Texts joined by newlines, in time linear in their total size, however many there are. All zeros: none yet. */
 typedef struct hth_api_joined {
-    const char *text; /* all of them; lives as long as the request; NULL: none */
-    char *room;       /* [capacity]; NULL: there is one text, where it was */
+    const char *text; /* all texts; lives as long as the request; NULL: none */
+    char *room;       /* [capacity]; NULL: a single text, not copied */
     size_t n, capacity;
 } hth_api_joined;
 
-/* Without memory the error is filled and *joined stays as it was. */
+/* If out of memory, the error is filled and *joined does not change. */
 void hth_api_joined_add(hth_api_parse *parse, hth_api_joined *joined, const char *text);
 
-/* Before the fields are parsed: set the options to the server's defaults. */
+/* Call before the fields are parsed: sets the options to the server's defaults. */
 void hth_api_defaults_begin(hth_api_parse *parse);
-/* After the fields were parsed without an error: add the system message and the template variables that are missing. */
+/* Call after the fields were parsed without an error: adds the missing system message and template variables. */
 void hth_api_defaults_end(hth_api_parse *parse);
 
-/* ---- fields that several have ---- */
+/* ---- fields of several endpoints ---- */
 
 enum { HTH_API_SALT_BYTES_MAX = 256 };
 /* session_id, parent_key, priority, cache_salt, return_progress, lora. */
@@ -68,69 +70,68 @@ void hth_api_parse_adapters(hth_api_parse *parse);
 void hth_api_parse_extras(hth_api_parse *parse);
 
 /*
- * The name under which a model sees the tool of this name: itself, if it has 1 to 128 letters, digits, '_' and '-';
- * else such a name, always the same for the same name, which request->renamed knows.
+ * The name that the model sees for the tool with this name. It is the given name if that has 1 to 128 letters, digits,
+ * '_' and '-'. Otherwise it is a name of that form, the same each time, which request->renamed records.
  */
 const char *hth_api_offered_name(hth_api_parse *parse, const char *given);
 /*
- * Turn the name of tool i, whose fields these are, into its offered name. Refuse it when it has not 1 to 256 printable
- * bytes, or one of the tools before it has it.
+ * Replace the name of tool i, whose fields these are, by its offered name. Refuse a name that does not have 1 to 256
+ * printable bytes, or that an earlier tool has.
  */
 void hth_api_check_tool_name(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i);
-/* Offer the tool of that name only, which must be called. False: there is none. */
+/* Offer only the tool with that name; the model must call it. False if there is no such tool. */
 bool hth_api_choose_tool(hth_api_parse *parse, const char *name);
 /*
- * Set the parameters of a tool, whose name and description are known, to a schema. A schema that cannot be used becomes
- * text in the description, with a note.
+ * Set the parameters of a tool to a schema. The tool's name and description must already be set. An unusable schema
+ * becomes text in the description, with a note.
  */
 void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *schema);
-/* The first reference in a schema that leads to nothing in it; NULL: none. */
+/* The first reference in a schema that does not resolve within it; NULL: none. */
 const char *hth_api_lost_reference(json_t *schema);
-/* Refuse a tool's schema with such a reference. */
+/* Refuse a tool's schema that has such a reference. */
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
-/*
- * The role of a message, which must be one of roles, a list that ends with NULL; NULL, with the error filled,
- * otherwise.
- */
+/* The role of a message, which must be in roles, a NULL-terminated list. NULL with the error filled if it is not. */
 const char *hth_api_parse_role(const hth_fields *fields, const char *const *roles);
 /*
- * Is the last message of a chat the beginning of the reply? It is when it is the assistant's, has text and calls no
- * tool.
+ * Is the last message of a chat the beginning of the reply? It is if it is the assistant's, has text and calls no tool.
  */
 bool hth_api_begins_reply(const hearth_chat_turn *last);
 /*
- * Of a chat: the content and the tool_calls of a message, and the tools of the body. is_question: the reply answers
+ * For a chat: the content and the tool_calls of a message, and the tools of the body. is_question: the reply answers
  * this message.
  */
 void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn);
 void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn);
 void hth_api_parse_tools(hth_api_parse *parse);
 /*
- * The parts of a message in the array field of that name: texts, and objects with a type (usual_type where they give
- * none; NULL: the one that their members show). They become the parts of turn, or the reasoning of an assistant's turn,
- * whose role is set. Returns how many of them are text.
+ * The parts of a message in the array field of that name: texts, and objects with a type. An object without a type has
+ * usual_type (NULL: the type that its members imply). They become the parts of turn, or the reasoning of an assistant's
+ * turn. The role of turn must be set. Returns how many of them are text.
  */
 size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const char *name, const char *usual_type,
                            hearth_chat_turn *turn);
 #define HTH_API_UNREADABLE_PARTS "has nothing but parts that this server does not read; it reads text"
-/* The text that takes the place of a part that cannot be read: "[image left out]". The part is noted. */
+/* The text that replaces an unreadable part: "[image left out]". Adds a note about the part. */
 const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, const char *type);
 /* Limit the reply to n tokens; below 0: no limit; 0: only read the prompt. */
 void hth_api_set_length(hth_api_parse *parse, json_int_t n);
-/* How much to think, and variables of the template, under the names of all servers. */
+/* The fields for the amount of reasoning and for template variables, under the names that any server uses. */
 #define HTH_API_THINKING_FIELDS                                                                      \
     "reasoning_effort", "enable_thinking", "think", "thinking", "reasoning", "chat_template_kwargs", \
         "reasoning_budget_tokens", "thinking_budget_tokens", "reasoning_budget", "thinking_budget",  \
         "thinking_token_budget", "reasoning_budget_message"
 void hth_api_parse_thinking(hth_api_parse *parse);
-/* Words for how much to think, from the least on; NULL ends them. */
+/* Words for the amount of reasoning, from least to most; NULL-terminated. */
 extern const char *const hth_api_efforts[];
 
 /* Stop texts: one text or an array of texts. */
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
 /* seed, at least low; -1 asks for a new one. */
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
-/* The fields that the next functions read. The name of a number that configurations do not have stands twice. */
+/*
+ * The fields that the next functions read. A number without a name in configurations is listed under the same name
+ * twice.
+ */
 #define HTH_API_NUMBER_NAMES(field, name, config, ...) name, sizeof(config) > 1 ? config : name,
 #define HTH_API_SAMPLING_FIELDS                                                                                    \
     HTH_SAMPLING_NUMBERS_EACH(HTH_API_NUMBER_NAMES)                                                                \

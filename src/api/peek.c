@@ -1,8 +1,8 @@
 /*
  * peek.c - see peek.h
  *
- * A cursor moves over the members of the object. It skips every value that nobody asks for: strings with memchr from
- * quote to quote, since they are nearly all of a long body; arrays and objects by counting brackets.
+ * A cursor moves over the members of the object. It skips every value that is not asked for: strings with memchr from
+ * quote to quote, since they make up most of a long body; arrays and objects by counting brackets.
  */
 #include "api/peek.h"
 
@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 
-enum { KEY_BYTES_MAX = 24 }; /* longer than all keys that are looked for */
+enum { KEY_BYTES_MAX = 24 }; /* longer than any key that is searched for */
 
 typedef struct cursor {
     const char *at;
@@ -44,7 +44,7 @@ static bool take(cursor *text, char c)
     return true;
 }
 
-/* From behind the opening quote to behind the closing one. */
+/* Move from after the opening quote to after the closing one. */
 static bool skip_string(cursor *text)
 {
     const char *begin = text->at;
@@ -63,7 +63,7 @@ static bool skip_string(cursor *text)
     }
 }
 
-/* Skip an array or an object from behind its opening bracket. */
+/* Skip an array or an object, starting after its opening bracket. */
 static bool skip_nested(cursor *text)
 {
     size_t depth = 1;
@@ -81,7 +81,7 @@ static bool skip_nested(cursor *text)
     return depth == 0;
 }
 
-/* Is it a character of a number, true, false or null? */
+/* Can c be part of a number, true, false or null? */
 static bool is_of_word(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' || c == '-' ||
@@ -101,7 +101,7 @@ static bool skip_value(cursor *text)
     return text->at > begin;
 }
 
-/* Read the rest of an escape, from behind its backslash. */
+/* Read the rest of an escape, starting after its backslash. */
 static bool read_escape(cursor *text, uint32_t *out)
 {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -114,7 +114,7 @@ static bool read_escape(cursor *text, uint32_t *out)
         text->at++;
         character = hth_utf16_escape(&text->at, text->end);
         *out = (uint32_t)character;
-        return character > 0; /* a zero character is refused */
+        return character > 0; /* NUL is refused */
     }
     name = *text->at ? strchr(names, *text->at) : NULL;
     if (!name)
@@ -125,8 +125,8 @@ static bool read_escape(cursor *text, uint32_t *out)
 }
 
 /*
- * Decode a string from behind its opening quote into out, [n_max + 1], as far as it fits, and move behind its closing
- * quote. *is_cut_out: it did not fit.
+ * Decode a string into out, [n_max + 1], as far as it fits. text is after the opening quote and moves past the closing
+ * one. *is_cut_out is set if the string did not fit.
  */
 static bool read_string(cursor *text, char *out, size_t n_max, bool *is_cut_out)
 {
@@ -187,7 +187,7 @@ static bool read_stream(cursor *text, hth_api_peeked *out)
     return out->has_stream || skip_value(text);
 }
 
-/* Read the name of a member ("" when it is too long) and the colon behind it. */
+/* Read the name of a member ("" if it is too long) and the colon after it. */
 static bool read_key(cursor *text, char key[KEY_BYTES_MAX + 1])
 {
     bool is_cut;
@@ -204,10 +204,10 @@ static bool read_key(cursor *text, char key[KEY_BYTES_MAX + 1])
     return true;
 }
 
-/* Reads the value of a member, or skips it. False ends the object: the value is no JSON, or nothing more is wanted. */
+/* Reads the value of a member, or skips it. False ends the search: the value is not JSON, or nothing more is wanted. */
 typedef bool (*member_fn)(cursor *text, const char *key, void *out);
 
-/* An object from behind its opening brace. False: it ended early. */
+/* Read an object, starting after its opening brace. False if the search ended early. */
 static bool read_members(cursor *text, member_fn read, void *out)
 {
     char key[KEY_BYTES_MAX + 1];
@@ -236,7 +236,7 @@ static bool read_body(const char *body, size_t n, member_fn read, void *out)
 typedef struct search {
     const char *model_key;
     bool met_model, met_stream;
-    bool is_done; /* both were met and are JSON */
+    bool is_done; /* both were found and are JSON */
     hth_api_peeked *out;
 } search;
 
@@ -271,7 +271,7 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
     return hth_api_peek_as(body, n, "model", out);
 }
 
-/* Read a text as long as an id; "" for any other value. */
+/* Read a string of at most an id's length; "" for any other value. */
 static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
 {
     bool is_cut;
@@ -293,14 +293,14 @@ typedef struct keep_alive {
     uint64_t ms;
 } keep_alive;
 
-/* A number of JSON, "3e2". */
+/* A JSON number, "3e2". */
 static bool read_seconds(const char *text, uint64_t *ms)
 {
     char *end;
     const double seconds = strtod(text, &end);
 
     if (end == text || *end || !isfinite(seconds) || !strchr("-0123456789", *text))
-        return false; /* strtod reads more than JSON has */
+        return false; /* strtod accepts more than JSON allows */
     *ms = hth_api_keep_alive_of(seconds);
     return true;
 }
@@ -334,7 +334,7 @@ bool hth_api_peek_keep_alive(const char *body, size_t n, uint64_t *ms)
 {
     keep_alive found = { .is_found = false };
 
-    (void)read_body(body, n, peek_keep_alive_member, &found); /* what was found before it ended counts */
+    (void)read_body(body, n, peek_keep_alive_member, &found); /* a value found before a fault counts */
     if (found.is_found)
         *ms = found.ms;
     return found.is_found;
@@ -371,7 +371,7 @@ static bool peek_item_member(cursor *text, const char *key, void *user_data)
                                     : skip_value(text);
 }
 
-/* An item, from behind its opening brace: does it name another one? */
+/* Read an item, starting after its opening brace: does it name another one? */
 static bool peek_item(cursor *text, hth_api_peeked_past *out)
 {
     peeked_item item = { .n_members = 0 };

@@ -30,7 +30,7 @@ static bool no_memory(hth_api_error *error)
     return false;
 }
 
-/* The field of the client that has the prompt, for errors. */
+/* The client's field that contains the prompt, for errors. */
 static const char *prompt_field(const hth_api_request *request)
 {
     switch (request->kind) {
@@ -53,7 +53,7 @@ static void fail_prompt(const hth_api_request *request, const hearth_error *err,
 
 /* ---- conversations ---- */
 
-/* Fill error with the first earlier call whose arguments are no JSON object. */
+/* Fill error with the first earlier call whose arguments are not a JSON object. */
 static void name_bad_call(const hearth_conversation *conversation, hth_api_error *error)
 {
     for (size_t i = 0; i < conversation->n_turns; i++)
@@ -74,7 +74,7 @@ static void name_bad_call(const hearth_conversation *conversation, hth_api_error
         }
 }
 
-/* field: the client's, for the error of a template that refuses the conversation. */
+/* field is the client's, for the error if the template refuses the conversation. */
 static bool render_once(hearth_model *model, const hearth_conversation *conversation, const char *field,
                         const hearth_chat_prompt **out, hth_api_notes *notes, hth_api_error *error)
 {
@@ -84,7 +84,7 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
         return true;
     if (err.status == HEARTH_MISUSE)
         name_bad_call(conversation, error);
-    /* A template that refuses a conversation gives the reason, and the client can change the conversation. */
+    /* The template's error says why it refuses the conversation, and the client can change the conversation. */
     if (err.status == HEARTH_ENGINE)
         hth_api_fail(error, HTH_API_INVALID_VALUE, field, "%s", err.message);
     hth_api_fail_status(error, &err);
@@ -92,8 +92,8 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
 }
 
 /*
- * Note the reasoning of earlier turns that the prompt does not show. The beginnings of texts are compared, in the order
- * of the turns, so that the prompt is passed through once.
+ * Note the reasoning of earlier turns that the prompt does not show. Only the beginnings of texts are compared, in the
+ * order of the turns, so one pass over the prompt is enough.
  */
 static void note_dropped_reasoning(const hearth_conversation *conversation, const hearth_chat_prompt *chat,
                                    hth_api_notes *notes)
@@ -121,7 +121,7 @@ static void note_dropped_reasoning(const hearth_conversation *conversation, cons
     }
 }
 
-/* Note tools of which the prompt shows none: the template has no place for them. */
+/* Note the tools if the prompt shows none of them: the template has no place for tools. */
 static void note_dropped_tools(const hearth_conversation *conversation, const hearth_chat_prompt *chat,
                                hth_api_notes *notes)
 {
@@ -156,7 +156,7 @@ static bool render(hearth_model *model, const hth_api_request *request, const he
     return render_once(model, &request->conversation, prompt_field(request), out, notes, error);
 }
 
-/* A grammar of the rendering, for calls of tools, goes before one of the client. */
+/* A grammar of the rendering, for tool calls, takes precedence over the client's. */
 static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat, hearth_request *request,
                      hearth_sampling *sampling)
 {
@@ -218,7 +218,7 @@ static bool append_chat(hearth_model *model, const hth_api_request *request, con
     return grown || no_memory(error);
 }
 
-/* False with the error: the texts have certainly more tokens than the context has room for. */
+/* False, with the error filled, if the texts certainly have more tokens than fit in the context. */
 static bool check_pieces(const hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
                          hth_api_error *error)
 {
@@ -338,7 +338,7 @@ void hth_api_inputs_deinit(hth_api_inputs *inputs)
     free(inputs->list);
 }
 
-/* The tokens of a prompt and of its suffix, in the order that models for filling in were trained with. */
+/* The tokens of a prompt and of its suffix, in the order that infill models were trained on. */
 static bool join_around(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
                         hearth_token **out, size_t *n_out, hth_api_error *error)
 {
@@ -381,8 +381,8 @@ static bool join_infill(hearth_model *model, const hth_api_request *request, hea
 }
 
 /*
- * Tokenizing reserves one token for each byte of text, several times the need, and a prompt may be kept for long: give
- * the rest back.
+ * Tokenizing reserves one token for each byte of text, several times what is needed, and a prompt may be kept for a
+ * long time: release the unused part.
  */
 static void give_room_back(hth_api_prompt *prompt)
 {
@@ -392,12 +392,12 @@ static void give_room_back(hth_api_prompt *prompt)
         prompt->tokens = tokens;
 }
 
-/* The prompt of a conversation, behind the tokens of its context if there are any. */
+/* The prompt of a conversation, after the tokens of its context if there are any. */
 static bool make_conversation(hearth_model *model, const hth_api_request *request, hth_api_prompt *prompt,
                               hth_api_error *error)
 {
     hth_api_piece pieces[2] = { { .tokens = request->context, .n_tokens = request->n_context } };
-    size_t n_before = request->n_context > 0; /* a piece */
+    size_t n_before = request->n_context > 0; /* one piece */
 
     if (!render(model, request, &prompt->chat, &prompt->notes, error))
         return false;
@@ -435,10 +435,7 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     return NULL;
 }
 
-/*
- * A prompt that exceeds the context is refused each time it comes, so it is not kept: it must not displace the prompts
- * of others.
- */
+/* A prompt that exceeds the context is refused every time, so it is not kept: it must not displace other prompts. */
 static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, const hth_api_request *request,
                                            size_t i, hth_memo *memory, hth_api_error *error)
 {
@@ -452,7 +449,7 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, 
     if (!prompt || !has_key || prompt->n_tokens > n_ctx)
         return prompt;
     if (request->is_chat)
-        /* without it each reply makes its own */
+        /* if this fails, each reply makes its own */
         (void)hearth_chat_parser_new(model, prompt->chat, &prompt->parser, NULL);
     hth_api_prompts_keep(memory, key, prompt);
     return prompt;
@@ -567,7 +564,10 @@ static bool join_biases(hearth_model *model, const hth_api_request *request, hth
     return true;
 }
 
-/* The tokens of the predicted reply become the draft of each request. What the context has no room for is left out. */
+/*
+ * The tokens of the predicted reply become the draft of each request. Tokens that do not fit in the context are left
+ * out.
+ */
 static bool make_draft(hearth_model *model, uint32_t n_ctx, const hth_api_request *request, hth_api_prepared *prepared,
                        hth_api_error *error)
 {
@@ -583,7 +583,7 @@ static bool make_draft(hearth_model *model, uint32_t n_ctx, const hth_api_reques
     return true;
 }
 
-/* Does the rendering's grammar hold from the first token on? */
+/* Does the rendering's grammar apply from the first token on? */
 static bool binds(const hearth_chat_prompt *chat)
 {
     return chat->grammar && !chat->grammar_is_lazy;
@@ -609,7 +609,7 @@ static bool make_requests(const hearth_model_info *info, const hth_api_request *
             put_chat(request, prepared->chat, one, sampling);
         if (!request->has_mirostat && !sampling->grammar_is_lazy &&
             (sampling->grammar || sampling->json_schema || (one->chat && binds(one->chat))))
-            sampling->mirostat = 0; /* a default, which a grammar leaves nothing to do */
+            sampling->mirostat = 0; /* only a default, and it has no effect with a grammar */
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
         hth_sampling_cut_windows(sampling, info->n_ctx);

@@ -1,8 +1,8 @@
 /*
- * prepare.h - makes requests of the library from a client's request and a model
+ * prepare.h - makes library requests from a client's request and a model
  *
- * It renders the conversation through the model's template, joins the texts and tokens of a prompt, and lets the
- * grammar of the rendering take the place of the client's.
+ * It renders the conversation through the model's template, joins the texts and tokens of a prompt, and replaces the
+ * client's grammar by that of the rendering.
  */
 #ifndef HTH_API_PREPARE_H
 #define HTH_API_PREPARE_H
@@ -12,27 +12,27 @@
 typedef struct hth_api_prepared {
     const hearth_chat_prompt *chat; /* of a conversation; owned by its prompt */
     hearth_request *requests;       /* [n_requests], one for each prompt, each with options.n replies */
-    hearth_sampling *samplings;     /* [n_requests], those of the requests */
+    hearth_sampling *samplings;     /* [n_requests], one for each request */
     size_t n_requests;
-    hearth_logit_bias *biases; /* with those of texts; NULL: no bias has a text */
-    hearth_token *draft;       /* of the predicted reply; NULL: none was predicted */
+    hearth_logit_bias *biases; /* including those of texts; NULL: no bias is for a text */
+    hearth_token *draft;       /* of the predicted reply; NULL: no prediction */
     hth_api_prompt **prompts;  /* [n_requests], references; their notes are those of rendering */
 } hth_api_prepared;
 
 /*
- * Fill *out. Release it with hth_api_prepared_deinit before request. seed is used when the client gave none; it should
- * differ for each request. Callbacks and timeouts are for the caller to set. Prompts are tokens (request.n_tokens); one
- * without tokens, or with more than the context has room for, is refused. False with error filled. Rendering and
- * tokenizing may take milliseconds, unless memory (NULL: none) has the prompts. Any thread.
+ * Fill *out. Release it with hth_api_prepared_deinit before request. seed is used if the client gave none; it should
+ * differ for each request. The caller sets callbacks and timeouts. Prompts are tokens (request.n_tokens); a prompt
+ * without tokens, or with more than fit in the context, is refused. False with error filled. Rendering and tokenizing
+ * may take milliseconds, unless memory (may be NULL) has the prompts. Any thread.
  */
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 
-/* Inputs for embeddings: those of the request, [n_inputs], but with tokens in place of mixed texts and tokens. */
+/* Inputs for embeddings: those of the request, with inputs of mixed texts and tokens replaced by tokens. */
 typedef struct hth_api_inputs {
     hearth_embed_input *list; /* [n_inputs] */
-    hearth_token **joined;    /* [n_joined], owned: the tokens of those that were mixed */
+    hearth_token **joined;    /* [n_joined], owned: the tokens of the mixed inputs */
     size_t n_joined;
 } hth_api_inputs;
 

@@ -47,7 +47,7 @@ static size_t bytes_of(const hth_api_prompt *prompt)
     if (!chat)
         return n;
     n += sizeof(*chat) + chat->n_bytes + (chat->grammar ? strlen(chat->grammar) : 0);
-    n += 3 * strlen(chat->parser);                               /* as text, and parsed */
+    n += 3 * strlen(chat->parser);                               /* as text and parsed */
     return n + chat->n_triggers * sizeof(*chat->triggers) + 512; /* the rest is small */
 }
 
@@ -137,7 +137,7 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
     if (!sha)
         return false;
     add_text(sha, request->options.cache_salt);
-    add_number(sha, request->options.no_cache_read); /* then its tokens are not those of the history */
+    add_number(sha, request->options.no_cache_read); /* if set, its tokens are not those of the history */
     add_number(sha, request->is_chat);
     if (request->is_chat) {
         /*

@@ -1,10 +1,10 @@
 /*
- * prompt.h - a prompt that is ready to be evaluated, and a memory of recent ones
+ * prompt.h - a prompt that is ready for evaluation, and a memory of recent ones
  *
- * Rendering and tokenizing a conversation cost as much as all the rest of a request whose rows are cached, and give the
+ * Rendering and tokenizing a conversation costs as much as the rest of a request whose rows are cached, and gives the
  * same result each time. The memory finds a prompt by a digest of everything that it depends on: the conversation with
- * tools and options, or the pieces of text, and the salt. Through the salt, no tenant can measure what another tenant
- * has asked.
+ * its tools and options, or the pieces of text, and the salt. Because of the salt, a tenant cannot find out by timing
+ * what another tenant has asked.
  */
 #ifndef HTH_API_PROMPT_H
 #define HTH_API_PROMPT_H
@@ -17,25 +17,25 @@
 
 typedef struct hth_api_prompt {
     const hearth_chat_prompt *chat; /* of a conversation; NULL otherwise */
-    hearth_chat_parser *parser;     /* to make other parsers like it; NULL: there is none */
+    hearth_chat_parser *parser;     /* to make other parsers like it; NULL: none */
     hearth_token *tokens;           /* [n_tokens] */
     size_t n_tokens;
-    hth_prompt_text *text; /* that all tokens were made of; NULL: none */
-    hth_api_notes notes;   /* of parts that the template or a grammar could not take */
+    hth_prompt_text *text; /* the source of all tokens; NULL: none */
+    hth_api_notes notes;   /* about parts that the template or a grammar does not support */
     atomic_uint references;
 } hth_api_prompt;
 
-/* A new, empty prompt; NULL without memory. Do not change a prompt that is shared. */
+/* A new, empty prompt; NULL if out of memory. A shared prompt must not be changed. */
 hth_api_prompt *hth_api_prompt_new(void);
 hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt);
 void hth_api_prompt_unref(hth_api_prompt *prompt); /* accepts NULL */
 
-/* The key of prompt i of a request, which includes options.cache_salt. False without memory. */
+/* The key of prompt i of a request, which includes options.cache_salt. False if out of memory. */
 bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_MEMO_KEY_BYTES]);
 
-/* A memory for the prompts of one model, for hth_memo_find and hth_memo_free. NULL without memory. */
+/* A memory for the prompts of one model, for hth_memo_find and hth_memo_free. NULL if out of memory. */
 hth_memo *hth_api_prompts_new(size_t bytes_max);
-/* Keep a prompt until others need its room. A prompt larger than an eighth of the memory is not kept. */
+/* Keep a prompt until others need its space. A prompt larger than an eighth of the memory is not kept. */
 void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt);
 
 #endif

@@ -9,12 +9,12 @@
 
 enum {
     SAMPLE_BYTES = 64,       /* of a message, to find it in the prompt */
-    SCHEMA_BYTES_MAX = 16384 /* longer ones do not become text */
+    SCHEMA_BYTES_MAX = 16384 /* longer schemas do not become text */
 };
 
 const char hth_api_any_parameters[] = "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}";
 
-/* ---- messages of the system behind the first ---- */
+/* ---- system messages after the first ---- */
 
 static bool is_system(const hearth_chat_turn *turn)
 {
@@ -55,7 +55,7 @@ static bool shows_systems(const hearth_conversation *conversation, const hearth_
     return true;
 }
 
-/* New turns, made of those of a conversation. All zeros: none. */
+/* New turns, made from those of a conversation. All zeros: none. */
 typedef struct folded {
     hearth_chat_turn *turns; /* [n] */
     size_t n;
@@ -73,7 +73,7 @@ static size_t n_texts(const hearth_chat_turn *turn)
     return turn->content ? 1 : turn->n_parts;
 }
 
-/* Begin a turn like this one, without text. Its parts are the last ones in f->parts. */
+/* Begin a turn like this one, but without text. Its parts are the last ones in f->parts. */
 static void begin_turn(folded *f, size_t n_parts, const hearth_chat_turn *like)
 {
     hearth_chat_turn turn = *like;
@@ -105,7 +105,7 @@ static bool is_last(const folded *f, const char *role)
 
 /*
  * Each later system message becomes text at the end of the user or tool message before it, or a user message of its
- * own. User messages that then follow one another are joined, since many templates want that.
+ * own. Consecutive user messages are then joined, since many templates require that.
  */
 static bool fold(const hearth_conversation *conversation, folded *f)
 {
@@ -153,7 +153,7 @@ char *hth_api_described_parameters(const char *description, const char *paramete
     return text;
 }
 
-/* Do these tools go through, with a conversation that every template takes? */
+/* Do these tools render, with a conversation that every template accepts? */
 static bool goes_through(hearth_model *model, const hearth_conversation *conversation, const hearth_chat_tool *tools,
                          size_t n_tools)
 {
@@ -173,7 +173,7 @@ static bool goes_through(hearth_model *model, const hearth_conversation *convers
     return status != HEARTH_MISUSE && status != HEARTH_ENGINE;
 }
 
-/* Mark the tools that do not go through by themselves. There are few of them, so it halves the list. */
+/* Mark the tools that do not render on their own. They are few, so a binary search finds them. */
 static void mark_bad(hearth_model *model, const hearth_conversation *conversation, size_t begin, size_t n, bool *is_bad)
 {
     if (n == 0 || goes_through(model, conversation, conversation->tools + begin, n))
@@ -186,7 +186,7 @@ static void mark_bad(hearth_model *model, const hearth_conversation *conversatio
     mark_bad(model, conversation, begin + n / 2, n - n / 2, is_bad);
 }
 
-/* Copy the tools. A bad tool takes any parameters, and its schema becomes text. */
+/* Copy the tools. A bad tool accepts any parameters, and its schema becomes text. */
 static hearth_chat_tool *loosened(const hearth_conversation *conversation, const bool *is_bad, char **texts)
 {
     hearth_chat_tool *tools = calloc(conversation->n_tools, sizeof(*tools));
@@ -196,7 +196,7 @@ static hearth_chat_tool *loosened(const hearth_conversation *conversation, const
         if (!is_bad[i])
             continue;
         texts[i] = hth_api_described_parameters(tools[i].description, tools[i].parameters);
-        tools[i].description = texts[i]; /* without memory it has no description */
+        tools[i].description = texts[i]; /* if out of memory, the tool has no description */
         tools[i].parameters = hth_api_any_parameters;
     }
     return tools;
@@ -210,7 +210,7 @@ static void note_bad(const hearth_conversation *conversation, const bool *is_bad
         if (!is_bad[i])
             continue;
         (void)snprintf(note, sizeof(note), "tools.%.60s.parameters",
-                       conversation->tools[i].name); /* cut where the name is long */
+                       conversation->tools[i].name); /* truncated if too long */
         hth_api_note(notes, note);
     }
 }
@@ -236,10 +236,10 @@ static hearth_status render_loosened(hearth_model *model, const hearth_conversat
         for (size_t i = 0; i < conversation->n_tools; i++)
             any = any || is_bad[i];
         for (size_t i = 0; !any && i < conversation->n_tools; i++)
-            is_bad[i] = true; /* each tool is good by itself, but all together are too much */
+            is_bad[i] = true; /* each tool renders on its own, but all together are too much */
         loose.any_parameters = true;
         status = hearth_conversation_render(model, &loose, out, NULL);
-        if (may_be_tools(conversation, status)) { /* no schema at all, or one beyond the limits */
+        if (may_be_tools(conversation, status)) { /* not a schema, or one beyond the limits */
             tools = loosened(conversation, is_bad, texts);
             loose.tools = tools;
             status = tools ? hearth_conversation_render(model, &loose, out, NULL) : failed;
@@ -283,7 +283,7 @@ hearth_status hth_api_render(hearth_model *model, const hearth_conversation *con
         again = render_loosened(model, &other, &prompt, notes, again);
     folded_deinit(&f);
     if (status != HEARTH_OK && again != HEARTH_OK)
-        return status; /* with the error of the conversation as it was given */
+        return status; /* with the error of the conversation as given */
     *out = prompt;
     return HEARTH_OK;
 }

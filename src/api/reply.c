@@ -1,5 +1,5 @@
 /*
- * reply.c - turns tokens, texts and ends into calls of an API's writer
+ * reply.c - turns tokens, text and results into calls to an API's writer
  */
 #include "api/reply.h"
 
@@ -13,8 +13,8 @@
 #include "models/model.h"
 
 /*
- * Log probabilities that may wait for text. More of them are written without text, so that no event becomes much larger
- * than others.
+ * The number of log probabilities that may wait for text. Any more are written without text, so that no event becomes
+ * much larger than others.
  */
 enum { UNTOLD_MAX = 4096 };
 
@@ -81,7 +81,7 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
         choice->index = reply->n_choices;
         choice->open_block = -1;
         choice->n_prompt =
-            /* fits, since a context has fewer */
+            /* fits: a context has fewer */
             (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens;
         if (request->is_chat && !request->is_raw && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
             hth_api_fail_status(error, &err);
@@ -145,7 +145,7 @@ static void fail_memory(hth_api_reply *reply, hth_buffer *out)
 
 /* ---- text ---- */
 
-/* Store a delta. False without memory. */
+/* Store a delta. False if out of memory. */
 static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
 {
     choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;
@@ -257,7 +257,7 @@ void hth_api_reply_note_reply_begun(hth_api_reply *reply, size_t i)
         reply->choices[i].has_begun = true;
 }
 
-/* As in llama.cpp, whose events always have token ids. */
+/* As in llama.cpp: streamed events always have token ids. */
 static bool wants_tokens(const hth_api_request *request)
 {
     return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
@@ -302,8 +302,8 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
     choice->n_tokens++;
     if (reply->request->stream && reply->writer->begin) {
         /*
-         * The text of the token may be held back for long, as the beginning of a call, but the client should see that
-         * the reply has begun.
+         * The text of the token may be held back for a long time, for example as the beginning of a tool call, but the
+         * client should see that the reply has begun.
          */
         reply->writer->begin(reply, choice, out);
         reply->has_written = reply->has_written || out->n > 0;
@@ -319,7 +319,7 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
 
 /* ---- ends ---- */
 
-/* The client's stop text that ended a reply. Stop texts of the template come behind them and are not reported. */
+/* The client's stop text that ended a reply. The template's stop texts come after the client's and are not reported. */
 static const char *stop_text(const hth_api_reply *reply, const hearth_result *result)
 {
     const hearth_request *asked = &reply->request->options;
@@ -345,7 +345,7 @@ static void end_all(hth_api_reply *reply, hth_buffer *out)
     reply->has_ended = true;
 }
 
-/* The number of bytes of a token's text in an echo, where control tokens have none. */
+/* The number of bytes of a token's text in an echo; 0 for control tokens. */
 static size_t n_echoed(hearth_model *model, hearth_token token)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -361,8 +361,8 @@ static size_t n_echoed(hearth_model *model, hearth_token token)
 }
 
 /*
- * Put the log probabilities of the prompt's tokens before those of the reply. When the request had ended before, in
- * another worker, nobody has computed them.
+ * Put the log probabilities of the prompt's tokens before those of the reply. If the request had already ended in
+ * another worker, they were not computed.
  */
 static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hearth_result *result, hth_buffer *out)
 {
@@ -421,7 +421,7 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
     choice->stop_text = stop_text(reply, result);
     choice->n_prompt = result->stats->prompt_tokens;
     choice->n_restored = result->stats->cached_tokens;
-    /* Text that came in no piece. */
+    /* Text that was not delivered in pieces. */
     if (result->n_bytes > choice->n_text)
         feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);
     if (!reply->has_ended)

@@ -1,5 +1,5 @@
 /*
- * reply_call.c - calls of tools in a reply
+ * reply_call.c - tool calls in a reply
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 enum { ARGUMENTS_DEPTH_MAX = 256, ARGUMENTS_VALUES_MAX = 1000000 };
 
 /*
- * An id for a call that the model gave none: nine letters and digits, because the templates of some models demand this
- * form when the call comes back. It depends only on the id of the reply, so that a worker that continues the reply
- * makes the same id (FNV-1a, by G. Fowler, L. C. Noll and K.-P. Vo).
+ * Make an id for a call that has none from the model: nine letters and digits, because the templates of some models
+ * require this form when the call comes back. It depends only on the id of the reply, so that a worker that continues
+ * the reply makes the same id (FNV-1a, by G. Fowler, L. C. Noll and K.-P. Vo).
  */
 static void make_call_id(const hth_api_reply *reply, const hth_api_choice *choice, char id[10])
 {
@@ -40,7 +40,7 @@ bool hth_api_call_add(const hth_api_reply *reply, hth_api_choice *choice, const 
     call = &calls[choice->n_calls];
     *call = (hth_api_call){ .arguments = { .text = NULL } };
     (void)snprintf(call->name, sizeof(call->name), "%.256s",
-                   reply->request->responses ? delta->text /* which has a table of its own */
+                   reply->request->responses ? delta->text /* the Responses API has its own table */
                                              : hth_api_given_name(reply->request, delta->text)); /* fits */
     if (delta->id[0] && strlen(delta->id) < sizeof(call->id))
         (void)snprintf(call->id, sizeof(call->id), "%s", delta->id); /* fits */

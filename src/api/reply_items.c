@@ -2,7 +2,7 @@
  * reply_items.c - the pieces of a reply, in the order in which they came
  *
  * Content and reasoning are stored as two texts, and calls as a list; an item is a piece of one of them. An item ends
- * where a delta of another kind comes. A token belongs to the item of the text that came after it.
+ * where a delta of another kind comes. A token belongs to the item of the text that follows it.
  */
 #include "api/writer.h"
 #include "base/grow.h"

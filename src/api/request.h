@@ -1,9 +1,9 @@
 /*
  * request.h - a client's request, whatever its API
  *
- * The parser of the API makes it from a JSON body and checks every field (request_parse.h). It knows no model: prompts
- * are text or a conversation, and prepare.c checks everything that depends on the model. A request owns its memory:
- * strings are borrowed from the parsed body, which the request keeps, and all other memory is in its arena.
+ * The parser of the API makes it from a JSON body and checks every field (request_parse.h). It does not know the model:
+ * prompts are text or a conversation, and prepare.c checks everything that depends on the model. A request owns its
+ * memory: strings point into the parsed body, which the request keeps, and all other memory is in its arena.
  */
 #ifndef HTH_API_REQUEST_H
 #define HTH_API_REQUEST_H
@@ -52,7 +52,7 @@ typedef struct hth_api_piece {
     const hearth_token *tokens;
     size_t n_tokens;
     bool is_plain;                  /* names of control tokens in the text are plain text */
-    const hearth_chat_prompt *chat; /* the rendered conversation that is the text; NULL: it is none */
+    const hearth_chat_prompt *chat; /* the rendered conversation that the text comes from; NULL: none */
 } hth_api_piece;
 
 typedef struct hth_api_infill hth_api_infill; /* infill.h */
@@ -63,9 +63,9 @@ typedef struct hth_api_text_prompt {
     size_t n_pieces;
 } hth_api_text_prompt;
 
-/* What Anthropic's "context_management" removed from a history. A token counts as four bytes. */
+/* What Anthropic's "context_management" removed from the history. Tokens are estimated at four bytes each. */
 typedef struct hth_api_edits {
-    bool is_asked; /* the reply reports it, also when nothing was removed */
+    bool is_asked; /* the reply reports it, even if nothing was removed */
     uint32_t cleared_tool_uses;
     uint32_t cleared_tool_tokens;
     uint32_t cleared_thinking_turns;
@@ -84,7 +84,7 @@ typedef struct hth_api_memory {
     max_align_t bytes[];
 } hth_api_memory;
 
-/* A tool whose name no template and no grammar can be trusted with. */
+/* A tool whose name is not safe in templates and grammars. */
 typedef struct hth_api_renamed hth_api_renamed;
 struct hth_api_renamed {
     const char *given;   /* the client's name */
@@ -97,45 +97,45 @@ typedef struct hth_api_writer hth_api_writer;
 
 struct hth_api_request {
     hth_api_kind kind;
-    const hth_api_writer *writer; /* of its API; NULL: no reply of a model is written */
+    const hth_api_writer *writer; /* of its API; NULL: the reply is not written by a model */
     bool is_chat;                 /* the request has a conversation; otherwise it has prompts */
     const char *model;            /* NULL: the client named none */
     hearth_conversation conversation;
-    /* [n_prompts]; of embeddings: the inputs that mix texts and tokens. The others have no pieces. */
+    /* [n_prompts]; for embeddings, one per input: only inputs that mix texts and tokens have pieces. */
     const hth_api_text_prompt *prompts;
     size_t n_prompts;
-    const char *suffix;           /* the text behind the place that the reply fills; NULL: none */
+    const char *suffix;           /* the text after the gap that the reply fills; NULL: none */
     const hth_api_infill *infill; /* the prompt of /infill; NULL: none */
     hearth_request options; /* everything except prompt, sampling and callbacks; its pointers belong to the request */
     hearth_sampling sampling;
     bool stream;
-    bool include_usage;       /* OpenAI: the last chunk of a stream has it */
-    bool echo;                /* OpenAI's completions; the library's own echo does it */
+    bool include_usage;       /* OpenAI: the last chunk of a stream has the usage */
+    bool echo;                /* OpenAI's completions; the library's own echo implements it */
     bool calls_are_functions; /* OpenAI's older form: function_call instead of tool_calls */
     bool wants_tokens;        /* native: return_tokens */
-    bool has_mirostat;        /* the client itself gave it */
+    bool has_mirostat;        /* the client set mirostat itself */
     bool wants_timings;       /* timings_per_token, in streams of OpenAI's and llama.cpp's formats */
-    bool is_raw;              /* a chat's reply stays as the model writes it, with reasoning and calls in its text */
+    bool is_raw;              /* the chat reply is the model's raw text, including reasoning and tool calls */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
-    bool is_verbose;          /* verbose: OpenAI's replies have llama.cpp's own form beside them */
-    bool wants_progress;      /* return_progress: a stream reports how much of the prompt was read */
+    bool is_verbose;          /* verbose: OpenAI's replies include llama.cpp's own form, too */
+    bool wants_progress;      /* return_progress: a stream reports the progress of prefill */
     bool has_cache_control;
     bool is_load;                /* Ollama: the request only loads the model */
     bool is_unload;              /* Ollama: the request only unloads the model */
-    bool wants_context;          /* Ollama: the end of the reply has prompt and reply as tokens */
+    bool wants_context;          /* Ollama: the end of the reply has the prompt and the reply as tokens */
     bool is_json;                /* the content must be JSON that follows sampling.json_schema, or any object */
     bool omits_probabilities;    /* native: completion_probabilities are not among response_fields */
     const hearth_token *context; /* [n_context], tokens before the conversation */
     size_t n_context;
 
-    const char *const *prediction; /* [n_prediction], texts that the reply will probably have, one after the other */
+    const char *const *prediction; /* [n_prediction], texts that the reply probably contains, in order */
     size_t n_prediction;
 
-    const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of sampling */
+    const hth_api_text_bias *text_biases; /* [n_text_biases], in addition to those of sampling */
     size_t n_text_biases;
-    json_t *response_fields; /* native: the members that the reply has, an array of texts; NULL: all */
+    json_t *response_fields; /* native: the members to include in the reply, an array of names; NULL: all */
     json_int_t slot;         /* id_slot, the slot that the client wants; -1: any */
-    /* Set later by whoever serves the request: nobody waits for it any more, so no text is tokenized. NULL: never. */
+    /* The server of the request sets it when the client is gone, so that no more text is tokenized. NULL: never set. */
     const atomic_bool *is_gone;
 
     const char *filename; /* the name of a slot's file, without a path; NULL: none */
@@ -152,23 +152,23 @@ struct hth_api_request {
     const hth_api_responses *responses; /* of /v1/responses; NULL otherwise */
     const hth_api_embed *embed;         /* of embeddings and scores; NULL otherwise */
 
-    hth_api_notes notes; /* of fields without effect */
+    hth_api_notes notes; /* about fields without effect */
     hth_api_edits edits;
     const char *normalized; /* the name of what normalize.h removed; NULL: nothing */
 
-    json_t *items; /* owned: all items that a request to /v1/responses answers; strings are borrowed from them */
-    json_t *body;  /* owned */
+    json_t *items;          /* owned: all input items of a request to /v1/responses; strings point into them */
+    json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */
 };
 
-/* Records of earlier responses that a request may name (response_record.h), one behind the other. */
+/* Records of earlier responses that a request may name (response_record.h), one after another. */
 typedef struct hth_api_past {
     const char *bytes;
     size_t n_bytes;
 } hth_api_past;
 
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
-/* The client's name of a tool that a model calls by this name. Valid as long as the request and offered. */
+/* The client's name of a tool that a model calls by this name. Valid as long as both request and offered. */
 const char *hth_api_given_name(const hth_api_request *request, const char *offered);
 
 /* Limit of replies to one request: prompts times n. */

@@ -37,7 +37,7 @@ const char *hth_api_json_text(hth_api_parse *parse, const json_t *value)
     char *text = hth_api_allocate(parse, n + 1, 1);
 
     if (text)
-        (void)json_dumpb(value, text, n, JSON_COMPACT | JSON_ENCODE_ANY); /* as long as before */
+        (void)json_dumpb(value, text, n, JSON_COMPACT | JSON_ENCODE_ANY); /* same length as measured above */
     return text;
 }
 

@@ -26,7 +26,7 @@ static bool is_lone_value(const char *body, size_t n_bytes)
     return value != NULL;
 }
 
-/* Is the number an integer that 64 bits with a sign cannot hold? */
+/* Is the number an integer that does not fit in a signed 64-bit integer? */
 static bool is_too_big(const char *number, size_t n)
 {
     static const char most[2][20] = { "9223372036854775807", "9223372036854775808" };
@@ -63,8 +63,8 @@ static bool is_low_half(unsigned code)
 }
 
 /*
- * Copy the escape at the beginning of the text. Half of a surrogate pair becomes U+FFFD: it comes from a text that was
- * cut, stays in the history, and would fail each later turn. Returns the bytes of the escape.
+ * Copy the escape at the beginning of the text. An unpaired surrogate becomes U+FFFD: it comes from truncated text,
+ * stays in the history, and would fail each later turn. Returns the length of the escape.
  */
 static size_t copy_escape(const char *text, size_t n, char *out, hth_api_notes *notes)
 {
@@ -89,8 +89,8 @@ static size_t copy_escape(const char *text, size_t n, char *out, hth_api_notes *
 }
 
 /*
- * A copy of the JSON that the parser can hold. Each integer beyond 64 bits has ".0" behind it, so that it becomes a
- * real number: schemas have such bounds. Halves of surrogate pairs are replaced. NULL without memory.
+ * A copy of the JSON that the parser accepts. Each integer beyond 64 bits gets the suffix ".0" and so becomes a real
+ * number: schemas contain such bounds. Unpaired surrogates are replaced. NULL if out of memory.
  */
 static char *repair(const char *body, size_t n_bytes, hth_api_notes *notes, size_t *n_out)
 {
@@ -126,8 +126,8 @@ static char *repair(const char *body, size_t n_bytes, hth_api_notes *notes, size
 }
 
 /*
- * A text with NUL comes, for example, from a file that a tool read, and would fail each later turn of its conversation.
- * Our strings end with NUL, so each NUL becomes U+FFFD. Returns a new text; NULL without memory.
+ * Text with a NUL comes, for example, from a file that a tool read, and would fail each later turn of its conversation.
+ * Our strings end with NUL, so each NUL becomes U+FFFD. Returns a new string; NULL if out of memory.
  */
 static json_t *without_nul(const json_t *text)
 {
@@ -152,7 +152,7 @@ static json_t *without_nul(const json_t *text)
 
 static bool clean_texts(json_t *value, hth_api_notes *notes);
 
-/* *clean: the value that must replace the member; NULL: the member may stay. False without memory. */
+/* *clean is the value that must replace the member; NULL: the member may stay. False if out of memory. */
 static bool clean_member(json_t *member, hth_api_notes *notes, json_t **clean)
 {
     *clean = NULL;

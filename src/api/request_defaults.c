@@ -60,7 +60,7 @@ static void merge_values(hth_api_parse *parse)
     json_t *values = json_loads(parse->defaults->template_values, 0, NULL);
     json_t *own = conversation->template_values ? json_loads(conversation->template_values, 0, NULL) : NULL;
 
-    (void)json_object_del(values, "enable_thinking"); /* it became no_thinking; it may be missing */
+    (void)json_object_del(values, "enable_thinking"); /* already applied as no_thinking; may be missing */
     if (!values || (own && json_object_update(values, own) != 0))
         hth_api_fail(parse->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
     else if (json_object_size(values) > 0)

@@ -1,8 +1,8 @@
 /*
  * responses.h - the parts of a request that only /v1/responses has
  *
- * A client of this API has tools in namespaces, tools whose input is free text, and a conversation of items. The model
- * receives one list of functions; the client receives each call under the tool's own name.
+ * A client of this API has tools in namespaces, tools whose input is free text, and a conversation made of items. The
+ * model receives one list of functions; the client receives each call under the tool's own name.
  */
 #ifndef HTH_API_RESPONSES_H
 #define HTH_API_RESPONSES_H
@@ -20,13 +20,13 @@ typedef struct hth_api_responses_tool {
 } hth_api_responses_tool;
 
 typedef struct hth_api_responses {
-    const hth_api_responses_tool *tools; /* [n_tools], also those that tool_choice excludes */
+    const hth_api_responses_tool *tools; /* [n_tools], including those that tool_choice excludes */
     size_t n_tools;
     bool has_summary;   /* reasoning appears as its summary; otherwise as itself */
-    bool has_encrypted; /* reasoning appears also as encrypted_content, which clients send back unread */
+    bool has_encrypted; /* reasoning also appears as encrypted_content, which clients return unread */
     bool wants_logprobs;
     bool in_background; /* the client does not wait for the end */
-    bool is_kept;       /* store: clients may ask for the response again, or continue it */
+    bool is_kept;       /* store: clients may fetch the response again, or continue it */
 } hth_api_responses;
 
 /* The beginning of encrypted_content; the plain text of the reasoning follows. */
@@ -38,7 +38,7 @@ typedef struct hth_api_responses {
 /* The type of an input item that adds tools. */
 #define HTH_API_RESPONSES_MORE_TOOLS "additional_tools"
 
-/* The tool with this name for the model; NULL: there is none. */
+/* The tool that is offered to the model under this name; NULL: none. */
 const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-static const char letters[] = "edskypmxta"; /* by hearth_sampler */
+static const char letters[] = "edskypmxta"; /* indexed by hearth_sampler */
 
 /* Further names, squashed. */
 static const struct {
@@ -24,7 +24,7 @@ static const struct {
 
 enum { SQUASHED_BYTES = 32 };
 
-/* In small letters, without what may stand between words. False: it is longer than all names. */
+/* Convert to lower case and remove the separators between words. False if it is longer than any name. */
 static bool squash(const char *name, size_t n_bytes, char out[SQUASHED_BYTES])
 {
     size_t n = 0;

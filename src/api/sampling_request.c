@@ -1,7 +1,7 @@
 /*
- * sampling_request.c - the fields that choose tokens: numbers, biases, grammars
+ * sampling_request.c - the fields of sampling: numbers, biases, grammars
  *
- * These are llama.cpp's fields, which all OpenAI endpoints take, too, under the names of other servers as well. A
+ * These are llama.cpp's fields. All OpenAI endpoints accept them, too, also under the names that other servers use. A
  * number that stands for a default (-1, 0) means that default.
  */
 #include <math.h>
@@ -27,7 +27,7 @@ static void parse_breakers(hth_api_parse *parse)
     const char **breakers;
     size_t n;
 
-    if (json_is_string(value)) /* some front ends send the array as text, or a single text */
+    if (json_is_string(value)) /* some front ends send the array as a string, or a single name */
         array = json_loads(json_string_value(value), 0, NULL);
     n = json_is_array(array) ? json_array_size(array) : 1;
     if (value && !json_is_array(value) && !json_is_string(value))
@@ -52,7 +52,7 @@ static void parse_breakers(hth_api_parse *parse)
         json_decref(array);
 }
 
-/* A step that is not here (llama.cpp's "infill", steps of other servers): the chain goes without it. */
+/* Note a step that Hearth does not have (llama.cpp's "infill", steps of other servers). The chain omits it. */
 static void pass_over_sampler(hth_api_parse *parse, const char *name, const char *sampler)
 {
     hearth_error err = { .message = "" };
@@ -67,7 +67,7 @@ static void pass_over_sampler(hth_api_parse *parse, const char *name, const char
     }
 }
 
-/* The order of the chain: an array of names, or a text of letters. */
+/* The order of the chain: an array of names, or a string of letters. */
 static void parse_samplers(hth_api_parse *parse, const char *name)
 {
     json_t *value = hth_fields_any(&parse->body, name);
@@ -156,7 +156,7 @@ typedef struct biases {
     size_t n_text_bytes;
 } biases;
 
-/* Is the name of a member a number, as token ids are? Other names are texts. */
+/* Is the name of a member a number, that is, a token id? Other names are texts. */
 static bool is_number(const char *name)
 {
     name += *name == '-';
@@ -190,7 +190,7 @@ static bool parse_bias(hth_api_parse *parse, const json_t *value, double limit, 
     return true;
 }
 
-/* The model, which is not known here, turns the text into tokens. */
+/* Add a bias for a text. It is tokenized later, when the model is known. */
 static bool add_text(biases *b, const char *text, const json_t *value)
 {
     size_t n = strlen(text);
@@ -332,9 +332,12 @@ void hth_api_parse_grammar(hth_api_parse *parse)
     parse_triggers(parse);
 }
 
-/* ---- what else llama.cpp's clients say of a request ---- */
+/* ---- other fields of llama.cpp ---- */
 
-/* -1: as the model says. A longer draft than Hearth's longest becomes that one: llama-server's default is longer. */
+/*
+ * -1: the model's setting. A draft longer than Hearth's maximum is reduced to it, because llama-server's default is
+ * longer.
+ */
 static void parse_draft_length(hth_api_parse *parse, const char *name, int32_t *out)
 {
     json_int_t n = *out;

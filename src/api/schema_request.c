@@ -35,7 +35,7 @@ const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const js
     size_t n = json_dumpb(schema, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY), n_max = parse->limits->schema_bytes_max;
 
     if (n <= n_max) {
-        hth_api_note_large_counts(parse, path, schema); /* not deeper than a body may be */
+        hth_api_note_large_counts(parse, path, schema); /* no deeper than a body may be */
         return hth_api_json_text(parse, schema);
     }
     hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path, "'%s' is %zu bytes long; at most %zu are allowed", path, n,
@@ -54,7 +54,7 @@ const char *hth_api_parse_schema(hth_api_parse *parse, const hth_fields *fields,
     (void)hth_fields_path(fields, name, path);
     if (json_is_object(schema))
         return hth_api_schema_text(parse, path, schema);
-    if (json_is_string(schema)) { /* some clients send the schema as text */
+    if (json_is_string(schema)) { /* some clients send the schema as a string */
         json_t *inside = json_loads(json_string_value(schema), JSON_REJECT_DUPLICATES, NULL);
 
         text = json_is_object(inside) ? hth_api_schema_text(parse, path, inside) : NULL;
@@ -67,7 +67,7 @@ const char *hth_api_parse_schema(hth_api_parse *parse, const hth_fields *fields,
 
 /* ---- references ---- */
 
-/* The value at "#/a/b" in a document, as the engine looks it up; NULL: there is none. */
+/* The value at "#/a/b" in a document, found as the engine does; NULL: none. */
 static const json_t *referred(const json_t *root, const char *reference)
 {
     const json_t *at = root;
@@ -76,7 +76,7 @@ static const json_t *referred(const json_t *root, const char *reference)
         return NULL;
     while (at && *reference == '/') {
         size_t n = strcspn(++reference, "/");
-        char name[256]; /* no schema has a longer name */
+        char name[256]; /* longer than any name in a schema */
 
         if (n >= sizeof(name))
             return NULL;
@@ -98,7 +98,7 @@ static bool holds_values(const char *name)
            strcmp(name, "examples") == 0;
 }
 
-/* The first reference in a value that leads nowhere; NULL: none. Bodies have limited nesting. */
+/* The first unresolvable reference in a value; NULL: none. Recursion is bounded, since bodies have limited nesting. */
 static const char *lost_reference(const json_t *root, json_t *value)
 {
     const char *lost = NULL, *name;

@@ -1,5 +1,5 @@
 /*
- * sse.h - server-sent events, as the WHATWG's HTML standard frames them
+ * sse.h - server-sent events, in the format of the WHATWG's HTML standard
  */
 #ifndef HTH_API_SSE_H
 #define HTH_API_SSE_H
@@ -8,7 +8,9 @@
 
 #define HTH_SSE_CONTENT_TYPE "text/event-stream"
 
-/* Append an event whose data is value on one line, and release the reference. name NULL: an event without a name. */
+/*
+ * Append an event whose data is value on one line, and release the reference. name may be NULL: the event has no name.
+ */
 void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value);
 /* "data: [DONE]", which ends OpenAI's streams. */
 void hth_sse_add_done(hth_buffer *out);

@@ -1,7 +1,7 @@
 /*
  * thinking_request.c - how much the model thinks before it answers, and variables of the template
  *
- * Servers and clients have many names for one thing: reasoning_effort (OpenAI), enable_thinking and
+ * Servers and clients have many names for the same thing: reasoning_effort (OpenAI), enable_thinking and
  * chat_template_kwargs (vLLM, llama.cpp), think (Ollama), thinking (Anthropic), reasoning (OpenRouter). All of them
  * mean two things: whether the model thinks, and how much. When two fields contradict each other, the later one in the
  * order of the code below wins.
@@ -48,7 +48,7 @@ static void take_word(hth_api_parse *parse, const char *name, const char *word, 
     }
 }
 
-/* Read a bound of reasoning; -1 is the default's. */
+/* Read a bound of reasoning; -1: the default. */
 static void take_budget(const hth_fields *fields, const char *name, hth_api_parse *parse)
 {
     json_int_t budget = -1;

@@ -1,5 +1,5 @@
 /*
- * tool_request.c - names and parameters of tools, as clients give them
+ * tool_request.c - names and parameters of tools from clients
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #include "base/words.h"
 #include "models/given.h"
 
-enum { SAFE_BYTES = 100 }; /* of a name that is replaced, before its number */
+enum { SAFE_BYTES = 100 }; /* of a replaced name, before its number */
 
-/* Letters and digits stay, every other character becomes '_'. A number made of the name keeps names apart. */
+/* Keep letters and digits and replace every other character by '_'. A hash of the name keeps names distinct. */
 static void make_safe(const char *given, char out[SAFE_BYTES + sizeof("_01234567")])
 {
     size_t n = 0;
@@ -92,7 +92,7 @@ bool hth_api_choose_tool(hth_api_parse *parse, const char *name)
     return false;
 }
 
-/* Let the model call the tool with any parameters, and tell the schema as text. */
+/* Let the model call the tool with any parameters, and put the schema into the description as text. */
 static void loosen(hth_api_parse *parse, hearth_chat_tool *tool, const json_t *schema)
 {
     char *text = json_dumps(schema, JSON_COMPACT), *described = hth_api_described_parameters(tool->description, text);
@@ -103,7 +103,7 @@ static void loosen(hth_api_parse *parse, hearth_chat_tool *tool, const json_t *s
     free(described);
     free(text);
     (void)snprintf(note, sizeof(note), "tools.%.60s.parameters",
-                   tool->name ? tool->name : ""); /* cut where it is long */
+                   tool->name ? tool->name : ""); /* truncated if too long */
     hth_api_note(parse->notes, note);
 }
 

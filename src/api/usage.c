@@ -67,7 +67,7 @@ static json_t *ratio(double a, double b)
     return b > 0 ? ms(a / b) : json_real(0);
 }
 
-/* The first token ends the prefill: the time of generating has one step less than the reply has tokens. */
+/* The first token ends the prefill, so decoding takes one step fewer than the reply has tokens. */
 json_t *hth_api_timings(const hearth_stats *stats)
 {
     json_int_t n_new = (json_int_t)stats->prompt_tokens - stats->cached_tokens;
@@ -82,7 +82,7 @@ json_t *hth_api_timings(const hearth_stats *stats)
                   "predicted_ms", ms(stats->decode_ms), "predicted_per_token_ms", ratio(stats->decode_ms, n_steps),
                   "predicted_per_second", ratio(1000 * n_steps, stats->decode_ms), "queue_ms", ms(stats->queue_ms),
                   "restore_ms", ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms));
-    if (timings && stats->draft_tokens > 0) { /* llama-server leaves them out, too */
+    if (timings && stats->draft_tokens > 0) { /* as in llama-server, left out without drafts */
         json_object_set_new(timings, "draft_n", json_integer(stats->draft_tokens));
         json_object_set_new(timings, "draft_n_accepted", json_integer(stats->draft_accepted_tokens));
     }
@@ -111,7 +111,7 @@ void hth_api_put_timings_so_far(json_t *to, const hth_api_choice *choice)
 {
     hearth_stats stats = choice->stats;
 
-    if (stats.prompt_tokens == 0) { /* the tokens came without numbers */
+    if (stats.prompt_tokens == 0) { /* the tokens came without statistics */
         stats.prompt_tokens = choice->n_prompt;
         stats.cached_tokens = choice->n_restored;
     }

@@ -1,5 +1,5 @@
 /*
- * writer.h - a reply as the writers of the APIs see it
+ * writer.h - a reply, as seen by the writers of the APIs
  */
 #ifndef HTH_API_WRITER_H
 #define HTH_API_WRITER_H
@@ -13,7 +13,7 @@ typedef struct hth_api_call {
     hth_buffer arguments;
 } hth_api_call;
 
-/* A piece of a reply, for APIs that have pieces (reply_items.c). */
+/* A piece of a reply, for APIs that have items (reply_items.c). */
 typedef struct hth_api_item {
     hearth_chat_delta_kind kind; /* CONTENT, REASONING or CALL */
     size_t begin, end;           /* bytes of the content, or of the reasoning */
@@ -21,7 +21,7 @@ typedef struct hth_api_item {
     size_t told_begin, told_end; /* its tokens, in choice->told */
 } hth_api_item;
 
-/* One reply to one prompt, up to now. */
+/* One reply to one prompt, as far as it has come. */
 typedef struct hth_api_choice {
     size_t index;
     hearth_chat_parser *parser; /* of a conversation; NULL: all text is content */
@@ -29,29 +29,29 @@ typedef struct hth_api_choice {
     hth_buffer reasoning;
     hth_api_call *calls; /* [n_calls] */
     size_t n_calls, calls_capacity;
-    hth_api_told told;  /* tokens that are not written yet */
-    hth_api_told drawn; /* all tokens, when the end of the reply lists them again */
+    hth_api_told told;  /* tokens that have not been written yet */
+    hth_api_told drawn; /* all tokens, if the end of the reply lists them again */
     size_t n_text;      /* bytes of text so far */
     uint32_t n_tokens;
-    uint32_t n_reasoning_tokens; /* of them, those before the answer */
+    uint32_t n_reasoning_tokens; /* of those, the ones before the answer */
     uint32_t n_prompt;           /* tokens of its prompt */
-    uint32_t n_restored;         /* of the prompt's tokens, those that were cached, as progress reported them */
+    uint32_t n_restored;         /* cached tokens of the prompt, as reported by progress */
     bool is_answering;           /* content or a call has begun */
     bool has_begun;              /* the stream has begun */
     bool has_ended;
     int open_block;      /* Anthropic's stream: the kind of the open block, a hearth_chat_delta_kind, or -1 */
-    size_t n_blocks;     /* Anthropic's blocks, and Ollama's calls, that were written */
-    hth_api_item *items; /* [n_items], when the writer has items */
+    size_t n_blocks;     /* written blocks (Anthropic) or calls (Ollama) */
+    hth_api_item *items; /* [n_items], if the writer has items */
     size_t n_items, items_capacity;
-    size_t n_told_taken; /* of told, those that belong to an item */
+    size_t n_told_taken; /* tokens of told that belong to an item */
     /* The stream of items. */
-    size_t n_opened; /* items whose beginning was written */
+    size_t n_opened; /* items whose beginning has been written */
     bool has_open_item;
-    size_t n_told_written; /* of told, those that were written; they stay in told */
+    size_t n_told_written; /* tokens of told that have been written; they stay in told */
     uint32_t n_events;
     /* Known at the end of the reply. */
     hearth_finish_reason finish;
-    const char *stop_text; /* the client's stop text that ended the reply; NULL: none did */
+    const char *stop_text; /* the client's stop text that ended the reply; NULL: none */
     hearth_stats stats;    /* before the end, as reported with tokens */
     char *text;            /* native: all of the text */
 } hth_api_choice;
@@ -67,29 +67,29 @@ typedef struct hth_api_list {
 } hth_api_list;
 
 /*
- * How an API writes. None of these is called after a failure. Those that may be NULL then write nothing; choice_end,
- * choice_body and delta are there.
+ * How an API writes. No function is called after a failure. A function that is NULL writes nothing; choice_end,
+ * choice_body and delta are never NULL.
  */
 struct hth_api_writer {
     bool has_items; /* it uses the items of a choice, and leaves tokens in told */
-    /* Stream: the first token of a choice has come. Called once, or again without effect. */
+    /* Stream: the first token of a choice has arrived. Further calls have no effect. */
     void (*begin)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     /*
-     * Stream: nothing was sent for a while. Writes a sign of life that readers ignore, also between two deltas; or
-     * begins the stream, when clients wait for that, and sets choice->has_begun. NULL: a comment of server-sent events.
+     * Stream: nothing was sent for a while. Writes a keep-alive that readers ignore, even between two deltas; or begins
+     * the stream, if clients wait for that, and sets choice->has_begun. NULL: an SSE comment is written.
      */
     void (*idle)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
-    /* Stream: the progress of reading the prompt; takes progress. NULL: the API has no such event. */
+    /* Stream: the progress of prefill; takes over progress. NULL: the API has no such event. */
     void (*progress)(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out);
     /* Stream: a choice continues. calls[delta.call] exists. */
     void (*delta)(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out);
     void (*choice_end)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     void (*end)(hth_api_reply *reply, hth_buffer *out);
-    /* Stream: an error after the beginning. NULL: an event with the error. */
+    /* Stream: an error after the beginning. NULL: an event with the error is written. */
     void (*fail)(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
-    /* Not streamed: a body is its beginning, its choices with commas between them, and its end. */
+    /* Not streamed: a body is its beginning, its choices separated by commas, and its end. */
     void (*body_begin)(hth_api_reply *reply, hth_buffer *out);
-    /* A choice up to its lists. Lists are left out when no log probabilities were asked for. */
+    /* A choice up to its lists. Lists are left out if no log probabilities were requested. */
     void (*choice_body)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     const hth_api_list *lists; /* [n_lists] */
     size_t n_lists;
@@ -109,7 +109,7 @@ typedef enum hth_api_body_part {
 } hth_api_body_part;
 
 typedef struct hth_api_body {
-    hth_api_body_part part; /* the part that is written next */
+    hth_api_body_part part; /* the next part to write */
     size_t choice;
     size_t list;
     size_t entry;
@@ -132,20 +132,23 @@ struct hth_api_reply {
     size_t n_end_bytes; /* written by the end of all replies */
     hth_api_body body;
     int http_status;
-    int failure; /* the HTTP status of the error that ended it; 0: none did */
+    int failure; /* the HTTP status of the error that ended it; 0: none */
 };
 
-/* A choice at its end in llama.cpp's own form, a new object. has_content: with the text, which streams have sent. */
+/*
+ * A choice at its end in llama.cpp's own form, a new object. has_content: include the text, which streams have already
+ * sent.
+ */
 json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool has_content);
-/* Append the call that a delta begins; a call without an id gets one. False without memory. */
+/* Append the call that a delta begins; a call without an id gets one. False if out of memory. */
 bool hth_api_call_add(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta);
-/* The arguments of a call, a new object; NULL when they are no JSON object, as after a reply that was cut off. */
+/* The arguments of a call, a new object; NULL if they are not a JSON object, for example in a truncated reply. */
 json_t *hth_api_call_arguments(const hth_api_call *call);
-/* Append a delta, before remember() stores it: it begins an item, or extends the last one. False without memory. */
+/* Append a delta, before remember() stores it: it begins an item, or extends the last one. False if out of memory. */
 bool hth_api_items_note(hth_api_choice *choice, const hearth_chat_delta *delta);
 /* Do choices of the body have lists? */
 bool hth_api_has_lists(const hth_api_reply *reply);
-/* Append an object without its closing brace and release the reference. object may be NULL: the buffer fails then. */
+/* Append an object without its closing brace and release the reference. A NULL object marks the buffer as failed. */
 void hth_api_add_open_take(hth_buffer *out, json_t *object);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * bench_command.c - `hearth bench`: measure, or read two reports, then print, and write the files
+ * bench_command.c - `hearth bench`: measure, or read two reports; then print and write the files
  */
 #include <ctype.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ static hearth_status measure_server(const hth_bench_options *options, json_t *re
 static hearth_status measure_model(hth_bench_options *options, json_t *report, hearth_error *err)
 {
     static char path[PATH_MAX]; /* lives as long as the options */
-    /* Before signals are caught: a download needs no care when it ends early. */
+    /* Before signals are caught: an interrupted download needs no cleanup. */
     hearth_status status = hth_model_source_find(options->arguments[0], true, options->quiet, path, err);
 
     if (status != HEARTH_OK)
@@ -75,7 +75,7 @@ static hearth_status compare(const hth_bench_options *options, json_t *report, h
     return status;
 }
 
-/* Takes the text. */
+/* Takes over the text. */
 static hearth_status write_file(const char *path, char *text, hearth_error *err)
 {
     hth_whole_file *file = NULL;
@@ -91,11 +91,11 @@ static hearth_status write_file(const char *path, char *text, hearth_error *err)
     return status;
 }
 
-/* May the page of no name be written: is the name free, or that of such a page? */
+/* May the default page be written: is the name unused, or is the file such a page? */
 static bool is_free(const char *path)
 {
     char head[4096] = "";
-    /* A FIFO of this name would wait for a writer. */
+    /* Without O_NONBLOCK, opening a FIFO would wait for a writer. */
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat about;
     ssize_t n = -1;
@@ -109,8 +109,8 @@ static bool is_free(const char *path)
 }
 
 /*
- * The name of the page of no name. A server's has its host and port, with "-" for all between letters, digits, "." and
- * "_", so that the pages of servers and models lie side by side.
+ * The default name of the page. A server's has its host and port, with "-" in place of characters other than letters,
+ * digits, "." and "_", so that the pages of servers and models do not collide.
  */
 static void name_page(const hth_bench_options *options, char out[PAGE_NAME_BYTES])
 {
@@ -135,7 +135,7 @@ static void name_page(const hth_bench_options *options, char out[PAGE_NAME_BYTES
     memcpy(out + n, HTH_BENCH_PAGE_END, sizeof(HTH_BENCH_PAGE_END));
 }
 
-/* The page that nobody asked for: a failure is no failure of the measures. */
+/* The page was not requested, so failing to write it does not fail the command. */
 static void write_page(const hth_bench_options *options, const json_t *report)
 {
     hearth_error err = { .message = "another file has this name" };
@@ -155,7 +155,7 @@ static hearth_status write_results(const hth_bench_options *options, const json_
     hearth_status status = HEARTH_OK;
 
     hth_bench_table_print(report, stdout);
-    (void)fflush(stdout); /* before messages; the end tells a failure */
+    (void)fflush(stdout); /* before messages; failures are reported at the end */
     if (options->json_file)
         status = write_file(options->json_file, json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(6)), err);
     if (status == HEARTH_OK && options->html_file)
@@ -167,7 +167,7 @@ static hearth_status write_results(const hth_bench_options *options, const json_
 
 int hth_command_bench(int argc, char **argv)
 {
-    static char *typed[ARGUMENTS_MAX]; /* the parser puts options before the other arguments */
+    static char *typed[ARGUMENTS_MAX]; /* a copy, because the parser reorders argv */
     const int n_typed = argc < ARGUMENTS_MAX ? argc : ARGUMENTS_MAX;
     static hth_bench_options options;
     hearth_error err = { .message = "" };

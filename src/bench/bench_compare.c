@@ -22,7 +22,7 @@ static void add_facts(json_t *report, const char *letter, const json_t *of)
     }
 }
 
-/* The element of an array of objects with this name; *index_out is its place. */
+/* The element with this name in an array of objects; *index_out is its index. */
 static const json_t *find_named(const json_t *array, const char *name, size_t *index_out)
 {
     size_t i;

@@ -9,7 +9,7 @@
 
 enum { WARM_TOKENS = 4 };
 
-/* The callbacks run on the model's one scheduler thread, and nobody reads this before the last request has ended. */
+/* Written by callbacks on the model's scheduler thread; read only after the last request has ended. */
 typedef struct crowd {
     hth_bench_run *run;
     uint32_t n;

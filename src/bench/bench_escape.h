@@ -1,5 +1,5 @@
 /*
- * bench_escape.h - text in a page
+ * bench_escape.h - text in an HTML page
  */
 #ifndef HTH_BENCH_BENCH_ESCAPE_H
 #define HTH_BENCH_BENCH_ESCAPE_H

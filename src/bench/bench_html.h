@@ -7,9 +7,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* One HTML file without scripts, which loads nothing. A new string, for free(); NULL: no memory. */
+/* One HTML file without scripts, which loads nothing. A new string, which the caller frees; NULL if out of memory. */
 char *hth_bench_html(const json_t *report);
-/* Is it the beginning of such a file? */
+/* Is text the beginning of such a file? */
 bool hth_bench_html_is_ours(const char *text);
 
 #endif

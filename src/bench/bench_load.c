@@ -14,7 +14,7 @@ enum {
     SYSTEM_PROMPTS = 2,
     BRANCHES = HTH_BENCH_BEFORE_MAX,
     STEPS = 3,
-    SUMMARY = 1 + BRANCHES * STEPS, /* the place of the summary in its group */
+    SUMMARY = 1 + BRANCHES * STEPS, /* the index of the summary in its group */
     STEPS_AFTER = 2,
     DOCUMENTS = 3,
     QUESTIONS = 4,
@@ -54,10 +54,10 @@ static hth_bench_request agents_request(const group *g, uint64_t load_seed)
 {
     hth_bench_request r = begins;
 
-    r.system_seed = load_seed + SYSTEM_PROMPTS; /* the tools, the same for all agents */
+    r.system_seed = load_seed + SYSTEM_PROMPTS; /* for the tools, the same for all agents */
     r.n_system_words = 400;
     r.n_words = 60;
-    if (g->n == SUMMARY) /* compaction: a new conversation of what the branches found */
+    if (g->n == SUMMARY) /* compaction: a new conversation with the results of the branches */
         for (int i = 0; i < BRANCHES; i++)
             r.before[i] = g->places[SUMMARY - BRANCHES + i];
     else if (g->n > SUMMARY) /* a step on the summary */

@@ -1,14 +1,14 @@
 /*
  * bench_load.h - the requests that `hearth bench --url` sends, and their times
  *
- * Three kinds of load run side by side, in groups that repeat with other texts:
+ * Three kinds of load run side by side, in groups that repeat with different texts:
  *
  *   chat     four conversations of four rounds; two system prompts, which all groups share
  *   agents   a plan, three branches of it with three steps each, a summary of all, two steps on the summary alone
- *   prefix   three long documents, each with four questions that do not know each other
+ *   prefix   three long documents, each with four independent questions
  *
- * The planned arrivals are a Poisson process, whatever the server does (an open loop). A request whose needed replies
- * are late is sent late. The same seed gives the same load. Pure functions; any thread.
+ * The planned arrivals are a Poisson process, regardless of the server (an open loop). If the replies that a request
+ * depends on are late, it is sent late. The same seed gives the same load. Pure functions; any thread.
  */
 #ifndef HTH_BENCH_BENCH_LOAD_H
 #define HTH_BENCH_BENCH_LOAD_H
@@ -36,8 +36,8 @@ typedef struct hth_bench_request {
 } hth_bench_request;
 
 /*
- * Plan n < 2^24 requests, of which rate > 0 arrive a second on average; seed < 2^32. A request comes after those that
- * it needs.
+ * Plan n < 2^24 requests, arriving on average at rate > 0 per second; seed < 2^32. A request comes after those that it
+ * needs.
  */
 void hth_bench_load_plan(uint64_t seed, double rate, hth_bench_request *out, size_t n);
 

@@ -2,11 +2,11 @@
  * bench_model.c - see bench_model.h
  *
  *   1. the model without a cache: cold prompts of each length
- *   2. the model with a cache of its own, in temporary folders: cold prompts, then from each tier; replies
- *   3. the model without a cache again, so that a machine that becomes slower or faster does not favour either
+ *   2. the model with its own cache, in temporary directories: cold prompts, then from each tier; replies
+ *   3. the model without a cache again, so that a machine that becomes slower or faster does not favor either
  *
- * A length for which the time of 1 does not suffice is left out, with all longer ones. Each tier is reached by evicting
- * the rows from the faster ones. A number counts only if the request's statistics name the tier that was meant.
+ * A length for which the time of step 1 is not enough is left out, with all longer ones. Each tier is reached by
+ * evicting the rows from the faster ones. A number counts only if the request's statistics name the intended tier.
  */
 #include "bench/bench_model.h"
 
@@ -30,11 +30,11 @@
 
 enum { SAVE_MS = 600000, COPIES = 5, OPEN_FOLDERS = 16 };
 
-/* The ways to a known prompt, from the fastest. */
+/* The tiers of a known prompt, fastest first. */
 static const struct tier {
     const char *name;
     hearth_tier tier;
-    unsigned evicted; /* the rows that go first, HEARTH_EVICT_... */
+    unsigned evicted; /* what is evicted first, HEARTH_EVICT_... */
 } tiers[] = {
     { "context", HEARTH_TIER_LIVE, 0 },
     { "RAM", HEARTH_TIER_RAM, 0 },
@@ -43,9 +43,9 @@ static const struct tier {
 };
 enum { N_TIERS = sizeof(tiers) / sizeof(tiers[0]) };
 
-/* What was found for one length. */
+/* The measurements for one length. */
 typedef struct length_times {
-    /* Times to the first token: of new prompts, without a cache in two parts; and of known ones. */
+    /* Times to first token: for new prompts, without a cache in two parts; and for known ones. */
     hth_samples cold_without[2], cold_with;
     hth_samples first[N_TIERS];
     hth_samples restore[N_TIERS];
@@ -62,13 +62,13 @@ typedef struct bench {
     int part; /* of the two without a cache */
 } bench;
 
-/* The median; NAN of no samples. */
+/* The median; NAN without samples. */
 static double median(const hth_samples *samples)
 {
     return samples->n > 0 ? hth_samples_median(samples) : NAN;
 }
 
-/* Likewise the least: other work of the machine only adds time. */
+/* The same for the minimum: other work on the machine only adds time. */
 static double fastest(const hth_samples *samples)
 {
     return samples->n > 0 ? hth_samples_min(samples) : NAN;
@@ -78,7 +78,7 @@ static double fastest(const hth_samples *samples)
 
 typedef hearth_status (*measure_fn)(bench *b, size_t i_length, hearth_error *err);
 
-/* Measure each length until a part of the planned time is used, at least once, and at most `reps` times. */
+/* Measure each length until the given part of the planned time is used, at least once and at most `reps` times. */
 static hearth_status measure_lengths(bench *b, measure_fn measure, uint32_t reps, double part, bool may_leave_out,
                                      hearth_error *err)
 {
@@ -147,7 +147,7 @@ static hearth_status count_packed(const bench *b, packed *out, hearth_error *err
     return status == HEARTH_OK ? hearth_runtime_times(b->run.open.runtime, HEARTH_PATH_PACK, &out->times, err) : status;
 }
 
-/* Bring the prompt's rows out of the context, and out of the tiers that are named. */
+/* Evict the prompt's rows from the context and from the given tiers. */
 static hearth_status move_out(bench *b, unsigned evicted, hearth_error *err)
 {
     hearth_status status = hearth_model_save(b->run.open.model, HEARTH_SAVE_EVICT, SAVE_MS, err);
@@ -159,7 +159,7 @@ static hearth_status move_out(bench *b, unsigned evicted, hearth_error *err)
     return status;
 }
 
-/* Were the prompt's n tokens known, and from this tier alone? The logits behind cells in the context are a row. */
+/* Were the prompt's n tokens known, and only from this tier? The logits after cells in the context are a row. */
 static bool is_from(const hearth_stats *stats, size_t i_tier, uint32_t n)
 {
     if (tiers[i_tier].tier == HEARTH_TIER_LIVE)
@@ -325,7 +325,7 @@ static void report_prefill(const bench *b)
     for (size_t i = 0; i < lengths->n; i++) {
         const double n = lengths->values[i], with = fastest(&b->times[i].cold_with),
                      parts[2] = { fastest(&b->times[i].cold_without[0]), fastest(&b->times[i].cold_without[1]) },
-                     without = fmin(parts[0], parts[1]); /* of numbers where there are any */
+                     without = fmin(parts[0], parts[1]); /* ignores NAN */
 
         hth_bench_row_add(
             section, NULL, n,
@@ -372,7 +372,7 @@ static hearth_status measure_decode(bench *b, hearth_error *err)
     return status;
 }
 
-/* The sentence that people remember. */
+/* The headline of the report. */
 static void add_headline(const bench *b)
 {
     const size_t last = b->run.options->lengths.n - 1;
@@ -411,16 +411,16 @@ static void add_model(const bench *b)
     hth_bench_report_add_fact(b->report, "model", text);
 }
 
-/* ---- all of it ---- */
+/* ---- the run ---- */
 
-/* Make "PARENT/hearth-bench-XXXXXX", mode 0700, and the parent itself where only it is missing. */
+/* Make "PARENT/hearth-bench-XXXXXX", mode 0700, and the parent's directories if they are missing. */
 static hearth_status make_folder(const char *parent, char path_out[PATH_MAX], hearth_error *err)
 {
     char path[PATH_MAX];
 
     if (snprintf(path, sizeof(path), "%s/hearth-bench-XXXXXX", parent) >= (int)sizeof(path))
         return hth_fail(err, HEARTH_MISUSE, "the path of '%.200s...' is too long", parent);
-    for (char *at = path + 1; *at; at++) /* the folders above: they are there already, or mkdtemp tells why not */
+    for (char *at = path + 1; *at; at++) /* the directories above: they exist, or mkdtemp reports why not */
         if (*at == '/') {
             *at = '\0';
             (void)mkdir(path, S_IRWXU);
@@ -439,7 +439,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-/* "" is none. False: something stays. */
+/* Does nothing for "". False if something remains. */
 static bool remove_folder(const char *path)
 {
     return *path == '\0' || nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;
@@ -464,12 +464,15 @@ static hearth_status make_folders(bench *b, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Cut lengths to the context, and to the model's training, beyond which they say nothing. One of them remains. */
+/*
+ * Limit lengths to the context and to the model's training context, beyond which they are meaningless. At least one
+ * remains.
+ */
 static void keep_possible(bench *b)
 {
     hth_bench_list *lengths = &b->run.options->lengths;
     const uint32_t n_train = b->run.info.n_ctx_train, n_ctx = b->run.info.n_ctx;
-    const uint32_t n_max = (n_train > 0 && n_train < n_ctx ? n_train : n_ctx) - 1; /* and a token of the reply */
+    const uint32_t n_max = (n_train > 0 && n_train < n_ctx ? n_train : n_ctx) - 1; /* one token for the reply */
     size_t n = lengths->n;
 
     while (n > 0 && lengths->values[n - 1] > n_max)

@@ -10,8 +10,8 @@
 #include "options/bench_options.h"
 
 /*
- * Measure and add the sections to the report. interrupted ends it soon: HEARTH_CANCELLED. Its files are gone when it
- * returns.
+ * Measure and add the sections to the report. Setting interrupted ends it soon: HEARTH_CANCELLED. Its files have been
+ * removed when it returns.
  */
 hearth_status hth_bench_model_run(hth_bench_options *options, atomic_bool *interrupted, json_t *report,
                                   hearth_error *err);

@@ -25,7 +25,7 @@ enum {
 
 typedef struct axis {
     double low, high;  /* values */
-    double begin, end; /* where they are in the picture */
+    double begin, end; /* positions in the plot */
     bool is_log;
 } axis;
 
@@ -81,7 +81,7 @@ size_t hth_bench_ticks(double low, double high, bool is_log, double *out, size_t
     return n;
 }
 
-/* The values of the series, with room above and, on a logarithmic axis, below. False: there is none. */
+/* The range of the series' values, with room above and, on a logarithmic axis, below. False if there are no values. */
 static bool find_values(plot *p, bool wants_log)
 {
     double low = INFINITY, high = -INFINITY;
@@ -93,7 +93,7 @@ static bool find_values(plot *p, bool wants_log)
         for (size_t k = 0; k < p->n_series; k++) {
             const double value = hth_bench_cell(row, p->series[k]);
 
-            low = fmin(low, value); /* fmin and fmax pass over NAN */
+            low = fmin(low, value); /* fmin and fmax ignore NAN */
             high = fmax(high, value);
         }
     }
@@ -177,7 +177,7 @@ static void add_name(const plot *p, double x, const json_t *row)
     hth_buffer_add_text(p->out, "</text>\n");
 }
 
-/* A value in words, which browsers show under the pointer. */
+/* A value as text, which browsers show as a tooltip. */
 static void add_tip(const plot *p, size_t series, const json_t *row)
 {
     const json_t *column = json_array_get(p->columns, p->series[series]);

@@ -27,7 +27,7 @@ void hth_bench_report_add_fact(json_t *report, const char *name, const char *tex
     json_object_set_new(json_object_get(report, "facts"), name, json_string(text));
 }
 
-/* The processor's name, "" where the system does not tell it in this file. */
+/* The processor's name; "" if the system does not list it in this file. */
 static void read_processor(char *out, size_t capacity)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");
@@ -70,14 +70,14 @@ static void add_versions(json_t *report)
     hth_bench_report_add_fact(report, "hearth", text);
 }
 
-/* Is it this option, or an abbreviation of it that the option's reader takes? n_out: its length, up to "=". */
+/* Is it this option, or an abbreviation that the option parser accepts? *n_out is its length, up to "=". */
 static bool is_option(const char *argument, const char *option, size_t *n_out)
 {
     *n_out = strcspn(argument, "=");
     return *n_out > 2 && strncmp(argument, option, *n_out) == 0;
 }
 
-/* The command as it was typed, without its secrets: the value of --api-key, and name and password of --url. */
+/* The command as typed, without its secrets: the value of --api-key, and the name and password in --url. */
 static void add_command(json_t *report, int argc, char **argv)
 {
     hth_buffer text = { .text = NULL };

@@ -1,5 +1,5 @@
 /*
- * bench_report.h - what `hearth bench` found, as one JSON object
+ * bench_report.h - the results of `hearth bench`, as one JSON object
  *
  *     { "format": "hearth-bench", "version": 1, "kind": "model", "headline": "...",
  *       "facts": { "model": "...", "machine": "...", ... },
@@ -7,8 +7,8 @@
  *                       "columns": [ { "name": "tokens", "title": "prompt", "unit": "tokens" }, ... ],
  *                       "rows": [ [512, 1843.2, null], ... ] } ] }
  *
- * The first column names a row, by a number or a text. The other columns have numbers, or null where nothing was
- * measured. Table, page and comparison are made of this object alone, so they work on a file, too.
+ * The first column names a row, by a number or a text. The other columns have numbers, or null if nothing was measured.
+ * Table, page and comparison are made from this object alone, so they also work on a file.
  */
 #ifndef HTH_BENCH_BENCH_REPORT_H
 #define HTH_BENCH_BENCH_REPORT_H
@@ -37,30 +37,32 @@ typedef struct hth_bench_section {
     size_t n_columns;
 } hth_bench_section;
 
-/* A report without sections, with the facts about this machine and program. argv is the command. NULL: no memory. */
+/*
+ * A report without sections, with the facts about this machine and program. argv is the command. NULL if out of memory.
+ */
 json_t *hth_bench_report_new(const char *kind, int argc, char **argv);
 void hth_bench_report_add_fact(json_t *report, const char *name, const char *text);
 
-/* Add a section without rows, and return it; it belongs to the report. NULL: no memory. */
+/* Add a section without rows, and return it; it belongs to the report. NULL if out of memory. */
 json_t *hth_bench_section_add(json_t *report, const hth_bench_section *section);
-/* Add a row to a section: name, or its number where name is NULL, and the values of the other columns; NAN: none. */
+/* Add a row to a section: name, or number if name is NULL, and the values of the other columns; NAN: none. */
 void hth_bench_row_add(json_t *section, const char *name, double number, const double *values);
-/* Leave out columns without a value, and say so in the note. */
+/* Remove columns without values, and say so in the note. */
 void hth_bench_section_tidy(json_t *section);
 
 /*
- * By how many per cent a time with the cache is above the faster of two runs without it. NAN: the two differ by more
- * than that, so the number would tell of the machine's noise. A run that is NAN tells nothing.
+ * By how many percent a time with the cache exceeds the faster of two runs without it. NAN if the two differ by more
+ * than that, so that the number would only be noise. A run that is NAN is ignored.
  */
 double hth_bench_cost(double with, const double without[2]);
 
-/* A text, "" where the member is missing. */
+/* A text; "" if the member is missing. */
 const char *hth_bench_text(const json_t *object, const char *key);
-/* A cell of a row; NAN: there is none. */
+/* A cell of a row; NAN: none. */
 double hth_bench_cell(const json_t *row, size_t column);
-/* Three digits that matter, or more where they stand before the point; "-" for NAN. Returns text. */
+/* Three significant digits, or more before the point; "-" for NAN. Returns text. */
 const char *hth_bench_number(double value, char text[32]);
-/* The name of a row, as people read it. Returns text. */
+/* The name of a row, for display. Returns text. */
 const char *hth_bench_row_name(const json_t *row, char text[64]);
 
 /* Read a report from a file and check its form. */

@@ -43,7 +43,7 @@ static bool is_ordinary(hearth_model *model, hearth_token token)
 {
     unsigned flags = HEARTH_TOKEN_NORMAL;
 
-    (void)hearth_token_flags(model, token, &flags, NULL); /* without a vocabulary all tokens are alike */
+    (void)hearth_token_flags(model, token, &flags, NULL); /* without a vocabulary, all tokens count as ordinary */
     return (flags & ~(unsigned)(HEARTH_TOKEN_NORMAL | HEARTH_TOKEN_USER_DEFINED)) == 0;
 }
 
@@ -100,7 +100,7 @@ static bool is_interrupted(void *user_data)
     return atomic_load(((hth_bench_run *)user_data)->interrupted);
 }
 
-/* Cells for the longest prompt, as far as the model was trained with as many, and for all sequences side by side. */
+/* Cells for the longest prompt, limited by the model's training context, and for all sequences together. */
 static uint32_t cells_needed(const hth_bench_run *run)
 {
     const hth_bench_options *o = run->options;
@@ -132,10 +132,10 @@ hearth_status hth_bench_run_load(hth_bench_run *run, bool with_cache, hearth_err
     if (options->n_ctx == 0)
         setup->model.n_ctx = cells_needed(run);
     setup->model.n_parallel = options->sequences.values[options->sequences.n - 1];
-    setup->model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* its rows live as long as this process */
+    setup->model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* its rows live only as long as this process */
     setup->runtime.cache_disabled = !with_cache;
     run->open = (hth_open_model){ .setup = setup,
-                                  .is_quiet = options->quiet || !with_cache, /* warnings come once */
+                                  .is_quiet = options->quiet || !with_cache, /* warnings are shown once */
                                   .is_verbose = options->verbose,
                                   .is_ended = is_interrupted,
                                   .user_data = run };

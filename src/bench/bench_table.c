@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES = 80 };
 
-/* Print words in lines of at most LINE_BYTES, if they fit, each after the first indented. */
+/* Print words in lines of at most LINE_BYTES, if they fit; lines after the first are indented. */
 static void print_wrapped(const char *first, const char *text, FILE *out)
 {
     const size_t indent = strlen(first);

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Sections of at most nine columns fit into 80 characters. */
+/* Sections with at most nine columns fit into 80 characters. */
 void hth_bench_table_print(const json_t *report, FILE *out);
 
 #endif

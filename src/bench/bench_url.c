@@ -2,7 +2,8 @@
  * bench_url.c - see bench_url.h
  *
  * Threads take the requests in the order of their planned arrival, as soon as the replies that a request needs are
- * there. Times count from the planned arrival, so a server that falls behind cannot hide it (no coordinated omission).
+ * available. Times count from the planned arrival, so a server that falls behind cannot hide it (no coordinated
+ * omission).
  */
 #include "bench/bench_url.h"
 
@@ -29,7 +30,7 @@ enum { THREADS_MAX = 128, REPLY_TOKENS = 32, SILENCE_S = 600, LOOK_MS = 200 };
 
 typedef enum state { WAITS, RUNS, DONE, FAILED, LEFT_OUT } state;
 
-/* A request and what became of it. Its thread alone writes it while it runs. */
+/* A request and its outcome. Only its thread writes it while it runs. */
 typedef struct exchange {
     hth_bench_request plan;
     state state; /* guarded by the lock */
@@ -85,13 +86,13 @@ static json_t *words_message(const char *role, uint64_t seed, uint32_t n)
     return object;
 }
 
-/* Is it a compaction, which begins a conversation with the replies of others? */
+/* Is it a compaction, which begins a conversation with the replies of other requests? */
 static bool summarises(const exchange *e)
 {
     return e->plan.before[1] >= 0;
 }
 
-/* Append the conversation up to and with the request's message. Conversations are short. */
+/* Append the conversation up to and including the request's message. Conversations are short. */
 static void add_messages(const load *l, const exchange *e, json_t *out)
 {
     const int32_t *before = e->plan.before;
@@ -178,7 +179,7 @@ static bool is_over(state s)
     return s != WAITS && s != RUNS;
 }
 
-/* May it be sent, or has it to be left out, because a reply that it needs did not come? WAITS: neither yet. */
+/* May it be sent, or must it be left out because a reply that it needs did not arrive? WAITS: neither yet. */
 static state readiness_locked(const load *l, const exchange *e)
 {
     state found = RUNS;
@@ -194,7 +195,7 @@ static state readiness_locked(const load *l, const exchange *e)
     return found;
 }
 
-/* The waiting request with the earliest arrival whose replies are there; NULL: none. */
+/* The waiting request with the earliest arrival whose needed replies are available; NULL: none. */
 static exchange *find_ready_locked(load *l)
 {
     for (size_t i = 0; i < l->n; i++) {
@@ -212,7 +213,7 @@ static exchange *find_ready_locked(load *l)
     return NULL;
 }
 
-/* Wait for a change, at most for ns, and at most LOOK_MS, because a signal wakes nobody. */
+/* Wait for a change, at most for ns, and at most LOOK_MS, because a signal does not wake the threads. */
 static void wait_locked(load *l, uint64_t ns)
 {
     const uint64_t most = hth_ms_to_ns(LOOK_MS);
@@ -224,10 +225,10 @@ static void wait_locked(load *l, uint64_t ns)
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    (void)pthread_cond_timedwait(&l->changed, &l->lock, &until); /* whatever ended it, the caller looks again */
+    (void)pthread_cond_timedwait(&l->changed, &l->lock, &until); /* whatever ended it, the caller checks again */
 }
 
-/* The next request to send, at its time; NULL: there is none left. */
+/* The next request to send, at its time; NULL: none left. */
 static exchange *next_locked(load *l)
 {
     while (l->n_over < l->n && !is_interrupted(l)) {
@@ -263,7 +264,7 @@ static void *work(void *context)
             (void)snprintf(l->first_error, sizeof(l->first_error), "%s", err.message);
         pthread_cond_broadcast(&l->changed);
     }
-    pthread_cond_broadcast(&l->changed); /* the others have nothing to wait for either */
+    pthread_cond_broadcast(&l->changed); /* the others have nothing left to wait for either */
     pthread_mutex_unlock(&l->lock);
     return NULL;
 }
@@ -396,7 +397,7 @@ static hearth_status add_report(const load *l, json_t *report, hearth_error *err
     return HEARTH_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the run ---- */
 
 static void show_progress(load *l)
 {

@@ -1,9 +1,9 @@
 /*
  * chat_command.c - `hearth chat`: a conversation in the terminal
  *
- *   a line -> a word such as /help (dialog_words.c), or a message -> a reply of the source -> the conversation's file
+ *   a line -> a command such as /help (dialog_words.c), or a message -> the source's reply -> the conversation's file
  *
- * Ctrl-C stops a reply, and its text so far stays in the conversation.
+ * Ctrl-C stops a reply; its text so far stays in the conversation.
  */
 #include <math.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static void ask(hth_dialog *dialog, const char *text, size_t n_bytes)
         hth_dialog_view_say(&dialog->view, "hearth: the message is no valid UTF-8, and is left out");
         dialog->has_failed = true;
     } else if (!hth_dialog_reply(dialog)) {
-        hth_talk_drop_reply(&dialog->talk, true); /* it can be asked again */
+        hth_talk_drop_reply(&dialog->talk, true); /* the user can ask again */
     }
 }
 
@@ -127,7 +127,7 @@ static void converse(hth_dialog *dialog)
         }
     }
     if (dialog->view.has_failed)
-        (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
+        (void)hth_output_end(HTH_EXIT_FAILED); /* reports it */
     if (hth_dialog_line_fault(dialog->line))
         hth_dialog_view_say(&dialog->view, "hearth: %s", hth_dialog_line_fault(dialog->line));
 }
@@ -138,7 +138,7 @@ static int exit_code_of(const hth_dialog *dialog)
         return hth_dialog_signals_exit_code();
     if (dialog->view.has_failed || hth_dialog_line_fault(dialog->line))
         return HTH_EXIT_FAILED;
-    /* A person has seen it, and went on. */
+    /* On a terminal, the user saw the failure and continued. */
     return dialog->has_failed && !hth_dialog_line_is_terminal(dialog->line) ? HTH_EXIT_FAILED : HTH_EXIT_OK;
 }
 
@@ -166,7 +166,7 @@ static bool begin(hth_dialog *dialog, const chat_options *options, hearth_error 
     return true;
 }
 
-/* A model of a file has the file's name, without folders. */
+/* A model from a file is shown by the file's name, without directories. */
 static void greet(hth_dialog *dialog)
 {
     const char *model = dialog->source->model;
@@ -244,7 +244,7 @@ static hearth_status open_source(chat_options *options, const char *model, hth_d
         return hth_dialog_server_open(options->url, key && *key ? key : NULL, model, &options->settings.setup.defaults,
                                       out, err);
     }
-    /* Before signals are caught: a download needs no care when it ends early. */
+    /* Before signals are caught: an interrupted download needs no cleanup. */
     status = hth_model_source_find(model, true, options->settings.is_quiet, path, err);
     if (status != HEARTH_OK)
         return status;

@@ -1,7 +1,7 @@
 /*
  * chat_stream.c - see chat_stream.h
  *
- * Hearth and llama-server tell numbers of a reply in `timings`; of other servers only `usage` is known.
+ * Hearth and llama-server report a reply's numbers in `timings`; other servers only have `usage`.
  */
 #include "chat/chat_stream.h"
 
@@ -77,7 +77,7 @@ static void take_error(hth_chat_stream *s, const json_t *object)
     const char *message = json_string_value(json_is_string(error) ? error : json_object_get(error, "message"));
 
     if (message)
-        (void)snprintf(s->message, sizeof(s->message), "%s", message); /* cut */
+        (void)snprintf(s->message, sizeof(s->message), "%s", message); /* may be truncated */
     hth_end_at_character(s->message, sizeof(s->message));
 }
 
@@ -87,7 +87,7 @@ static void take_event(hth_chat_stream *s, const char *text, size_t n_bytes)
     const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
     const json_t *delta = json_object_get(choice, "delta");
 
-    /* Some servers use the other name for thoughts, some both. */
+    /* Some servers use the other name for reasoning, some both. */
     take_text(s, delta, json_object_get(delta, "reasoning_content") ? "reasoning_content" : "reasoning", true);
     take_text(s, delta, "content", false);
     s->has_ended |= json_is_string(json_object_get(choice, "finish_reason"));
@@ -148,7 +148,7 @@ hearth_status hth_chat_stream_conclude(hth_chat_stream *s, const char *base, lon
         return hth_fail(err, HEARTH_FAILED, "%s answers %ld: %s", hth_fetch_shown(base, shown), status,
                         *s->message ? s->message : "without a message");
     }
-    take_line(s); /* the last one may have no end */
+    take_line(s); /* the last line may lack its end */
     if (*s->message)
         return hth_fail(err, HEARTH_FAILED, "%s: %s", hth_fetch_shown(base, shown), s->message);
     if (!s->has_ended)

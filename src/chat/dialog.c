@@ -18,7 +18,7 @@ bool hth_dialog_open_talk(hth_dialog *dialog, const char *name, hearth_error *er
     return true;
 }
 
-/* A cut reply that ended in a thought has no answer yet, and leaves nothing. */
+/* A stopped reply that ended within reasoning has no answer yet, and is not kept. */
 static bool keep_reply(hth_dialog *dialog)
 {
     const char *answer = hth_buffer_text(&dialog->view.answer);

@@ -15,17 +15,20 @@ typedef struct hth_dialog {
     hth_talk talk;
     hth_dialog_view view;
     hth_dialog_line *line;
-    char name[NAME_MAX + 1];    /* of the talk's file */
-    bool keeps;                 /* the talk is saved after each reply */
+    char name[NAME_MAX + 1];    /* of the conversation's file */
+    bool keeps;                 /* the conversation is saved after each reply */
     hth_dialog_figures figures; /* of the last reply */
     bool has_figures;
-    bool has_failed; /* a reply, or a message that is none */
+    bool has_failed; /* a reply failed, or a message was invalid */
     bool is_over;    /* the user has said goodbye */
 } hth_dialog;
 
-/* Answer the conversation as it stands, and save it. False: the source failed, and the user was told. */
+/*
+ * Reply to the conversation in its current state, and save it. False if the source failed, which was reported to the
+ * user.
+ */
 bool hth_dialog_reply(hth_dialog *dialog);
-/* Go on with a kept conversation, and say so. */
+/* Continue a saved conversation, and tell the user. */
 bool hth_dialog_open_talk(hth_dialog *dialog, const char *name, hearth_error *err);
 
 #endif

@@ -21,10 +21,10 @@ enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20, TYPED_BYTES = 4096 };
 
 /*
  * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not
- * send it. A key of libedit's is bound to the first mark. The second one alone does nothing.
+ * submit it. A libedit key is bound to the first mark. The second one alone does nothing.
  *
- * Ctrl-C comes as a byte there, so that its place among the others is known: a signal would find a part of a paste
- * read, and its rest would be taken for typed lines.
+ * Meanwhile Ctrl-C is read as a byte, so that its position among the others is known: a signal would arrive with part
+ * of a paste read, and the rest would be treated as typed lines.
  */
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const wchar_t paste_end[] = L"\033[201~";
@@ -34,23 +34,23 @@ static const char too_long[] = "a message of standard input has 16 MiB or more; 
 static const char no_memory[] = "no memory for a message of standard input; it and all behind it are left out";
 
 struct hth_dialog_line {
-    EditLine *edit; /* NULL: no terminal */
+    EditLine *edit; /* NULL: not a terminal */
     History *history;
     char *history_path;
     bool continues; /* the message has lines before this one */
     bool was_block;
-    bool has_begun;    /* a character of the line was asked for */
-    bool marks_pastes; /* the terminal does */
+    bool has_begun;    /* a character of the line was requested */
+    bool marks_pastes; /* the terminal marks pastes */
     bool has_paste;    /* the line begins with a pasted text of several lines */
     bool is_pasted;    /* the end of a paste is still to come */
-    bool skips_paste;  /* likewise, but Ctrl-C came */
+    bool skips_paste;  /* the same, but after Ctrl-C */
     size_t n_skipped;  /* of its mark */
     mbstate_t decoding;
-    char typed[TYPED_BYTES]; /* read of a paste, and not taken yet */
+    char typed[TYPED_BYTES]; /* read from a paste, but not used yet */
     size_t n_typed, n_taken;
     hth_buffer message;
     hth_buffer plain; /* a line without a terminal */
-    hth_buffer ahead; /* what was read behind it */
+    hth_buffer ahead; /* text read after it */
     const char *fault;
 };
 
@@ -67,7 +67,7 @@ static hth_dialog_line *line_of(EditLine *edit)
 {
     void *line = NULL;
 
-    (void)el_get(edit, EL_CLIENTDATA, &line); /* it was set */
+    (void)el_get(edit, EL_CLIENTDATA, &line); /* cannot fail: it was set */
     return line;
 }
 
@@ -107,7 +107,7 @@ static void skip(hth_dialog_line *line, char byte)
     }
 }
 
-/* A second Ctrl-C is for a paste whose end was lost. */
+/* A second Ctrl-C recovers from a paste whose end was lost. */
 static void interrupt(hth_dialog_line *line)
 {
     line->skips_paste = line->is_pasted;
@@ -117,7 +117,7 @@ static void interrupt(hth_dialog_line *line)
     errno = EINTR;
 }
 
-/* libedit restores the terminal behind the line. Its own way to set a key of a line (EL_SETTY) does not last (3.1). */
+/* libedit restores the terminal after the line. Its own way to set such a key (EL_SETTY) does not persist (3.1). */
 static void make_ctrl_c_a_byte(void)
 {
     struct termios mode;
@@ -125,10 +125,10 @@ static void make_ctrl_c_a_byte(void)
     if (tcgetattr(STDIN_FILENO, &mode) != 0 || mode.c_cc[VINTR] != CTRL_C)
         return;
     mode.c_cc[VINTR] = _POSIX_VDISABLE;
-    (void)tcsetattr(STDIN_FILENO, TCSANOW, &mode); /* without it, Ctrl-C is a signal */
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &mode); /* if it fails, Ctrl-C is a signal */
 }
 
-/* libedit's own reader would go on after a signal. */
+/* libedit's own reader would continue after a signal. */
 static int read_character(EditLine *edit, wchar_t *out)
 {
     hth_dialog_line *line = line_of(edit);
@@ -145,7 +145,7 @@ static int read_character(EditLine *edit, wchar_t *out)
             return -1;
         }
         if (n < 0 && hth_dialog_stop)
-            interrupt(line); /* a signal of another program */
+            interrupt(line); /* a signal from another program */
         if (n <= 0)
             return (int)n;
         if (line->skips_paste) {
@@ -160,7 +160,10 @@ static int read_character(EditLine *edit, wchar_t *out)
     }
 }
 
-/* Terminals send a return for each line end. Other control characters would be keys if they were typed: left out. */
+/*
+ * Terminals send a carriage return for each line end. Other control characters would act as keys if typed, so they are
+ * left out.
+ */
 static void add_pasted(hth_buffer *text, wchar_t c)
 {
     const bool is_control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || (c >= 0x7f && c < 0xa0);
@@ -170,7 +173,7 @@ static void add_pasted(hth_buffer *text, wchar_t c)
         hth_buffer_add(text, (const char *)&shown, sizeof(shown));
 }
 
-/* Read a paste up to its end mark, as wide characters. False: the input ended, or Ctrl-C. */
+/* Read a paste up to its end mark, as wide characters. False if the input ended, or after Ctrl-C. */
 static bool read_paste(EditLine *edit, hth_buffer *text)
 {
     wchar_t c;
@@ -191,7 +194,7 @@ static bool read_paste(EditLine *edit, hth_buffer *text)
     return true;
 }
 
-/* The function of the key that is the first mark. The text stands in the line then, and can be changed. */
+/* The function of the key for the first mark. The text is then in the line and can be edited. */
 static unsigned char insert_paste(EditLine *edit, int key)
 {
     static const wchar_t end = L'\0';
@@ -222,7 +225,7 @@ static unsigned char ignore_mark(EditLine *edit, int key)
     return CC_NORM;
 }
 
-/* After the user's settings, which may replace all keys. */
+/* Called after the user's settings, which may replace all keys. */
 static void bind_paste(hth_dialog_line *line)
 {
     const char *terminal = getenv("TERM"), *editor = NULL;
@@ -242,13 +245,13 @@ static void open_editor(hth_dialog_line *line)
 {
     HistEvent event;
 
-    /* libedit and mbrtowc read characters of the locale; messages are UTF-8 also where there is none. */
+    /* libedit and mbrtowc read characters in the locale's encoding; messages are UTF-8 even without a locale. */
     if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
-        (void)setlocale(LC_CTYPE, "C.UTF-8"); /* else only ASCII can be typed */
+        (void)setlocale(LC_CTYPE, "C.UTF-8"); /* otherwise only ASCII can be typed */
     line->edit = el_init("hearth", stdin, stdout, stderr);
     line->history = history_init();
     if (!line->edit || !line->history)
-        return; /* then lines are read without editing */
+        return; /* lines are then read without editing */
     (void)el_set(line->edit, EL_CLIENTDATA, line);
     (void)el_set(line->edit, EL_PROMPT, show_prompt);
     (void)el_set(line->edit, EL_EDITOR, "emacs");
@@ -284,12 +287,12 @@ void hth_dialog_line_close(hth_dialog_line *line)
     if (line->history && line->history_path) {
         const mode_t before = umask(077); /* messages are private */
 
-        (void)history(line->history, &event, H_SAVE, line->history_path); /* a convenience */
+        (void)history(line->history, &event, H_SAVE, line->history_path); /* only a convenience */
         (void)umask(before);
     }
     if (line->edit) {
         el_end(line->edit);
-        (void)fputs("\n", stdout); /* the shell's prompt begins on a line of its own */
+        (void)fputs("\n", stdout); /* so that the shell's prompt begins on a new line */
     }
     if (line->history)
         history_end(line->history);
@@ -307,7 +310,10 @@ bool hth_dialog_line_is_terminal(const hth_dialog_line *line)
 
 /* ---- lines ---- */
 
-/* Without a terminal: the next line with its end, which the last may lack. Read here, so that signals end the wait. */
+/*
+ * Without a terminal: the next line with its line end, which the last line may lack. Read here, so that signals end the
+ * wait.
+ */
 static const char *plain_line(hth_dialog_line *line, ssize_t *n_out)
 {
     const char *end = NULL;
@@ -316,7 +322,7 @@ static const char *plain_line(hth_dialog_line *line, ssize_t *n_out)
     ssize_t n = 1;
 
     hth_buffer_clear(&line->plain);
-    if (isatty(STDIN_FILENO)) /* only the output is no terminal */
+    if (isatty(STDIN_FILENO)) /* only the output is not a terminal */
         (void)fputs(prompt_of(line), stderr);
     while (!line->fault) {
         if (line->ahead.n > n_searched)
@@ -354,17 +360,17 @@ static const char *edited_line(hth_dialog_line *line, ssize_t *n_out)
     int count = 0;
 
     line->has_paste = line->has_begun = false;
-    (void)fputs(line->marks_pastes ? paste_on : "", stdout); /* only a wish, as below */
+    (void)fputs(line->marks_pastes ? paste_on : "", stdout); /* may fail, as below */
     text = el_gets(line->edit, &count);
     (void)fputs(line->marks_pastes ? paste_off : "", stdout);
     (void)fflush(stdout);
     *n_out = text ? count : 0;
-    while (*n_out > 1 && text[*n_out - 2] == '\n') /* of a paste */
+    while (*n_out > 1 && text[*n_out - 2] == '\n') /* from a paste */
         --*n_out;
     return text;
 }
 
-/* One line without its end; NULL: none, because the input ended or Ctrl-C emptied the line. */
+/* One line without its line end; NULL if the input ended or Ctrl-C cleared the line. */
 static const char *next_line(hth_dialog_line *line, size_t *n_out)
 {
     const char *text;
@@ -394,7 +400,7 @@ static bool is_quotes(const char *text, size_t n)
     return n == 3 && memcmp(text, "\"\"\"", 3) == 0;
 }
 
-/* Read the lines of one message. False: the input ended before its end, or has a fault. */
+/* Read the lines of one message. False if the input ended early, or has a fault. */
 static bool read_lines(hth_dialog_line *line)
 {
     bool is_block = false;
@@ -449,7 +455,7 @@ static void remember(hth_dialog_line *line)
     HistEvent event;
 
     if (hth_dialog_line_is_terminal(line))
-        (void)history(line->history, &event, H_ENTER, hth_buffer_text(&line->message)); /* a convenience */
+        (void)history(line->history, &event, H_ENTER, hth_buffer_text(&line->message)); /* only a convenience */
 }
 
 const char *hth_dialog_line_read(hth_dialog_line *line, size_t *n_out)

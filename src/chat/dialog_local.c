@@ -32,7 +32,7 @@ typedef struct asking {
 
 /* ---- the conversation as a request ---- */
 
-/* Borrows the texts of messages. NULL: no memory. */
+/* Borrows the texts of messages. NULL if out of memory. */
 static hearth_chat_turn *turns_of(const json_t *messages)
 {
     hearth_chat_turn *turns = calloc(json_array_size(messages) + 1, sizeof(*turns));
@@ -85,7 +85,7 @@ static hearth_status submit(asking *a, const hth_talk *talk, hearth_error *err)
     hth_sampling_cut_windows(&sampling, l->n_ctx);
     request.sampling = &sampling;
     request.chat = prompt;
-    request.session_id = "chat"; /* the next turn finds its cells where they are */
+    request.session_id = "chat"; /* the next turn finds its cells in place */
     request.events = l->events;
     request.event_flags = HEARTH_EVENTS_PREFILL;
     if (status == HEARTH_OK)
@@ -115,7 +115,7 @@ static hearth_status feed(asking *a, const char *text, size_t n_bytes, bool is_l
 
 static void take_figures(const asking *a, const hearth_stats *stats, hth_dialog_figures *out)
 {
-    /* Of a reply that was stopped before its first token the numbers are not whole. */
+    /* The numbers of a reply that was stopped before its first token are incomplete. */
     const bool is_known = a->first_ns > 0 || stats->ttft_ms > 0;
 
     *out = (hth_dialog_figures){ .has_counts = is_known,
@@ -131,11 +131,11 @@ static void take_figures(const asking *a, const hearth_stats *stats, hth_dialog_
     memcpy(out->left_text, stats->left_text, sizeof(out->left_text));
 }
 
-/* True: the reply has ended, with *status_out. */
+/* True if the reply has ended, with *status_out. */
 static bool take_event(asking *a, const hearth_event *event, hth_dialog_figures *out, hearth_status *status_out,
                        hearth_error *err)
 {
-    if (event->id != a->id) /* of a reply that failed here before its end */
+    if (event->id != a->id) /* from a reply that failed here before its end */
         return false;
     if (event->kind == HEARTH_EVENT_PROGRESS)
         a->hooks->on_progress(event->n_done, event->n_total, a->hooks->user_data);
@@ -155,7 +155,7 @@ static bool take_event(asking *a, const hearth_event *event, hth_dialog_figures 
     return true;
 }
 
-/* Take the events that are there, or wait timeout_ms for one. True: the reply has ended, with *status_out. */
+/* Take the available events, or wait timeout_ms for one. True if the reply has ended, with *status_out. */
 static bool take_events(asking *a, uint32_t timeout_ms, hth_dialog_figures *out, hearth_status *status_out,
                         hearth_error *err)
 {
@@ -211,7 +211,7 @@ static void close_local(hth_dialog_source *source)
     local *l = (local *)source;
 
     hearth_events_close(l->events);
-    hth_dialog_signals_end_at_once(true); /* what is not kept yet is lost then */
+    hth_dialog_signals_end_at_once(true); /* unsaved state is then lost */
     hth_open_model_close(&l->open);
     free(l);
 }

@@ -47,7 +47,7 @@ static char *body_of(const remote *r, const hth_talk *talk)
         if (!isnan(value))
             json_object_set_new(body, number->name, json_real(value));
     }
-    if (r->model.tells_timings) /* a reply that is stopped has no end that would tell them */
+    if (r->model.tells_timings) /* a stopped reply has no end that would have them */
         json_object_set_new(body, "timings_per_token", json_true());
     if (!isnan(given->n_predict) && given->n_predict > 0)
         json_object_set_new(body, "max_tokens", json_integer((json_int_t)given->n_predict));
@@ -61,8 +61,8 @@ static char *body_of(const remote *r, const hth_talk *talk)
 }
 
 /*
- * While a terminal is written to, no signal comes: it would end the write, and text would be lost. A pipe may wait for
- * ever, so a signal must end that.
+ * Signals stay blocked while writing to a terminal: one would end the write, and text would be lost. Writing to a pipe
+ * may wait forever, so a signal must be able to end that.
  */
 static bool take(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
 {
@@ -135,7 +135,7 @@ hearth_status hth_dialog_server_open(const char *url, const char *key, const cha
     r->key = key;
     r->defaults = defaults;
     status = hth_chat_server_base(url, r->base, err);
-    if (status == HEARTH_OK && model) { /* its first reply tells whether the server is one with timings */
+    if (status == HEARTH_OK && model) { /* its first reply shows whether the server sends timings */
         r->model.name = strdup(model);
         if (!r->model.name)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");

@@ -12,7 +12,7 @@
 volatile sig_atomic_t hth_dialog_stop, hth_dialog_ends;
 
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]), SIGNALLED = 128 /* as shells tell it */ };
+enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]), SIGNALLED = 128 /* as in shells */ };
 
 static volatile sig_atomic_t ends_at_once;
 
@@ -37,7 +37,7 @@ void hth_dialog_signals_let_in(bool let_in)
 
 void hth_dialog_signals_catch(void)
 {
-    struct sigaction action = { .sa_handler = on_signal }; /* without SA_RESTART: waits shall end */
+    struct sigaction action = { .sa_handler = on_signal }; /* without SA_RESTART: waits must end */
 
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < N_NUMBERS; i++)
@@ -77,7 +77,7 @@ bool hth_dialog_wait(int fd)
 {
     sigset_t mask;
 
-    /* A wait for what is there already lets no signal in: a reply faster than its terminal would never stop. */
+    /* A wait for available data unblocks no signal: a reply faster than its terminal could never be stopped. */
     if (hth_dialog_signals_pending()) {
         hth_dialog_signals_let_in(true);
         hth_dialog_signals_let_in(false);

@@ -96,7 +96,7 @@ void hth_talk_drop_reply(hth_talk *talk, bool with_question)
     size_t n = json_array_size(talk->messages);
 
     while (n > 0 && !is_question(json_array_get(talk->messages, n - 1)))
-        (void)json_array_remove(talk->messages, --n); /* it is there */
+        (void)json_array_remove(talk->messages, --n); /* it exists */
     if (n > 0 && with_question)
         (void)json_array_remove(talk->messages, n - 1);
 }
@@ -183,7 +183,7 @@ static bool make_folders(char path[PATH_MAX])
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        (void)mkdir(path, 0700); /* the last one tells */
+        (void)mkdir(path, 0700); /* the last one reports a failure */
         *slash = '/';
     }
     return mkdir(path, 0700) == 0 || errno == EEXIST;
@@ -237,7 +237,7 @@ hearth_status hth_talk_save(hth_talk *talk, char name[NAME_MAX + 1], const char 
     for (int i = 0; i < NAMES_MAX && status == HEARTH_MISUSE; i++) {
         status = write_talk(talk, name, model, HTH_WHOLE_FILE_NEW, err);
         if (status == HEARTH_MISUSE && !hth_talk_is_kept(name))
-            return status; /* it has another reason */
+            return status; /* it failed for another reason */
         if (status == HEARTH_MISUSE)
             hth_talk_new_name(name);
     }
@@ -261,7 +261,7 @@ void hth_talk_remove(const char *name)
         (void)unlink(path); /* there may be none */
 }
 
-/* Are these messages that a reply can go on from? */
+/* Are these valid messages for a conversation to continue? */
 static bool are_messages(const json_t *messages)
 {
     json_t *message;
@@ -329,7 +329,7 @@ static int by_time(const void *a, const void *b)
     return -strcmp(first->name, second->name);
 }
 
-/* The kept conversations, at most LISTED_MAX, the newest first, for free(); *n_out is 0 where there are none. */
+/* The saved conversations, at most LISTED_MAX, newest first; the caller frees them. *n_out is 0 if there are none. */
 static kept *find_kept(size_t *n_out)
 {
     char folder[PATH_MAX], path[PATH_MAX + NAME_MAX + 1];
@@ -350,7 +350,7 @@ static kept *find_kept(size_t *n_out)
             continue;
         grown = hth_grown_by(all, n, 1, &capacity, sizeof(*all));
         if (!grown)
-            break; /* no memory: a part is better than none */
+            break; /* out of memory: a partial list is better than none */
         all = grown;
         (void)snprintf(all[n].name, sizeof(all->name), "%.*s", (int)(n_bytes - (sizeof(ending) - 1)), entry->d_name);
         all[n++].saved_s = about.st_mtime;
@@ -374,7 +374,7 @@ bool hth_talk_newest(char out[NAME_MAX + 1])
     return n > 0;
 }
 
-/* The beginning of its first question, on one line. */
+/* Print the beginning of its first question, on one line. */
 static void print_kept(const kept *one, FILE *out)
 {
     hth_talk talk;

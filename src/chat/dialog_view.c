@@ -38,7 +38,7 @@ static void put(hth_dialog_view *view, const char *text, size_t n_bytes)
         view->has_failed = true;
 }
 
-/* All of the text is shown, and what comes next begins a line. */
+/* All of the text is shown, and further output begins a new line. */
 static void end_text(hth_dialog_view *view)
 {
     if (!hth_output_reply_flush(&view->wrap))
@@ -99,7 +99,7 @@ void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out)
     *hooks_out = (hth_dialog_hooks){ .on_text = on_text, .on_progress = on_progress, .user_data = view };
 }
 
-/* Of a name of hearth_tier. */
+/* The place in words, for a name of hearth_tier. */
 static const char *place_of(const char *tier)
 {
     static const struct {
@@ -147,7 +147,7 @@ void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figure
         print_figures(view, figures);
 }
 
-/* ---- beside the conversation ---- */
+/* ---- outside the conversation ---- */
 
 void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
 {
@@ -156,17 +156,17 @@ void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof(text), format, arguments); /* cut */
+    (void)vsnprintf(text, sizeof(text), format, arguments); /* may be truncated */
     va_end(arguments);
     hth_end_at_character(text, sizeof(text));
-    for (at = text; *at; at++) /* names and texts of others; their lines stay */
+    for (at = text; *at; at++) /* names and texts from elsewhere; line ends are kept */
         memset(at, ' ', hth_mark_bytes(at, strlen(at)));
     (void)fputs(coloured ? dim : "", stderr); /* only a display, as all below */
     (void)hth_controls_leave_out(text, strlen(text), stderr);
     (void)fprintf(stderr, "%s\n", coloured ? plain : "");
 }
 
-/* Reasons in words, by the names of hearth_miss. */
+/* The reason in words, for a name of hearth_miss. */
 static const char *reason_of(const char *miss)
 {
     static const struct {

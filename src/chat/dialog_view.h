@@ -1,7 +1,7 @@
 /*
- * dialog_view.h - a reply on the screen: thoughts dimmed, the answer, and one line of numbers
+ * dialog_view.h - a reply on the screen: dimmed reasoning, the answer, and one line of numbers
  *
- * Colours and numbers are for terminals; NO_COLOR (no-color.org) and TERM=dumb turn colours off. In a pipe, only the
+ * Colors and numbers are for terminals; NO_COLOR (no-color.org) and TERM=dumb turn colors off. To a pipe, only the
  * answer is written.
  */
 #ifndef HTH_CHAT_DIALOG_VIEW_H
@@ -18,23 +18,23 @@ typedef struct hth_dialog_view {
     bool is_quiet; /* no line of numbers */
     hth_progress progress;
 
-    /* of the present reply */
+    /* of the current reply */
     hth_buffer answer, thoughts;
     hth_word_wrap wrap;
-    bool is_dim;       /* a thought was written last */
+    bool is_dim;       /* reasoning was written last */
     bool ends_in_line; /* the last character was a line end, or nothing was written */
-    bool has_failed;   /* to write */
+    bool has_failed;   /* writing failed */
 } hth_dialog_view;
 
 void hth_dialog_view_init(hth_dialog_view *view, bool is_quiet);
 void hth_dialog_view_deinit(hth_dialog_view *view);
 
-/* A reply begins; hooks_out leads its text here. */
+/* A reply begins; hooks_out directs its text to the view. */
 void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out);
-/* It has ended; figures NULL: it failed. */
+/* The reply has ended; figures NULL: it failed. */
 void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figures);
 
-/* Say something that is not part of the conversation, on standard error; at most 4095 bytes. */
+/* Print a message that is not part of the conversation to standard error; at most 4095 bytes. */
 void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Explain how much of the prompt was known, and why the rest was not. */
 void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *figures);

@@ -17,7 +17,7 @@
 
 typedef struct word {
     const char *name;  /* without '/' */
-    const char *value; /* in the help; NULL: it takes none */
+    const char *value; /* in the help; NULL: no value */
     const char *help;
     void (*run)(hth_dialog *dialog, const char *value);
 } word;
@@ -43,7 +43,7 @@ static void save(hth_dialog *dialog, const char *value)
     }
     if (is_new) {
         if (had_file)
-            hth_talk_remove(dialog->name); /* it has another name now */
+            hth_talk_remove(dialog->name); /* it has a new name now */
         (void)snprintf(dialog->name, sizeof(dialog->name), "%s", name);
     }
     hth_dialog_view_say(&dialog->view, "saved as '%s'; '/load %s' opens it", dialog->name, dialog->name);
@@ -108,7 +108,7 @@ static void regenerate(hth_dialog *dialog, const char *value)
     if (!has_question(dialog))
         return;
     hth_talk_drop_reply(&dialog->talk, false);
-    (void)hth_dialog_reply(dialog); /* a failure was told; the question stays for another /regen */
+    (void)hth_dialog_reply(dialog); /* a failure was reported; the question stays for another /regen */
 }
 
 static void ask_instead(hth_dialog *dialog, const char *text)
@@ -126,7 +126,7 @@ static void ask_instead(hth_dialog *dialog, const char *text)
     json_decref(valid);
 }
 
-/* The shell's command to edit a path; false: it is too long. */
+/* The shell command to edit a path; false if it is too long. */
 static bool editor_command(const char *editor, const char *path, char *out, size_t capacity)
 {
     size_t n = (size_t)snprintf(out, capacity, "%s '", editor);
@@ -136,7 +136,7 @@ static bool editor_command(const char *editor, const char *path, char *out, size
     return n + 1 < capacity && *path == '\0' && snprintf(out + n, capacity - n, "'") == 1;
 }
 
-/* The editor gets signals; system() keeps this program from them meanwhile. */
+/* The editor receives signals; system() shields this program from them meanwhile. */
 static bool run_editor(const char *command)
 {
     int status;
@@ -148,7 +148,7 @@ static bool run_editor(const char *command)
     return status == 0;
 }
 
-/* Let the user's editor change text; NULL, with a message: it failed. For free(). */
+/* Let the user edit text in an editor; NULL, with a message, on failure. The caller frees the result. */
 static char *edit_text(hth_dialog *dialog, const char *text)
 {
     const char *editor = getenv("VISUAL"), *folder = getenv("TMPDIR");
@@ -234,7 +234,7 @@ static const word words[] = {
     { "system", "[TEXT]", "set the system message, or show it; -: none", set_system },
     { "temp", "[T]", "set the temperature, or show it; -: the model's", set_temperature },
     { "quit", NULL, "end; so does Ctrl-D", quit },
-    { "bye", NULL, NULL, quit }, /* a name that users of Ollama know */
+    { "bye", NULL, NULL, quit }, /* familiar to users of Ollama */
     { "exit", NULL, NULL, quit },
 };
 

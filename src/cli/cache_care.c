@@ -67,7 +67,7 @@ static int verify(const hth_cache_command_options *options, hth_file_tier_set *f
     return counts.quarantined > 0 ? HTH_EXIT_FAILED : HTH_EXIT_OK;
 }
 
-/* Repair every root, even after one fails; the first failure is reported. */
+/* Repair every root, even if one fails; the first failure is reported. */
 static int repair(hth_file_tier_set *files, work *w)
 {
     hearth_error err = { .message = "" };
@@ -112,7 +112,7 @@ static int collect_garbage(const hth_cache_command_options *options, hth_file_ti
     return HTH_EXIT_OK;
 }
 
-/* Remove the rows of a key, of one kind or of all. */
+/* Remove the rows of a key, of one kind or all. */
 static int remove_rows(const hth_cache_command_options *options, hth_file_tier_set *files, work *w)
 {
     hth_file_tier *const *roots = hth_file_tier_set_roots(files);

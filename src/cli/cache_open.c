@@ -15,7 +15,7 @@
 #include "options/commands.h"
 #include "rows/directory.h"
 
-/* Free space that an import leaves on a device, like the default of 'hearth run'. */
+/* Free space that an import leaves on a device, as by default in 'hearth run'. */
 #define FREE_MIN (UINT64_C(1) << 30)
 
 /* Set by the thread that waits for signals. */
@@ -54,7 +54,7 @@ static void print_warning(hearth_log_level level, const char *source, const char
     (void)hth_say(message, 0);
 }
 
-/* For several roots. With one root, the message of the command says it all. */
+/* For several roots. With one root, the command's message is enough. */
 static const hth_log log_of_several = { .level = HEARTH_LOG_WARNING, .write = print_warning };
 
 static const char *directory_of(const hth_cache_command_options *options, size_t i)
@@ -89,7 +89,7 @@ static hearth_status plan_root(const hth_cache_command_options *options, const c
         .bytes_max = UINT64_MAX,
         .with_noted_quota = purpose == HTH_CACHE_TO_ADD,
         .free_min = purpose == HTH_CACHE_TO_ADD ? FREE_MIN : 0,
-        .spares_rows = true, /* the free space that servers keep is not known here */
+        .spares_rows = true, /* the reserve of free space that servers keep is unknown here */
         .durable = true,
         .log = options->n_more_directories > 0 ? &log_of_several : NULL,
     };
@@ -147,7 +147,7 @@ hearth_status hth_cache_command_open(const hth_cache_command_options *options, h
 typedef struct key_search {
     const char *begin;
     hth_key first, other;
-    size_t n; /* different keys, at most 2 */
+    size_t n; /* distinct keys, at most 2 */
 } key_search;
 
 static bool try_key(key_search *search, const hth_key *key)
@@ -187,7 +187,7 @@ hearth_status hth_cache_command_find_key(const hth_cache_command_options *option
         return HEARTH_OK;
     status = hth_file_tier_set_pins(files, &pins, err);
     for (size_t i = 0; i < pins.n && status == HEARTH_OK; i++)
-        (void)try_key(&search, &pins.keys[i]); /* the count tells */
+        (void)try_key(&search, &pins.keys[i]); /* the count shows the result */
     for (size_t i = 0; i < hth_file_tier_set_n_roots(files) && status == HEARTH_OK && search.n < 2; i++)
         status = hth_index_visit(hth_file_tier_index(hth_file_tier_set_roots(files)[i]), false, try_row, &search, err);
     hth_pins_deinit(&pins);

@@ -1,5 +1,5 @@
 /*
- * cache_open.h - what the verbs of `hearth cache` share: opening the roots, keys, Ctrl-C, errors
+ * cache_open.h - shared by the verbs of `hearth cache`: opening the roots, keys, Ctrl-C, errors
  */
 #ifndef HTH_CLI_CACHE_OPEN_H
 #define HTH_CLI_CACHE_OPEN_H
@@ -8,30 +8,30 @@
 #include "console/units.h"
 
 typedef enum hth_cache_purpose {
-    HTH_CACHE_TO_LOOK, /* or to remove rows; makes no cache where there is none */
-    HTH_CACHE_TO_ADD,  /* makes a cache if needed; keeps the noted quota and a reserve of free space */
+    HTH_CACHE_TO_LOOK, /* also to remove rows; does not create a cache */
+    HTH_CACHE_TO_ADD,  /* creates a cache if needed; keeps the recorded quota and a reserve of free space */
 } hth_cache_purpose;
 
-/* Was anything ever cached in this directory? The check makes no cache. */
+/* Was anything ever cached in this directory? The check does not create a cache. */
 bool hth_cache_command_was_used(const char *directory);
-/* HEARTH_NOT_FOUND: it was not. */
+/* Fill err with HEARTH_NOT_FOUND for an unused directory. */
 hearth_status hth_cache_command_fail_empty(const char *directory, hearth_error *err);
 /*
- * Open the roots of the options and wait until their indexes are complete. A missing root costs a warning.
- * HEARTH_NOT_FOUND if nothing was ever cached in any root, HEARTH_MISUSE if a path is too long, and as
+ * Open the roots of the options and wait until their indexes are complete. A missing root causes a warning.
+ * HEARTH_NOT_FOUND if nothing was ever cached in any root, HEARTH_MISUSE if a path is too long; other statuses as for
  * hth_file_tier_set_open.
  */
 hearth_status hth_cache_command_open(const hth_cache_command_options *options, hth_cache_purpose purpose,
                                      hth_file_tier_set **out, hearth_error *err);
 /*
- * The one key of a row or a pin that begins with the digits of the options. A whole key is not looked for.
- * HEARTH_NOT_FOUND: no key begins like this. HEARTH_MISUSE: several do.
+ * The only key of a row or a pin that begins with the digits of the options. A complete key is not looked up.
+ * HEARTH_NOT_FOUND: no key begins with them. HEARTH_MISUSE: several do.
  */
 hearth_status hth_cache_command_find_key(const hth_cache_command_options *options, hth_file_tier_set *files,
                                          hth_key *out, hearth_error *err);
-/* Write the digits of a key that are shown, or all; returns text. */
+/* Write the displayed digits of a key, or all; returns text. */
 const char *hth_cache_command_key_text(const hth_key *key, bool full, char text[2 * HTH_KEY_BYTES + 1]);
-/* True after Ctrl-C, if hth_cache_command_watch was called before; long operations ask now and then. */
+/* interrupted: true after Ctrl-C, if hth_cache_command_watch was called before; long operations check it regularly. */
 void hth_cache_command_watch(void);
 bool hth_cache_command_interrupted(void);
 /* Print the error. Returns the exit code for it. */

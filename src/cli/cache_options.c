@@ -1,5 +1,5 @@
 /*
- * cache_options.c - the options of `hearth cache`: one table for all verbs, of which each verb takes some rows
+ * cache_options.c - the options of `hearth cache`: one table for all verbs, of which each verb uses some rows
  */
 #include "cli/cache_options.h"
 
@@ -187,7 +187,7 @@ static const verb_form forms[HTH_CACHE_VERBS] = {
     [HTH_CACHE_PIN] = { 1, "KEY" }, [HTH_CACHE_UNPIN] = { 1, "KEY" },
 };
 
-/* Read the options of the verb. Returns the index of the first argument; -1, with a message, when one is wrong. */
+/* Read the options of the verb. Returns the index of the first argument; -1, with a message, if an option is wrong. */
 static int read_options(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out)
 {
     hth_option taken[sizeof(rows) / sizeof(rows[0])];

@@ -9,7 +9,7 @@
 
 enum {
     HTH_CACHE_PATH_BYTES = 4096,
-    HTH_CACHE_KEY_DIGITS = 12, /* of a key that are shown */
+    HTH_CACHE_KEY_DIGITS = 12, /* displayed digits of a key */
     HTH_CACHE_KEY_DIGITS_MIN = 4,
 };
 #define HTH_CACHE_NO_SIZE UINT64_MAX
@@ -30,11 +30,11 @@ typedef enum hth_cache_verb {
 
 typedef struct hth_cache_command_options {
     hth_cache_verb verb;
-    const char *directory; /* a text of the command line, or default_directory */
+    const char *directory; /* from the command line, or default_directory */
     char default_directory[HTH_CACHE_PATH_BYTES];
     const char *more_directories[HTH_FILE_TIER_ROOTS_MAX - 1];
     size_t n_more_directories;
-    const char *index_directory; /* NULL: beside the rows */
+    const char *index_directory; /* NULL: with the rows */
     bool as_json;
     bool quiet;
     bool help;
@@ -47,13 +47,14 @@ typedef struct hth_cache_command_options {
     bool replace;
     const char *signing_key_file;
     bool full_keys;        /* ls */
-    const char *key_begin; /* rm, export, pin, unpin: hex digits that a key begins with; NULL: none */
+    const char *key_begin; /* rm, export, pin, unpin: the first hex digits of a key; NULL: none */
     const char *file;      /* export, import */
 } hth_cache_command_options;
 
 /*
- * Read the command line of a verb, which argv[0] names. True when the options are complete. Otherwise the help or a
- * message is printed, and *exit_out is the exit code. out may point into argv and into itself: use it in place.
+ * Read the command line of a verb, which argv[0] names. True if the options are complete. Otherwise the help or a
+ * message has been printed, and *exit_out is the exit code. out may point into argv and into itself: do not copy or
+ * move it.
  */
 bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out,
                              int *exit_out);

@@ -1,8 +1,8 @@
 /*
- * cache_show.c - `hearth cache stat` and `hearth cache ls`: look into a cache
+ * cache_show.c - `hearth cache stat` and `hearth cache ls`: show the contents of a cache
  *
- * Looking never makes a directory into a cache. All facts are collected first and printed afterwards, so a slow
- * terminal keeps no transaction open and other processes can write.
+ * This never turns a directory into a cache. All facts are collected first and printed afterwards, so a slow terminal
+ * keeps no transaction open, and other processes can write.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -25,13 +25,13 @@ enum { PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
 
 typedef hth_cache_command_options options;
 
-/* ---- what is there ---- */
+/* ---- contents ---- */
 
 typedef struct contents {
     hth_row_list list; /* least recently used first */
     const options *filter;
 
-    hth_row_models models; /* of the rows that are shown, or of all for totals */
+    hth_row_models models; /* of the displayed rows, or of all for totals */
     size_t n_hidden;       /* the first rows, which --limit hides */
 
     bool complete;
@@ -61,7 +61,7 @@ static bool collect(const hth_row_meta *meta, void *user_data)
     return !passes(meta, c->filter) || hth_row_list_add(&c->list, meta);
 }
 
-/* Add the rows and totals of the index of a root. A failure adds nothing. */
+/* Add the rows and totals of a root's index. On failure nothing is added. */
 static hearth_status ask_index(hth_index *index, contents *out, uint64_t *quota_out, hearth_error *err)
 {
     size_t n_before = out->list.n;
@@ -86,7 +86,7 @@ static hearth_status look_at_root(hth_file_tier *tier, contents *out, uint64_t *
 {
     hearth_status status = ask_index(hth_file_tier_index(tier), out, quota_out, err);
 
-    if (status == HEARTH_CORRUPT || status == HEARTH_IO) { /* damaged: it is made anew */
+    if (status == HEARTH_CORRUPT || status == HEARTH_IO) { /* damaged: it is rebuilt */
         hth_file_tier_maintain(tier);
         hth_file_tier_settle(tier);
         status = ask_index(hth_file_tier_index(tier), out, quota_out, err);
@@ -104,7 +104,7 @@ static int compare_use(const void *a, const void *b)
     return memcmp(left->id.key.bytes, right->id.key.bytes, HTH_KEY_BYTES);
 }
 
-/* The caller calls contents_deinit, whatever the status. */
+/* The caller must call contents_deinit in any case. */
 static hearth_status look(const options *o, contents *out, hearth_error *err)
 {
     hth_file_tier_set *files = NULL;
@@ -149,7 +149,7 @@ static void contents_deinit(contents *c)
     free(c->list.rows);
 }
 
-/* The model of a row that is shown; "" if it is unknown. */
+/* The model of a displayed row; "" if unknown. */
 static const char *model_of(const contents *c, size_t row)
 {
     return c->models.names[c->models.of_rows[row - c->n_hidden]];
@@ -168,7 +168,7 @@ static const char *time_text(uint64_t seconds, char text[32])
     return text;
 }
 
-/* Print and release a JSON value; false if it is NULL for lack of memory. */
+/* Print and release a JSON value; false if it is NULL because memory ran out. */
 static bool print_json(json_t *value)
 {
     bool printed = value && json_dumpf(value, stdout, JSON_INDENT(2)) == 0 && fputc('\n', stdout) != EOF;
@@ -213,7 +213,7 @@ static int most_bytes_first(const void *a, const void *b)
     return left->bytes < right->bytes ? 1 : left->bytes > right->bytes ? -1 : 0;
 }
 
-/* The sums of c->models.n_names models, as an array that the caller frees; NULL without memory. */
+/* The sums of c->models.n_names models, as an array that the caller frees; NULL if out of memory. */
 static model_sums *sum_up_models(const contents *c)
 {
     model_sums *models = calloc(c->models.n_names, sizeof(*models));
@@ -248,7 +248,7 @@ static bool print_models(const contents *c)
     return true;
 }
 
-/* A name, or null for rows that do not tell. */
+/* A name, or null for rows that name no model. */
 static json_t *model_json(const char *name)
 {
     return *name ? json_string(name) : json_null();
@@ -267,7 +267,7 @@ static json_t *models_json(const contents *c)
     return array;
 }
 
-/* The beginnings of prompts that served most. */
+/* Print the most used prefixes. */
 static bool print_prefixes(const contents *c)
 {
     hth_prefix top[PREFIXES_SHOWN];
@@ -306,7 +306,7 @@ static json_t *prefixes_json(const contents *c)
     return array;
 }
 
-/* NULL without any, or without memory. */
+/* NULL if there are none, or if out of memory. */
 static json_t *more_directories_json(const options *o)
 {
     json_t *array = o->n_more_directories > 0 ? json_array() : NULL;
@@ -316,12 +316,12 @@ static json_t *more_directories_json(const options *o)
     return array;
 }
 
-/* NULL without memory. */
+/* NULL if out of memory. */
 static json_t *broken_json(const contents *c)
 {
     json_t *array = json_array();
 
-    for (size_t i = 0; array && i < c->broken.n; i++) /* a lack of memory shows at the end */
+    for (size_t i = 0; array && i < c->broken.n; i++) /* checked at the end */
         (void)json_array_append_new(array, hth_json_hex(c->broken.keys[i].bytes, HTH_KEY_BYTES));
     return array;
 }
@@ -334,7 +334,7 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
         (void)json_object_set_new(kinds, hth_row_kind_name((hth_row_kind)kind),
                                   json_pack("{s:I, s:I}", "rows", (json_int_t)s->rows[kind], "bytes",
-                                            (json_int_t)s->bytes[kind])); /* a lack of memory shows at the end */
+                                            (json_int_t)s->bytes[kind])); /* checked at the end */
     object =
         json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o, s:o}", "directory", o->directory, "rows",
                   (json_int_t)c->list.n, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
@@ -421,7 +421,7 @@ static bool print_rows_json(const contents *c)
     return print_json(array);
 }
 
-/* Write as much of the name of a model as a line has room for; a cut name ends in two points. */
+/* Write as much of a model's name as fits in a line; a truncated name ends in two dots. */
 static const char *short_name(const char *name, bool is_pinned, char text[MODEL_COLUMNS + 1])
 {
     size_t n_max = MODEL_COLUMNS - (is_pinned ? sizeof("pinned") : 0), n = n_max - 2;
@@ -430,7 +430,7 @@ static const char *short_name(const char *name, bool is_pinned, char text[MODEL_
         return "-";
     if (strlen(name) <= n_max)
         return name;
-    while (n > 0 && hth_utf8_goes_on(name[n])) /* cut at a character */
+    while (n > 0 && hth_utf8_goes_on(name[n])) /* truncate at a character */
         n--;
     (void)snprintf(text, MODEL_COLUMNS + 1, "%.*s..", (int)n, name);
     return text;

@@ -1,5 +1,5 @@
 /*
- * cache_verbs.h - the verbs of `hearth cache`, a function each; the result is the exit code
+ * cache_verbs.h - the verbs of `hearth cache`, one function each; the result is the exit code
  */
 #ifndef HTH_CLI_CACHE_VERBS_H
 #define HTH_CLI_CACHE_VERBS_H
@@ -10,7 +10,8 @@ int hth_cache_show(const hth_cache_command_options *options);     /* stat, ls */
 int hth_cache_care(const hth_cache_command_options *options);     /* verify, gc, rm, repair */
 int hth_cache_transfer(const hth_cache_command_options *options); /* export, import */
 /*
- * why: argv[0] is the verb; the options of `hearth run` follow. 0: all of the prompt is known, 1: not all, 2: failed.
+ * why: argv[0] is the verb; the options of `hearth run` follow. 0: the whole prompt is known, 1: only part of it, 2:
+ * failed.
  */
 int hth_cache_why(int argc, char **argv);
 

@@ -25,14 +25,14 @@
 #include "rows/directory.h"
 
 enum {
-    BEFORE_TOKENS = 16,  /* shown before the token where the prompt parted */
+    BEFORE_TOKENS = 16,  /* shown before the token where the prompt diverged */
     RAM_BYTES = 64 << 20 /* for rows that are read */
 };
 
 typedef struct answer {
     hearth_explanation explanation;
-    char *before;   /* text before the token where the prompt parted; NULL: it did not */
-    size_t n_plain; /* names of control tokens in the messages, which are text */
+    char *before;   /* text before the token where the prompt diverged; NULL: it did not */
+    size_t n_plain; /* control-token names in the messages that are plain text */
 } answer;
 
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -45,14 +45,14 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
 
 /* ---- asking ---- */
 
-/* HEARTH_NOT_FOUND: nothing was ever cached in a directory of the options. */
+/* HEARTH_NOT_FOUND if nothing was ever cached in a directory of the options. */
 static hearth_status check_used(const hth_model_setup *setup, hearth_error *err)
 {
     char usual[HTH_CACHE_PATH_BYTES];
     const char *directory = setup->runtime.cache_directory;
 
     if (!directory && !hth_cache_default_directory(usual, sizeof(usual)))
-        return HEARTH_OK; /* to open it fails, and tells why */
+        return HEARTH_OK; /* opening it will fail with the reason */
     directory = directory ? directory : usual;
     if (hth_cache_command_was_used(directory))
         return HEARTH_OK;
@@ -68,7 +68,7 @@ static hearth_status open_runtime(const hth_run_options *options, hearth_runtime
 
     if (runtime.ram_bytes_max == 0)
         runtime.ram_bytes_max = RAM_BYTES;
-    runtime.disk_bytes_max = UINT64_MAX; /* nothing is written; the quota that other processes noted stays */
+    runtime.disk_bytes_max = UINT64_MAX; /* nothing is written, and the recorded quota is kept */
     runtime.ram_file_bytes_max = UINT64_MAX;
     runtime.log = options->quiet ? NULL : log_line;
     runtime.log_level = HEARTH_LOG_WARNING;
@@ -93,7 +93,7 @@ static hearth_status load(hearth_runtime *runtime, const hth_run_options *option
     return status;
 }
 
-/* The text of the tokens before the one where the prompt parted from the known prefix. */
+/* The text of the tokens before the one where the prompt diverged from the known prefix. */
 static hearth_status text_before(hearth_model *model, const hearth_request *request, const hearth_explanation *e,
                                  char **out, hearth_error *err)
 {
@@ -132,7 +132,7 @@ static hearth_status ask(hearth_model *model, const hth_run_options *options, an
     return status;
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 static bool print_answer_json(const answer *a)
 {
@@ -148,7 +148,7 @@ static bool print_answer_json(const answer *a)
     return written;
 }
 
-/* Print on one line, however many the text has. */
+/* Print text on one line, even if it has several. */
 static void print_text(const char *text)
 {
     for (size_t n = strlen(text), n_step; n > 0; text += n_step, n -= n_step) {
@@ -156,7 +156,7 @@ static void print_text(const char *text)
 
         n_step = n_control > 0 ? n_control : 1;
         if (*text == '\n')
-            (void)fputs("\\n", stdout); /* the end checks whether all was written */
+            (void)fputs("\\n", stdout); /* write errors are checked at the end */
         else
             (void)putchar(n_control > 0 ? ' ' : *text);
     }
@@ -217,7 +217,7 @@ const hth_manual hth_cache_why_manual = {
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
-/* The options are those of `run`, which would print its own help. */
+/* The options are those of `run`, whose parser would print its own help. */
 static bool print_help(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -231,7 +231,7 @@ static bool print_help(int argc, char **argv)
     return false;
 }
 
-/* Exit codes like grep: 0 all is known, 1 not all, 2 unknown. */
+/* Exit codes as in grep: 0 if the whole prompt is known, 1 if not, 2 on failure. */
 int hth_cache_why(int argc, char **argv)
 {
     static hth_run_options options;

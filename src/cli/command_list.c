@@ -154,7 +154,7 @@ int hth_command_help(int argc, char **argv)
         hth_manual_print(&hth_help_manual, true, stdout);
     else if (options.names)
         for (const hth_command *c = hth_commands; c->manual; c++)
-            (void)puts(c->manual->name); /* the end tells a failure */
+            (void)puts(c->manual->name); /* failures are reported at the end */
     else
         exit_code = explain(&options, argc - first, argv + first);
     return hth_output_end(exit_code);

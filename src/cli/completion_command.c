@@ -1,5 +1,5 @@
 /*
- * completion_command.c - `hearth completion`: completions for shells, made of the manuals of all commands
+ * completion_command.c - `hearth completion`: completions for shells, made from the manuals of all commands
  */
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ const hth_manual hth_completion_manual = {
     .arguments = "bash|zsh|fish " HTH_COMPLETE_NOTHING,
 };
 
-/* Run visit for each page. */
+/* Call visit for each page. */
 static void completion_visit(hth_completion_page_fn visit, FILE *out)
 {
     for (const hth_command *c = hth_commands; c->manual; c++) {
@@ -76,7 +76,7 @@ static size_t options_of_page(const hth_manual *manual, const hth_option *out[HT
 
 /*
  * The kind of an option's value, as in the arguments of a manual: HTH_COMPLETE_..., or words separated by '|', written
- * to words. NULL: it takes no value, or it may be left out.
+ * to words. NULL if it takes no value, or the value is optional.
  */
 static const char *completion_value(const hth_option *option, char words[COMPLETION_WORDS_BYTES])
 {
@@ -125,11 +125,11 @@ int hth_command_completion(int argc, char **argv)
 /*
  * ---- the completion of bash ----
  *
- * The script has a case for each page with its options, the kinds of its arguments, and the kind of the value of an
- * option; the rest of it is the same for all.
+ * The script has a case for each page, with its options, the kinds of its arguments, and the kinds of option values.
+ * The rest of the script is fixed.
  */
 
-/* bash parts words at ':' and '=', too. */
+/* bash also splits words at ':' and '='. */
 static const char functions[] =
     "# Sets `options`, `arguments`, and `value`, the kind of the value of option $2, for page $1.\n"
     "_hearth_page() {\n"
@@ -349,7 +349,7 @@ static void completion_fish(FILE *out)
 
 /* ---- the completion of zsh: a function for each page, which calls _arguments ---- */
 
-/* In single quotes; brackets would end a description. */
+/* Print text in single quotes, escaping brackets, which would end a description. */
 static void print_text(const char *text, FILE *out)
 {
     for (; *text; text++) {

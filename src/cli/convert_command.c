@@ -1,13 +1,13 @@
 /*
- * convert_command.c - `hearth convert`: a GGUF file of a checkpoint in safetensors files
+ * convert_command.c - `hearth convert`: makes a GGUF file from a checkpoint in safetensors files
  *
  *   1. read all headers, and say what will be written
- *   2. write the file under a temporary name in the folder of the result; a mixed type is made in a second one
- *   3. load it and use its tokenizer
- *   4. give it its name
+ *   2. write the file under a temporary name in the result's directory; a mixed type is made in a second file
+ *   3. load the file and test its tokenizer
+ *   4. rename the file to its final name
  *
- * Ctrl-C removes the temporary files and ends the process, wherever the work is. A process that is killed leaves at
- * most these files, and the next conversion into the folder removes them (whole_file.h).
+ * Ctrl-C removes the temporary files and ends the process at any step. A process that is killed leaves at most these
+ * files, and the next conversion into the directory removes them (whole_file.h).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -51,9 +51,12 @@ typedef struct convert {
     hth_conversion *conversion;
     uint64_t bytes_done;
 
-    /* Guards the files; the thread of signals keeps it, so that none comes behind its back. */
+    /*
+     * Guards the files. On Ctrl-C the signal thread takes it and never releases it, so that no file is made or renamed
+     * afterwards.
+     */
     pthread_mutex_t lock;
-    hth_whole_file *files[N_FILES]; /* the result; what it is quantised from */
+    hth_whole_file *files[N_FILES]; /* the result, and the file it is quantized from */
 } convert;
 
 /* ---- options ---- */
@@ -108,7 +111,7 @@ const hth_manual hth_convert_manual = {
     .arguments = HTH_COMPLETE_DIRECTORY,
 };
 
-/* The name of the folder, not of its path. */
+/* The default name is the last part of the directory's path. */
 static void set_default_name(convert *c)
 {
     char *path = realpath(c->folder, NULL);
@@ -144,15 +147,15 @@ static bool parse(convert *c, int argc, char **argv, int *exit_out)
 
 /* ---- files ---- */
 
-/* Nothing comes after it, so the files are not ended, but only their names removed. */
+/* The process ends here, so the files are not closed; only their names are removed. */
 static void interrupt(void *user_data)
 {
     convert *c = user_data;
 
-    (void)pthread_mutex_lock(&c->lock); /* kept */
+    (void)pthread_mutex_lock(&c->lock); /* never released */
     for (size_t i = 0; i < N_FILES; i++)
         if (c->files[i])
-            (void)unlink(hth_whole_file_temporary_path(c->files[i])); /* or it has its name already */
+            (void)unlink(hth_whole_file_temporary_path(c->files[i])); /* fails if it already has its final name */
     _exit(HTH_EXIT_INTERRUPTED);
 }
 
@@ -180,7 +183,7 @@ static hearth_status commit_file(convert *c, hearth_error *err)
     hearth_status status;
 
     (void)pthread_mutex_lock(&c->lock);
-    (void)fchmod(hth_whole_file_descriptor(c->files[0]), c->mode); /* otherwise it is the owner's alone */
+    (void)fchmod(hth_whole_file_descriptor(c->files[0]), c->mode); /* otherwise only the owner can read it */
     status = hth_whole_file_commit(c->files[0], err);
     c->files[0] = NULL; /* also on failure */
     (void)pthread_mutex_unlock(&c->lock);
@@ -215,7 +218,7 @@ static hearth_status write_file(convert *c, size_t i, hearth_error *err)
     return status;
 }
 
-/* The engine's only word of its progress: "[   3/ 290] ..." */
+/* The only form in which the engine reports progress: "[   3/ 290] ..." */
 static void watch_log(hearth_log_level level, const char *source, const char *message, void *user_data)
 {
     convert *c = user_data;
@@ -282,8 +285,8 @@ static void say_plan(const convert *c)
 }
 
 /*
- * A mixture is there together with the file that it is made from. The engine chooses the types of its tensors; a weight
- * has at least as many bits as the digit of the mixture's name.
+ * A file of a mixed type exists at the same time as the file that it is made from. The engine chooses the types of its
+ * tensors; each weight has at least as many bits as the digit in the type's name.
  */
 static uint64_t bytes_needed(const convert *c)
 {
@@ -301,7 +304,7 @@ static hearth_status check_room(const convert *c, hearth_error *err)
 
     (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - c->out) + 1 : 1, slash ? c->out : ".");
     if (hth_fs_free_bytes(hth_fs_system(), folder, &found) != 0 || found >= needed)
-        return HEARTH_OK; /* what is unknown shows when it is written */
+        return HEARTH_OK; /* if unknown, a lack of space shows when writing */
     return hth_fail(err, HEARTH_FULL, "'%s' has no room for %s; free some, or choose another place with -o", folder,
                     hth_size_text(needed, text));
 }

@@ -1,8 +1,8 @@
 /*
  * embed_command.c - `hearth embed`: vectors of texts, or their scores for a query, in one process
  *
- * Lines are read and embedded a thousand at a time, and each result is written when its lines are done. So a file of
- * any length needs memory for a thousand lines.
+ * Lines are read and embedded a thousand at a time, and results are written when their lines are done. So a file of any
+ * length needs memory for only a thousand lines.
  */
 #include <limits.h>
 #include <math.h>
@@ -38,15 +38,15 @@ typedef struct embed {
     bool help;
     bool help_all;
 
-    char **texts; /* of the command line; NULL: from the file */
+    char **texts; /* from the command line; NULL: from the file */
     size_t n_texts;
     hth_open_model open;
     const hearth_embeddings *embeddings; /* of the last request */
-    size_t n_done;                       /* inputs that were written */
+    size_t n_done;                       /* inputs that have been written */
     atomic_bool interrupted;
 
     pthread_mutex_t cancel_lock; /* guards the fields below; the thread of signals holds it while it cancels */
-    hearth_model *to_cancel;     /* NULL: nothing runs */
+    hearth_model *to_cancel;     /* NULL: no request runs */
     uint64_t request_id;
 } embed;
 
@@ -98,7 +98,7 @@ static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 13
 static void init(embed *e)
 {
     hth_model_setup_init(&e->setup);
-    e->setup.runtime.cache_disabled = true; /* nothing is kept */
+    e->setup.runtime.cache_disabled = true; /* nothing is stored */
     e->norm = hearth_embed_request_default().norm;
 }
 
@@ -164,7 +164,7 @@ static void interrupt(void *user_data)
     atomic_store(&e->interrupted, true);
     pthread_mutex_lock(&e->cancel_lock);
     if (e->to_cancel)
-        (void)hearth_cancel(e->to_cancel, e->request_id, NULL); /* not found: it has ended */
+        (void)hearth_cancel(e->to_cancel, e->request_id, NULL); /* if not found, it has ended */
     pthread_mutex_unlock(&e->cancel_lock);
 }
 
@@ -174,7 +174,7 @@ static void set_to_cancel(embed *e, hearth_model *model, uint64_t request_id)
     e->to_cancel = model;
     e->request_id = request_id;
     if (model && atomic_load(&e->interrupted))
-        (void)hearth_cancel(model, request_id, NULL); /* not found: it has ended */
+        (void)hearth_cancel(model, request_id, NULL); /* if not found, it has ended */
     pthread_mutex_unlock(&e->cancel_lock);
 }
 
@@ -189,7 +189,7 @@ static bool load(embed *e)
     hearth_status status;
 
     e->setup.model.n_parallel = 1;
-    e->setup.model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or kept */
+    e->setup.model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or stored */
     e->open = (hth_open_model){
         .setup = &e->setup, .is_quiet = e->quiet, .is_verbose = e->verbose, .is_ended = is_interrupted, .user_data = e
     };
@@ -214,7 +214,7 @@ static void print_vector(const float *values, uint32_t n)
     (void)fputs("]", stdout);
 }
 
-/* With pooling none an input has several vectors, each a line; in an object they are an array. */
+/* With pooling none, an input has several vectors: one per line, or an array in an object. */
 static void print_input(const embed *e, size_t i)
 {
     const hearth_embeddings *found = e->embeddings;
@@ -244,7 +244,7 @@ static void take(uint64_t id, const hearth_embeddings *embeddings, void *user_da
     e->embeddings = hearth_embeddings_ref(embeddings);
 }
 
-/* Embed n texts and write the results; false, with a message, when that fails. */
+/* Embed n texts and write the results; false, with a message, on failure. */
 static bool embed_texts(embed *e, char *const *texts, size_t n)
 {
     hearth_embed_request request = hearth_embed_request_default();
@@ -297,7 +297,7 @@ static bool embed_arguments(embed *e)
     return ok;
 }
 
-/* Copy the next lines of the file; *n_out 0: there are none left. */
+/* Copy the next lines of the file; *n_out is 0 if none are left. */
 static bool read_lines(hth_line_reader *reader, char **lines, size_t *n_out, hearth_error *err)
 {
     size_t n = 0, n_bytes;
@@ -338,7 +338,7 @@ static bool embed_file(embed *e)
         ok = read_lines(reader, lines, &n, &err);
         if (ok && n > 0 && !embed_texts(e, lines, n)) {
             ok = false;
-            err.message[0] = '\0'; /* it was said */
+            err.message[0] = '\0'; /* already reported */
         }
         for (size_t i = 0; i < n; i++)
             free(lines[i]);

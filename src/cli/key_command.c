@@ -1,14 +1,14 @@
 /*
  * key_command.c - `hearth key`: keys for the clients of a server
  *
- *   new      draw a key, show it once, and write the block for the file of keys, which has only its digest
- *   list     the keys of a file
+ *   new      generate a key, show it once, and write its block for the key file, which has only its digest
+ *   list     list the keys of a file
  *   remove   remove a key from a file
  *   expire   set the time from which a key is refused
- *   hash     the digest of an existing key
+ *   hash     print the digest of an existing key
  *
- * A change writes the whole new file beside the old one and renames it, so a server that reads it meanwhile sees the
- * old file or the new one.
+ * A change writes the whole new file next to the old one and renames it, so a server that reads it meanwhile sees
+ * either the old file or the new one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ typedef struct key_options {
 
 /* ---- options ---- */
 
-/* Names between commas. The text of a command line may be cut. */
+/* Read names separated by commas. The argument's text may be modified. */
 static bool add_models(void *options, const char *shown, const char *value, hearth_error *err)
 {
     key_options *out = options;
@@ -196,7 +196,7 @@ static void digest_of(const char *key, char hex[2 * HTH_SHA256_BYTES + 1])
     hth_hex_encode(digest, sizeof(digest), hex);
 }
 
-/* "hk_" and 43 of 62 characters, 256 bits. Bytes that would make some characters likelier are drawn again. */
+/* "hk_" and 43 of 62 characters, 256 bits. Bytes that would bias the choice of characters are drawn again. */
 static void draw_key(char key[KEY_BYTES])
 {
     static const char characters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -299,7 +299,7 @@ static bool make_block(const key_options *o, const char *key, block *b)
 
 /* ---- the file of keys ---- */
 
-/* Read the file of keys and its owner. False, with a message, if it is no file of keys. */
+/* Read the key file and its owner. False, with a message, if it is not a key file. */
 static bool read_old(hth_pool *pool, const char *path, hth_config_file *out, hth_server_options *keys, struct stat *st)
 {
     hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
@@ -314,7 +314,7 @@ static bool read_old(hth_pool *pool, const char *path, hth_config_file *out, hth
         return false;
     }
     if (out->n_text > 0)
-        hth_key_file_read(pool, path, keys, problems); /* refuses a file that others may write to */
+        hth_key_file_read(pool, path, keys, problems); /* refuses a file that other users can write to */
     if (problems->n_errors > 0)
         (void)fprintf(stderr, "hearth: %s; nothing was changed\n", hth_problems_first(problems));
     return problems->n_errors == 0;
@@ -329,9 +329,9 @@ static bool has_key(const hth_server_options *keys, const char *name)
 }
 
 /*
- * Keep other 'hearth key' processes from changing a file of this folder between our read and our write. A lock on the
- * file itself would not help, because another file gets its name. Returns a descriptor to close; -1: no lock, and the
- * command goes on without.
+ * Keep other 'hearth key' processes from changing a file in this directory between our read and our write. A lock on
+ * the file itself would not help, because it is replaced. Returns a descriptor to close; -1: no lock, and the command
+ * continues without it.
  */
 static int lock_folder_of(const char *path)
 {
@@ -354,7 +354,7 @@ static void unlock_folder(int fd)
         (void)close(fd);
 }
 
-/* Give the new file the owner of the old one, and let the same group read it, before it has its name. */
+/* Give the new file the owner of the old one, and let the same group read it, before it is renamed. */
 static void keep_owner(int fd, const char *path, const struct stat *old)
 {
     const mode_t mode = old->st_mode & (S_IRUSR | S_IWUSR | S_IRGRP);
@@ -366,9 +366,7 @@ static void keep_owner(int fd, const char *path, const struct stat *old)
         (void)fprintf(stderr, "hearth: warning: the mode of '%s' cannot be kept: %s\n", path, strerror(errno));
 }
 
-/*
- * Write the text as the whole file. old: the old file, for its owner; NULL: none yet. A link still leads to the file.
- */
+/* Write the text as the whole file. old is the old file, for its owner; NULL: none yet. A symbolic link is kept. */
 static bool write_file(const char *path, const struct stat *old, const char *text, size_t n)
 {
     hth_whole_file *file = NULL;
@@ -388,7 +386,7 @@ static bool write_file(const char *path, const struct stat *old, const char *tex
     return status == HEARTH_OK;
 }
 
-/* Does the new text have one key more than the old file? Otherwise print why nothing is written. */
+/* Does the new text have one key more than the old file? If not, print why nothing is written. */
 static bool check_appended(hth_pool *pool, const hth_config_file *old, const char *path, const char *text, size_t n,
                            size_t n_keys)
 {
@@ -497,7 +495,7 @@ static void print_keys(const hth_server_options *keys)
 
 /* ---- the command ---- */
 
-/* Show the key only after it is in its place. */
+/* Show the key only after it has been written. */
 static int make_new(const key_options *o)
 {
     char key[KEY_BYTES];
@@ -579,7 +577,7 @@ static int command_new(int argc, char **argv)
     return exit_code;
 }
 
-/* Read the options and n arguments of a command on an existing file. An exit code; -1: go on. */
+/* Read the options and n arguments of a command on an existing file. Returns an exit code, or -1 to continue. */
 static int read_arguments(const hth_manual *manual, const char *needs, int n, int argc, char **argv, key_options *o,
                           int *first_out)
 {

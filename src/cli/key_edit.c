@@ -2,10 +2,11 @@
  * key_edit.c - see key_edit.h
  *
  *   1. find the block of the key in the tree of the text
- *   2. cut bytes out of the text, and put others in their place
+ *   2. replace bytes of the text
  *   3. parse the new text, and compare its keys with the expected ones
  *
- * Comments and the order of blocks stay. Unusual forms that step 2 does not know fail in step 3, and nothing changes.
+ * Comments and the order of blocks are kept. Unusual forms that step 2 does not handle fail in step 3, and nothing
+ * changes.
  */
 #include "cli/key_edit.h"
 
@@ -53,7 +54,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The extent of a member: with its separator, and with its lines if nothing else is in them. */
+/* The extent of a member, with its separator, and with its lines if they contain nothing else. */
 static change whole_member(const hth_config_file *file, const hth_config_node *node)
 {
     change out = { .begin = node->begin, .end = node->end, .text = "" };
@@ -96,7 +97,7 @@ static const hth_server_key *key_of(const hth_server_options *options, const cha
     return NULL;
 }
 
-/* Apply a change. The result must have n keys, and this key must expire at expires_s; -1: it must be gone. */
+/* Apply a change. The result must have n keys, and this key must expire at expires_s; -1: it must be removed. */
 static hearth_status change_text(hth_pool *pool, const hth_config_file *file, const change *c, const char *name,
                                  size_t n_keys, int64_t expires_s, const char **text_out, size_t *n_out,
                                  hearth_error *err)
@@ -145,7 +146,7 @@ hearth_status hth_key_text_remove(hth_pool *pool, const hth_config_file *file, c
 /* Add a member at the beginning of the section, in the style of the other members. */
 static change new_expiry(hth_pool *pool, const hth_config_file *file, const place *at, const char *when)
 {
-    const size_t begin = at->entry->value_begin + 1; /* behind the brace */
+    const size_t begin = at->entry->value_begin + 1; /* after the brace */
     const bool has_lines = file->text[begin] == '\n' || file->text[begin] == '\r';
     const bool is_json = at->entry->first && file->text[at->entry->first->begin] == '"';
     const char *text = hth_pool_format(pool, is_json ? "%s\"expires\": \"%s\"," : "%sexpires = \"%s\";",

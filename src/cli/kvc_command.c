@@ -1,7 +1,7 @@
 /*
- * kvc_command.c - `hearth kvc` and its verb `inspect`: shows every field of a row file, and whether the file verifies
+ * kvc_command.c - `hearth kvc` and its verb `inspect`: shows every field of a row file, and whether the file is valid
  *
- * Files are read, never mapped: if another process cuts a mapped file short, this process would end.
+ * Files are read, never mapped: if another process truncated a mapped file, this process would be killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ extern const hth_manual hth_kvc_key_manual;
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 
-/* Print the error in the command line of command ("kvc key") and a hint to the help. Returns the exit code. */
+/* Print the usage error of command ("kvc key") and a hint to the help. Returns the exit code. */
 static int kvc_usage_error(const char *command, const char *format, ...)
 {
     va_list arguments;
@@ -73,7 +73,7 @@ static const char *fingerprint_mode_name(uint8_t mode)
 
 typedef enum signature {
     SIGNATURE_NONE,
-    SIGNATURE_UNCHECKED, /* there is one, but no key to check it */
+    SIGNATURE_UNCHECKED, /* present, but no key to check it */
     SIGNATURE_GOOD,
     SIGNATURE_BAD,
 } signature;
@@ -85,10 +85,10 @@ static const char *const signature_names[] = {
     [SIGNATURE_BAD] = "bad",
 };
 
-/* Requirements of the command line for every file. */
+/* Requirements from the command line for every file. */
 typedef struct expectation {
     const char *key_begin;              /* the first digits, or all; NULL: any */
-    const hth_signing_key *signing_key; /* NULL: signatures are shown and not checked */
+    const hth_signing_key *signing_key; /* NULL: signatures are shown but not checked */
     bool full_keys;
 } expectation;
 
@@ -134,7 +134,7 @@ static hearth_status read_all(int fd, const char *path, uint8_t *bytes, size_t n
 
 static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_out, hearth_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block us */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block */
     hearth_status status;
     uint8_t *bytes = NULL;
     struct stat st;
@@ -149,7 +149,7 @@ static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_
         status = hth_fail(err, HEARTH_UNSUPPORTED, "'%s' is no regular file; give the path of a row file", path);
         goto out;
     }
-    bytes = malloc((size_t)st.st_size + 1); /* an empty file needs an address, too */
+    bytes = malloc((size_t)st.st_size + 1); /* an empty file also needs an address */
     if (!bytes) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %jd bytes of '%s'", (intmax_t)st.st_size, path);
         goto out;
@@ -167,7 +167,7 @@ out:
     return status;
 }
 
-/* A file with a bad signature alone is not sound; other faults are reported first. */
+/* A bad signature alone makes a file invalid; other faults are reported first. */
 static void check_signature(inspection *file, const hth_signing_key *key)
 {
     hth_kvc_fault fault;
@@ -185,7 +185,10 @@ static void check_signature(inspection *file, const hth_signing_key *key)
     }
 }
 
-/* The file's own key behind the digits that are given, so that it is the file's if those are. */
+/*
+ * The expected key: the given digits, completed with the file's own, so that it equals the file's key if the given
+ * digits match.
+ */
 static bool expected_key(const inspection *file, hth_key *out)
 {
     char digits[HEX_KEY_BYTES];
@@ -230,14 +233,14 @@ static void inspection_deinit(inspection *file)
     free(file->bytes);
 }
 
-/* ---- as JSON: the names of the reference vectors' sidecars, and our own records ---- */
+/* ---- as JSON: with the names of the reference vectors' sidecars, and of our own records ---- */
 
 static bool set(json_t *object, const char *name, json_t *value)
 {
-    return json_object_set_new(object, name, value) == 0; /* fails for NULL, so a lack of memory shows here */
+    return json_object_set_new(object, name, value) == 0; /* fails for NULL, that is, if out of memory */
 }
 
-/* A number if JSON readers accept it, else digits: a time can be any 64 bits. */
+/* A number if JSON readers accept it, otherwise a string of digits: a time can be any 64-bit number. */
 static json_t *json_u64(uint64_t value)
 {
     char digits[24];
@@ -253,7 +256,7 @@ static bool is_text(hth_kvc_bytes bytes)
     return !memchr(bytes.data, '\0', bytes.n) && hth_utf8_is_valid((const char *)bytes.data, bytes.n);
 }
 
-/* null if the record is absent. If it is not text, its bytes follow in hex beside a null. */
+/* null if the record is absent. If it is not text, the value is null and its bytes follow in hex. */
 static bool set_text(json_t *object, const char *name, hth_kvc_bytes bytes)
 {
     char hex_name[64];
@@ -305,7 +308,7 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
     return ok;
 }
 
-/* NULL without memory, like all functions that make JSON here. */
+/* NULL if out of memory, like all functions that make JSON here. */
 static json_t *json_info(const hth_kvc_info *info)
 {
     json_t *object = json_object();
@@ -404,9 +407,9 @@ static bool print_json(const inspection *file)
     return ok;
 }
 
-/* ---- for people ---- */
+/* ---- as text ---- */
 
-/* Behind TOKENS_COLUMN_MAX a token of ten digits, its space and " ..." would not fit 80 columns. */
+/* After TOKENS_COLUMN_MAX, a token of ten digits, its space and " ..." would not fit in 80 columns. */
 enum { LABEL_WIDTH = 19, TOKENS_COLUMN_MAX = 66, TEXT_BYTES_SHOWN = 400 };
 
 static void print_label(const char *label)
@@ -422,13 +425,16 @@ static void print_hex(const char *label, const uint8_t *bytes, size_t n_bytes)
     putchar('\n');
 }
 
-/* A key or another hash: its first digits tell it from others. */
+/* Print a key or another hash: its first digits are enough to distinguish it. */
 static void print_hash(const inspection *file, const char *label, const uint8_t *bytes, size_t n_bytes)
 {
     print_hex(label, bytes, file->full_keys || n_bytes < HTH_CACHE_KEY_DIGITS / 2 ? n_bytes : HTH_CACHE_KEY_DIGITS / 2);
 }
 
-/* DEL and the control characters from U+0080 on: JSON need not escape them, and a terminal may obey them. */
+/*
+ * Does the text contain DEL or control characters from U+0080 on? JSON need not escape them, and a terminal may
+ * interpret them.
+ */
 static bool has_late_controls(hth_kvc_bytes text)
 {
     for (uint32_t i = 0; i < text.n; i++)
@@ -438,7 +444,8 @@ static bool has_late_controls(hth_kvc_bytes text)
 }
 
 /*
- * Print the first bytes of a text in quotes, cut at a character; in hex if it is not text. A terminal gets no controls.
+ * Print the first bytes of a text in quotes, truncated at a character; in hex if it is not text. Control characters are
+ * not printed.
  */
 static void print_text(const char *label, hth_kvc_bytes bytes)
 {
@@ -690,7 +697,7 @@ static bool inspect(const char *path, const expectation *expected, bool (*print)
         (void)fprintf(stderr, "hearth: no memory to describe '%s'; try it without --json\n", path);
         sound = false;
     }
-    (void)fflush(stdout); /* keeps the order of the two streams; the end checks the result */
+    (void)fflush(stdout); /* keeps the order of the two streams; failures are reported at the end */
     if (!file.sound)
         report_fault(&file);
     inspection_deinit(&file);
@@ -840,7 +847,7 @@ static bool separates_tokens(int c)
 /* Add the tokens of standard input. Returns the exit code. */
 static int add_input(token_list *list)
 {
-    char word[32]; /* a longer word is cut and ends with a character that no number has */
+    char word[32]; /* a longer word is truncated and ends with a character that is not in a number */
     size_t n_word = 0;
     int c;
 

@@ -10,16 +10,16 @@
 #include "console/output.h"
 
 /*
- * The engine's threads meet at a barrier after every operation, about a thousand times for each token, and spin there
- * by default for up to about a millisecond. On an idle machine this is fastest. When other programs want the CPUs, each
- * barrier waits for a thread that the spinning keeps off its CPU, and generation was measured 60 times slower. A short
- * spin before sleeping costs little on an idle machine and avoids this (docs/performance.md). The engine reads the
- * variable when it is loaded.
+ * The engine's threads meet at a barrier after every operation, about a thousand times per token, and by default spin
+ * there for up to about a millisecond. On an idle machine this is fastest. But when other programs use the CPUs, each
+ * barrier waits for a thread that the spinning keeps off its CPU, and generation was measured to be 60 times slower. A
+ * short spin before sleeping costs little on an idle machine and avoids this (docs/performance.md). The engine reads
+ * the variable when it is loaded.
  */
 static void spin_briefly(void)
 {
     if (!getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT"))
-        (void)setenv("GOMP_SPINCOUNT", "3000", 0); /* without memory the default stays */
+        (void)setenv("GOMP_SPINCOUNT", "3000", 0); /* if out of memory, the default stays */
 }
 
 int main(int argc, char **argv)
@@ -29,9 +29,9 @@ int main(int argc, char **argv)
 
     spin_briefly(); /* before any thread starts */
 
-    /* When the reader of a pipe has gone, the write fails and is reported; the process does not end. */
+    /* If the reader of a pipe is gone, the write fails and is reported, instead of ending the process. */
     (void)signal(SIGPIPE, SIG_IGN);
-    /* Likewise for a write beyond the limit on file sizes (ulimit -f): it fails with EFBIG. Workers inherit both. */
+    /* The same for a write beyond the file size limit (ulimit -f): it fails with EFBIG. Workers inherit both. */
     (void)signal(SIGXFSZ, SIG_IGN);
 
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -42,5 +42,5 @@ int main(int argc, char **argv)
         argv[1] = "version";
     command = hth_command_find(argv[1]);
     exit_code = command ? command->run(argc - 1, argv + 1) : HTH_EXIT_USAGE;
-    return exit_code == HTH_EXIT_OK ? hth_output_end(exit_code) : exit_code; /* for commands that did not ask */
+    return exit_code == HTH_EXIT_OK ? hth_output_end(exit_code) : exit_code; /* for commands that did not check */
 }

@@ -1,8 +1,8 @@
 /*
  * man_page.c - see man_page.h
  *
- * A paragraph of a manual is filled. A line with spaces before it is an item, "  word   text", when two spaces end its
- * word; otherwise it is an example and stays as it is.
+ * A paragraph of a manual is filled. An indented line is an item, "  word   text", if two spaces follow its word;
+ * otherwise it is an example and is not changed.
  */
 #include "cli/man_page.h"
 
@@ -13,7 +13,7 @@
 
 enum { DEFAULT_BYTES = 512 };
 
-/* Print text as roff: no character of it is a request or an escape. */
+/* Print text as roff, so that no character is read as a request or an escape. */
 static void put(const char *text, size_t n, FILE *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -146,7 +146,7 @@ static void put_options(const hth_manual *manual, FILE *out)
 static void put_verb(const hth_manual *verb, FILE *out)
 {
     (void)fputs(".SH \"", out);
-    for (const char *c = verb->name; *c; c++) /* as headings are */
+    for (const char *c = verb->name; *c; c++) /* in capitals, like headings */
         (void)fputc(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c, out);
     (void)fputs("\"\n", out);
     hth_manual_visit_usage(verb, put_usage, out);
@@ -294,7 +294,7 @@ void hth_man_config_print(FILE *out)
               "over the file.\n",
               out);
     (void)fputs(".SH KEYS\n", out);
-    (void)hth_serve_keys_visit(put_key, out); /* without memory there are no keys */
+    (void)hth_serve_keys_visit(put_key, out); /* if out of memory, there are no keys */
     (void)fputs(
         ".SH EXAMPLE\n.nf\nlisten = [\"127.0.0.1:8080\"];\nmodel \"chat\" {\n  path = \"/srv/models/chat.gguf\";\n"
         "  context = 32768;\n}\n.fi\n"

@@ -1,11 +1,11 @@
 /*
  * models_add.c - see models_add.h
  *
- * The options are the flags of a model, by the rows of `hearth serve`. Each that was given becomes a key of the order;
- * the server reads it as in its configuration file. Relative paths start from the folder of the command.
+ * The options are the flags of a model, from the rows of `hearth serve`. Each given option becomes a key of the order;
+ * the server reads it as in its configuration file. Relative paths start from the command's working directory.
  *
- * Options that were not given are not in the order, so the server's own defaults hold. The command checks values by
- * their rows, and nothing else: the server decides, and either the model is served or nothing has changed there.
+ * Options that were not given are not in the order, so the server's own defaults hold. The command only checks values
+ * by their rows. The server decides the rest: either the model is served, or nothing has changed on the server.
  */
 #include "cli/models_add.h"
 
@@ -26,7 +26,7 @@ typedef struct add_options {
     hth_operator server;
     const char *presets[PRESETS_MAX];
     size_t n_presets;
-    hth_serve_model model; /* checked only */
+    hth_serve_model model; /* only for checking */
     bool help;
 } add_options;
 
@@ -61,10 +61,10 @@ const hth_manual hth_models_add_manual = {
 typedef struct order {
     json_t *json;
     hth_pool *pool; /* for paths */
-    bool failed;    /* without memory */
+    bool failed;    /* out of memory */
 } order;
 
-/* The section of a model's section that has this row; NULL: none, it is a key of the model itself. */
+/* The section within a model's section that has this row; NULL: none, it is a key of the model itself. */
 static const char *section_of(const hth_option *option)
 {
     hth_flat_table keys, inside;
@@ -83,11 +83,11 @@ static const char *section_of(const hth_option *option)
     return NULL;
 }
 
-/* The object at key, made if it is missing; NULL without memory. Borrowed. */
+/* The object at key, made if it is missing; NULL if out of memory. Borrowed. */
 static json_t *object_at(json_t *object, const char *key)
 {
     if (!json_object_get(object, key))
-        (void)json_object_set_new(object, key, json_object()); /* NULL says it */
+        (void)json_object_set_new(object, key, json_object()); /* NULL reports a failure */
     return json_object_get(object, key);
 }
 
@@ -107,10 +107,10 @@ static json_t *number_json(const char *text)
     if (json_is_number(number))
         return number;
     json_decref(number);
-    return json_string(text); /* the server has the same rules, and its own words */
+    return json_string(text); /* the server has the same rules, and its own messages */
 }
 
-/* A value in the form of the configuration file; NULL without memory. */
+/* A value in the form of the configuration file; NULL if out of memory. */
 static json_t *value_json(const order *o, const hth_option *option, const char *value)
 {
     switch (option->kind) {
@@ -131,7 +131,7 @@ static bool add(const order *o, const hth_option *option, const char *value)
     json_t *to = section ? object_at(o->json, section) : o->json;
 
     if (option->is_pairs) {
-        const char *equals = strchr(value, '='); /* it was read */
+        const char *equals = strchr(value, '='); /* its form was checked */
         const char *key = hth_pool_text(o->pool, value, (size_t)(equals - value));
 
         return key && json_object_set_new(object_at(to, option->key), key, number_json(equals + 1)) == 0;
@@ -139,7 +139,7 @@ static bool add(const order *o, const hth_option *option, const char *value)
     if (!option->repeats)
         return json_object_set_new(to, option->key, value_json(o, option, value)) == 0;
     if (!json_object_get(to, option->key))
-        (void)json_object_set_new(to, option->key, json_array()); /* the next line says it */
+        (void)json_object_set_new(to, option->key, json_array()); /* the next line reports a failure */
     return json_array_append_new(json_object_get(to, option->key), value_json(o, option, value)) == 0;
 }
 
@@ -155,7 +155,7 @@ static void add_option(const hth_option *option, const char *value, void *user_d
 
 static int give(order *o, const add_options *options, const char *name, const char *path)
 {
-    /* Another text names a downloaded model, or a file that the server sees. */
+    /* Otherwise the text names a downloaded model, or a file on the server. */
     const hth_option is_path = { .is_path = access(path, F_OK) == 0 };
     hth_buffer answer = { .text = NULL };
     char *json;

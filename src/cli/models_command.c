@@ -1,5 +1,5 @@
 /*
- * models_command.c - `hearth models`: the models that were downloaded, and their removal
+ * models_command.c - `hearth models`: lists and removes downloaded models
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ static int list(models_options *options)
         const hth_hub_model *m = &models[i];
         const row r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
 
-        (void)print_row(&r, options); /* the end tells a failure */
+        (void)print_row(&r, options); /* failures are reported at the end */
     }
     free(models);
     if (hth_ollama_folder(folder))
@@ -167,7 +167,7 @@ static bool agrees(const char *name)
 
     (void)fprintf(stderr, "remove '%s'? [y/N] ", name);
     first = c = getchar();
-    while (c != '\n' && c != EOF) /* the rest of the line answers no other question */
+    while (c != '\n' && c != EOF) /* the rest of the line must not answer the next question */
         c = getchar();
     return first == 'y' || first == 'Y';
 }

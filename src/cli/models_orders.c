@@ -107,7 +107,7 @@ const hth_manual hth_models_compact_manual = {
     .options = &all_table,
 };
 
-/* Print the server's word for the model, or its lists of names. */
+/* Print the server's description of the model, or its lists of names. */
 static void print_answer(const char *name, const hth_buffer *body)
 {
     json_t *page = json_loadb(hth_buffer_text(body), body->n, 0, NULL), *value, *one;
@@ -137,7 +137,7 @@ static int give(const order_options *options, const char *path, const char *json
     return exit_code;
 }
 
-/* Give an order to each model, also when one refuses. order is what follows the name in the path. */
+/* Send an order for each model, even if one is refused. order follows the name in the path. */
 static int give_each(const order_options *options, const char *order, int n, char **names, const char *json)
 {
     int exit_code = HTH_EXIT_OK;

@@ -1,5 +1,5 @@
 /*
- * models_orders.h - the verbs of `hearth models` that are orders to a running server
+ * models_orders.h - the verbs of `hearth models` that send orders to a running server
  */
 #ifndef HTH_CLI_MODELS_ORDERS_H
 #define HTH_CLI_MODELS_ORDERS_H

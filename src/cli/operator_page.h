@@ -1,5 +1,5 @@
 /*
- * operator_page.h - asks the pages for operators of a running server, for commands
+ * operator_page.h - requests to a running server's operator pages, for commands
  */
 #ifndef HTH_CLI_OPERATOR_PAGE_H
 #define HTH_CLI_OPERATOR_PAGE_H
@@ -7,7 +7,7 @@
 #include "api/buffer.h"
 #include "options/option_table.h"
 
-/* NULL: $HEARTH_URL or the default address; $HEARTH_API_KEY or none. */
+/* If NULL: $HEARTH_URL or the default address; $HEARTH_API_KEY or none. */
 typedef struct hth_operator {
     const char *url;
     const char *key;
@@ -16,8 +16,8 @@ typedef struct hth_operator {
 extern const hth_option_table hth_operator_options; /* in an hth_operator: --url, --api-key */
 
 /*
- * GET the page at path, or POST json to it (NULL: GET). Returns HTH_EXIT_OK, with the answer appended to out; otherwise
- * the message went to standard error.
+ * GET the page at path, or POST json to it (NULL: GET). Returns HTH_EXIT_OK, with the response appended to out;
+ * otherwise a message was printed to standard error.
  */
 int hth_operator_ask(const hth_operator *server, const char *path, const char *json, hth_buffer *out);
 /* The same with DELETE. */

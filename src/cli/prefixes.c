@@ -1,5 +1,5 @@
 /*
- * prefixes.c - sums up the rows of each tree at its root
+ * prefixes.c - sum up the rows of each tree at its root
  */
 #include "cli/prefixes.h"
 
@@ -41,7 +41,7 @@ bool hth_prefixes_rank(const hth_row_meta *rows, size_t n_rows, hth_prefix *top,
 
             roots[i] = is_root ? n_roots : roots[nodes[i].parent];
             if (is_root && nodes[i].row->n_tokens == 0)
-                continue; /* logits alone are no prefix */
+                continue; /* logits alone are not a prefix */
             if (is_root)
                 sums[n_roots++].root = nodes[i].row->id.key;
             add(&sums[roots[i]], nodes[i].row);

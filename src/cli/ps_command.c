@@ -63,7 +63,7 @@ const hth_manual hth_ps_manual = {
     .options = &table,
 };
 
-/* A number of the object, or of the object in it that inner names; 0: it has none. */
+/* A number in the object, or in its member object inner; 0 if it is missing. */
 static uint64_t number(const json_t *object, const char *name, const char *inner)
 {
     const json_t *value = json_object_get(object, name);
@@ -104,7 +104,10 @@ static const char *size_or_dash(uint64_t bytes, char text[SIZE_BYTES])
     return bytes > 0 ? hth_size_text(bytes, text) : "-";
 }
 
-/* The parts of a model on the host or a device. expected: with all else there; 0: they are all. */
+/*
+ * Print the parts of a model on the host or a device. expected is the total there, including other memory; 0: the parts
+ * are all.
+ */
 static void print_parts(const char *name, const json_t *share, uint64_t expected, uint64_t measured)
 {
     const uint64_t weights = number(share, "weight_bytes", NULL), cells = number(share, "cell_bytes", NULL),
@@ -117,7 +120,7 @@ static void print_parts(const char *name, const json_t *share, uint64_t expected
                     size_or_dash(measured, text[4]));
 }
 
-/* The choice of --fit, if there was one. */
+/* Print the choice of --fit, if there was one. */
 static void print_fit(const json_t *needs)
 {
     const json_t *fit = json_object_get(needs, "fit");
@@ -132,7 +135,7 @@ static void print_fit(const json_t *needs)
     printf("\n");
 }
 
-/* Memory of the process, without rows; then that on each device. */
+/* Print the memory of the process, without rows, then that on each device. */
 static void print_memory(const json_t *model)
 {
     const char *name = json_string_value(json_object_get(model, "name"));
@@ -150,7 +153,7 @@ static void print_memory(const json_t *model)
     print_fit(needs);
 }
 
-/* All models on the host or a device. */
+/* Print the total of all models on the host or a device. */
 static void print_pool(const char *name, const json_t *pool)
 {
     const bool is_limited = json_object_get(pool, "limit_bytes") != NULL;
@@ -196,7 +199,7 @@ static int print_page(const json_t *page, bool memory)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-/* The page without times and sizes; NULL without memory. The caller frees it. */
+/* The page without times and sizes; NULL if out of memory. The caller frees it. */
 static char *lasting_facts(const json_t *page)
 {
     static const char *const names[] = {
@@ -220,8 +223,8 @@ static char *lasting_facts(const json_t *page)
 }
 
 /*
- * Print a page of --watch. On a terminal it replaces the last one. Elsewhere it follows, unless it has the same facts;
- * *shown are those of the last page.
+ * Print a page of --watch. On a terminal it replaces the last one. Elsewhere it is appended, unless the facts are the
+ * same; *shown has those of the last page.
  */
 static int print_again(const json_t *page, bool memory, char **shown)
 {
@@ -258,11 +261,11 @@ static int print_names(const json_t *page)
 
 static int print_json(const hth_buffer *body)
 {
-    (void)hth_output_text(hth_buffer_text(body), body->n); /* the end tells a failure */
+    (void)hth_output_text(hth_buffer_text(body), body->n); /* failures are reported at the end */
     return hth_output_end(HTH_EXIT_OK);
 }
 
-/* Ask and print once; shown: as above, for --watch. */
+/* Request and print once. shown is as above, for --watch. */
 static int show(const ps_options *options, char **shown)
 {
     hth_buffer body = { .text = NULL };

@@ -1,6 +1,6 @@
 /*
- * pull_command.c - `hearth pull`: downloads a model of a hub into the cache that its programs share, or one of a
- * registry into Ollama's folder
+ * pull_command.c - `hearth pull`: downloads a model from a hub into the shared model cache, or from a registry into
+ * Ollama's directory
  */
 #include <jansson.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ static int list(const pull_options *options, const char *text)
         printf("  %-*s %10s %5s %s\n", NAME_COLUMNS, "NAME", "SIZE", "PARTS", "HERE");
     for (size_t i = 0; i < n; i++) {
         if (!options->json)
-            (void)fputs(offers[i].is_chosen ? "* " : "  ", stdout); /* the end tells a failure */
+            (void)fputs(offers[i].is_chosen ? "* " : "  ", stdout); /* failures are reported at the end */
         (void)print_offer(&offers[i], options->json);
     }
     free(offers);
@@ -171,7 +171,7 @@ static int pull(const pull_options *options, const char *text)
     hth_pull_view_end(&view);
     if (status != HEARTH_OK)
         return hth_say(err.message, exit_code);
-    (void)puts(path); /* the end tells a failure */
+    (void)puts(path); /* failures are reported at the end */
     if (!options->quiet)
         (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);
     return hth_output_end(HTH_EXIT_OK);

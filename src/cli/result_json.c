@@ -24,7 +24,7 @@ static json_t *logprob_json(const hearth_logprob *logprob, hearth_model *model)
     if (hearth_detokenize(model, &logprob->token, 1, true, &text, &n, NULL) == HEARTH_OK)
         json_object_set_new(object, "text", json_stringn(text, n));
     hearth_free(text);
-    /* JSON has no infinity, the logarithm of zero. */
+    /* JSON has no infinity, which is the logarithm of zero. */
     json_object_set_new(object, "logprob",
                         isfinite(logprob->logprob) ? json_real((double)logprob->logprob) : json_null());
     return object;

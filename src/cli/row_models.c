@@ -1,5 +1,5 @@
 /*
- * row_models.c - reads the first row of each tree, and gives its model to the rows above
+ * row_models.c - read the first row of each tree, and assign its model to its descendants
  */
 #include "cli/row_models.h"
 
@@ -11,7 +11,10 @@
 
 enum { NAME_BYTES = 256, UNKNOWN = 0 };
 
-/* The index of a name, which is added if it is new. SIZE_MAX without memory. Machines have few models. */
+/*
+ * The index of a name, which is added if it is new; SIZE_MAX if out of memory. A linear search is enough for the few
+ * models of a machine.
+ */
 static size_t intern(hth_row_models *models, const char *name)
 {
     char **names;

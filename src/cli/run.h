@@ -1,5 +1,5 @@
 /*
- * run.h - the state that the two forms of `hearth run` share: one prompt, and several
+ * run.h - the state shared by the two forms of `hearth run`: one prompt, and several
  */
 #ifndef HTH_CLI_RUN_H
 #define HTH_CLI_RUN_H
@@ -19,7 +19,7 @@ typedef struct hth_run {
     char *json_schema;
     uint64_t begin_ns;
     hth_open_model open;
-    hth_word_wrap wrap; /* of what is written to standard output */
+    hth_word_wrap wrap; /* of standard output */
     double load_ms;
 
     atomic_bool interrupted;
@@ -29,13 +29,13 @@ typedef struct hth_run {
     void *interrupt_user_data;
 } hth_run;
 
-/* Run the prompt or the prompts and write the results. The model is loaded. Returns the exit code. */
+/* Run the prompt or prompts and write the results. The model must be loaded. Returns the exit code. */
 int hth_run_one(hth_run *run);
 int hth_run_many(hth_run *run);
 
 /*
- * Call function after a Ctrl-C, or at once if there was one. It runs on the thread that waits for signals, at most
- * once. NULL ends this.
+ * Call function after Ctrl-C, or at once if there was one already. It runs on the thread that waits for signals, at
+ * most once. NULL ends this.
  */
 static inline void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data)
 {

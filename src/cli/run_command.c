@@ -3,8 +3,8 @@
  *
  *   open the runtime -> load the model -> one prompt (run_one.c) or several (run_many.c) -> save, flush
  *
- * Ctrl-C cancels the requests, which end like all others: the computed part is saved. The reply is complete before its
- * rows are durable; the program waits for them.
+ * Ctrl-C cancels the requests, which end normally: the computed part is saved. The reply is complete before its rows
+ * are durable, so the program waits for them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static bool is_interrupted(void *user_data)
     return atomic_load(&((hth_run *)user_data)->interrupted);
 }
 
-/* The texts of grammar and schema must live as long as requests are submitted. */
+/* The texts of grammar and schema must live until all requests are submitted. */
 static bool read_grammar_files(hth_run *run)
 {
     hth_run_options *options = &run->options;
@@ -91,7 +91,7 @@ int hth_command_run(int argc, char **argv)
     }
     exit_code = HTH_EXIT_FAILED;
     run->wrap.is_off = run->options.no_wrap;
-    /* Before signals are caught: a download needs no care when it ends early. */
+    /* Before signals are caught: an interrupted download needs no cleanup. */
     if (hth_model_source_find(run->options.setup.path, true, run->options.quiet, run->model_path, &err) != HEARTH_OK) {
         hth_say_error(&err);
         free(run);

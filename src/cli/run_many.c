@@ -3,13 +3,12 @@
  *
  *   lines -> [a window of prompts, some of them submitted to the model] -> results, the oldest first
  *
- * One thread does everything except generating. It waits for a pipe, into which finished requests and Ctrl-C write, and
- * for the file while the window has room. So memory is bounded however long the file is, a slow pipe delays nothing,
- * and each result is written once those before it are written. The scheduler's thread only stores results in their
- * items.
+ * One thread does everything except generation. It waits for a pipe, which finished requests and Ctrl-C write to, and
+ * for the file while the window has room. So memory is bounded for any file length, a slow input pipe delays nothing,
+ * and each result is written as soon as those before it are. The scheduler's thread only stores results in their items.
  *
- * A prompt that fails is reported and does not stop the others. A Ctrl-C cancels the running prompts, and the loop ends
- * as after the last line. When the model is busy, the current prompt is submitted again after another one has ended.
+ * A prompt that fails is reported and does not stop the others. Ctrl-C cancels the running prompts, and the loop ends
+ * as after the last line. If the model is busy, the current prompt is submitted again after another one has ended.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,8 +29,8 @@
 #include "options/prompt_line.h"
 
 enum {
-    WINDOW_FACTOR = 8,    /* prompts that were read and not written, for each running one */
-    IN_FLIGHT_FACTOR = 2, /* prompts that were submitted and have not ended: for each running one, one that waits */
+    WINDOW_FACTOR = 8,    /* prompts that are read but not written, per running one */
+    IN_FLIGHT_FACTOR = 2, /* submitted prompts that have not ended: one waiting per running one */
     PROGRESS_MS = 200,
     WHERE_BYTES = 256,
 };
@@ -49,12 +48,12 @@ typedef struct item {
     uint64_t index;       /* among the prompts */
     uint64_t line;        /* in the file */
     json_t *id;           /* a reference; NULL: none */
-    hearth_error failure; /* the error when it was not accepted; status HEARTH_OK otherwise */
+    hearth_error failure; /* the error if it was not accepted, otherwise status HEARTH_OK */
     uint64_t request_id;  /* of the first reply */
     uint32_t n;           /* replies */
     /* Guarded by the lock. */
     uint32_t n_done;
-    reply *replies; /* [n], of which the first n_done are filled, in the order of their ends */
+    reply *replies; /* [n], of which the first n_done are filled, in the order of completion */
 } item;
 
 struct many {
@@ -66,21 +65,21 @@ struct many {
     uint64_t n_written; /* items that were written */
 
     hth_prompt_line line;   /* the current prompt, while the model is busy */
-    hearth_request request; /* likewise, with a reference of its rendering */
-    bool has_prompt;        /* there is one */
+    hearth_request request; /* its request, with a reference to its rendering */
+    bool has_prompt;        /* there is a current prompt */
     bool is_busy;           /* wait until a prompt ends before the next attempt */
 
     bool is_cancelled;
     bool input_failed;
     bool output_failed;
     uint64_t begin_ns;
-    uint64_t n_complete, n_failed, n_cut, n_untouched; /* prompts; each counts in one of them */
+    uint64_t n_complete, n_failed, n_cut, n_untouched; /* prompts; each counts in exactly one of these */
     uint64_t prompt_tokens, cached_tokens, completion_tokens;
 
-    int wake[2];                  /* a pipe: each end of a request writes a byte */
+    int wake[2];                  /* a pipe: each finished request writes a byte */
     atomic_uint_fast64_t n_drawn; /* tokens */
 
-    /* Guards the fields below and those of items that say so. */
+    /* Guards the fields below and the marked fields of items. */
     pthread_mutex_t lock;
     uint64_t n_in_flight; /* prompts */
 };
@@ -116,7 +115,10 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     r->result = hearth_result_ref(result);
     if (it->n_done == it->n)
         m->n_in_flight--;
-    /* Under the lock: the loop ends when it sees the last result, also without being woken, and closes the pipe. */
+    /*
+     * Under the lock, because the loop ends when it sees the last result, even without being woken, and closes the
+     * pipe.
+     */
     wake_up(m);
     pthread_mutex_unlock(&m->lock);
 }
@@ -162,7 +164,7 @@ static void refuse(many *m, const char *where, const hearth_error *err)
 static void where_of(const many *m, const item *it, char where[WHERE_BYTES])
 {
     (void)snprintf(where, WHERE_BYTES, "%s, line %" PRIu64, hth_line_reader_name(m->reader), it->line);
-    hth_end_at_character(where, WHERE_BYTES); /* of a long path */
+    hth_end_at_character(where, WHERE_BYTES); /* truncates a long path */
 }
 
 /* Submit the current prompt, unless the model is busy. */
@@ -204,7 +206,7 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
     where_of(m, it, where);
     if (hth_prompt_line_init(&m->line, &m->run->options, where, text, n, &err) != HEARTH_OK) {
         it->id = json_incref(m->line.id);
-        refuse(m, NULL, &err); /* the message has the place */
+        refuse(m, NULL, &err); /* the message includes the line */
         return;
     }
     it->id = json_incref(m->line.id);
@@ -293,7 +295,7 @@ static bool write_reply(many *m, const item *it, uint32_t index, const hearth_re
     m->completion_tokens += result->stats->completion_tokens;
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED) {
         where_of(m, it, where);
-        (void)fprintf(stderr, "hearth: %s: %s\n", where, result->error.message); /* nowhere else to say it */
+        (void)fprintf(stderr, "hearth: %s: %s\n", where, result->error.message); /* a failure here cannot be reported */
     }
     if (!is_whole(result) && result->n_bytes == 0 && (result->status == HEARTH_CANCELLED || !m->run->options.json))
         return true;
@@ -344,8 +346,8 @@ static void write_item(many *m, item *it)
         hearth_result_unref(it->replies[i].result);
     }
     if (!written) {
-        (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
-        m->output_failed = true;               /* nobody reads the rest, so it is not computed */
+        (void)hth_output_end(HTH_EXIT_FAILED); /* reports it */
+        m->output_failed = true;               /* the rest would not be read, so it is not computed */
     }
     free(it->replies);
     json_decref(it->id);
@@ -396,7 +398,7 @@ static void cancel_all(many *m)
         item *it = &m->items[i % m->window];
 
         for (uint32_t j = 0; it->failure.status == HEARTH_OK && j < it->n; j++)
-            (void)hearth_cancel(m->run->open.model, it->request_id + j, NULL); /* not found: it has just ended */
+            (void)hearth_cancel(m->run->open.model, it->request_id + j, NULL); /* if not found, it has just ended */
     }
     if (m->has_prompt) { /* it was never submitted */
         hth_prompt_line_deinit(&m->line);
@@ -525,7 +527,7 @@ int hth_run_many(hth_run *run)
             (void)close(m->wake[0]); /* nothing is buffered */
             (void)close(m->wake[1]);
         } else {
-            (void)hth_fail_errno(&err, errno, "cannot make a pipe"); /* said below */
+            (void)hth_fail_errno(&err, errno, "cannot make a pipe"); /* reported below */
             hth_say_error(&err);
         }
     } else {

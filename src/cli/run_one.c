@@ -1,8 +1,8 @@
 /*
- * run_one.c - `hearth run` with one prompt: one streamed reply, or several whole ones
+ * run_one.c - `hearth run` with one prompt: one streamed reply, or several complete ones
  *
- * One reply is streamed. Of several replies (--n) each is written when it and those before it are complete, so that
- * they do not mix. Their numbers go to standard error, or into their JSON.
+ * A single reply is streamed. Of several replies (--n), each is written when it and those before it are complete, so
+ * that they do not mix. Their numbers go to standard error, or into their JSON.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void cancel(void *user_data)
 
 /* ---- output ---- */
 
-/* verbose: all digits of the key. */
+/* verbose: print all digits of the key. */
 static void print_statistics(const hearth_result *result, bool verbose)
 {
     const hearth_stats *stats = result->stats;
@@ -149,7 +149,7 @@ static bool write_text(const one *o, uint32_t index, const hearth_result *result
     return written && fflush(stdout) == 0;
 }
 
-/* Write the rest of a reply that is complete. False when it failed or could not be written. */
+/* Write the rest of a complete reply. False if it failed or could not be written. */
 static bool conclude(const one *o, uint32_t index, const hearth_result *result)
 {
     const hth_run_options *options = &o->run->options;
@@ -160,7 +160,7 @@ static bool conclude(const one *o, uint32_t index, const hearth_result *result)
     else if (has_outcome(result))
         written = write_json(o, index, result);
     if (!written || o->output_failed) {
-        (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
+        (void)hth_output_end(HTH_EXIT_FAILED); /* reports it */
         return false;
     }
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED)

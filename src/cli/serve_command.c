@@ -1,9 +1,9 @@
 /*
- * serve_command.c - `hearth serve`: the front, with the options of flags and configuration file
+ * serve_command.c - `hearth serve`: runs the front with options from flags and the configuration file
  *
  *   flags -> file -> set of options -> files that they name -> serve
  *
- * SIGHUP repeats all of it. The front then takes over the new set, or keeps the old one.
+ * SIGHUP repeats all of this. The front then switches to the new set, or keeps the old one.
  */
 #include <errno.h>
 #include <limits.h>
@@ -58,7 +58,10 @@ static const hth_serve_set *set_of(const hth_server_options *options)
     return (const hth_serve_set *)options;
 }
 
-/* The options of a faultless set; NULL with err: the front keeps the old set. Frees problems, which may be NULL. */
+/*
+ * The options of a set without errors; NULL with err if the front must keep the old set. Frees problems, which may be
+ * NULL.
+ */
 static const hth_server_options *hand_out(hth_serve_set *set, hth_problems *problems, const char *all,
                                           hearth_error *err)
 {
@@ -69,12 +72,12 @@ static const hth_server_options *hand_out(hth_serve_set *set, hth_problems *prob
     if (!set)
         (void)hth_fail(err, problems ? HEARTH_MISUSE : HEARTH_NO_MEMORY, "%s%s",
                        problems ? hth_problems_first(problems) : "no memory",
-                       problems && problems->n_errors > 1 ? all : ""); /* NULL says it */
+                       problems && problems->n_errors > 1 ? all : ""); /* NULL reports a failure */
     free(problems);
     return set ? &set->options : NULL;
 }
 
-/* What hinders nothing, for the log. False without memory. */
+/* Store the warnings for the log. False if out of memory. */
 static bool keep_warnings(hth_serve_set *set, const hth_problems *problems)
 {
     const char **list = hth_pool_alloc(set->pool, (problems->n + 1) * sizeof(*list));
@@ -136,7 +139,7 @@ static const hth_server_options *forget_model(const hth_server_options *current,
         (void)hth_fail(err, HEARTH_NOT_FOUND,
                        "no model '%s' was named while the server runs; take one of the configuration out of the "
                        "configuration, and reload",
-                       name); /* NULL says it */
+                       name); /* NULL reports a failure */
         return NULL;
     }
     problems = calloc(1, sizeof(*problems));
@@ -176,7 +179,7 @@ static void print_address(const char *what, const hth_server_address *address, u
         (void)fprintf(stderr, "%s %s://%s:%u\n", what, scheme, address->host, port);
 }
 
-/* For people, for scripts that wait for it, and for log collectors. */
+/* For users, for scripts that wait for it, and for log collectors. */
 static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 {
     const serve *s = user_data;
@@ -195,7 +198,7 @@ static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 
 /* ---- the command ---- */
 
-/* Find the file of this program, which starts the workers. */
+/* Find this program's executable, which also runs the workers. */
 static bool find_program(serve *s)
 {
     if (hth_os_program_path(s->program, sizeof(s->program)))
@@ -248,12 +251,12 @@ static void print_summary(const hth_serve_set *set)
     (void)printf("%s\n", set->options.tls_certificate ? ", TLS" : "");
 }
 
-/* The set is complete, and its problems are known. */
+/* Act on the complete set, whose problems are known. */
 static int act(serve *s, hth_problems *problems)
 {
     const bool only_prints = s->flags.print_config && !s->flags.check;
 
-    if (!only_prints && (problems->n_errors == 0 || s->flags.check)) /* a check reports all problems */
+    if (!only_prints && (problems->n_errors == 0 || s->flags.check)) /* --check reports all problems */
         hth_serve_set_check(s->set, s->flags.check, problems);
     hth_problems_print(problems, stderr);
     if (problems->n_errors > 0)
@@ -326,8 +329,8 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
 }
 
 /*
- * Download the models of the command line that are missing, before anything waits for the server. A reload does not: it
- * must not stop a server that answers.
+ * Download missing models of the command line before anything waits for the server. A reload does not, because it must
+ * not block a running server.
  */
 static bool download_models(const serve *s)
 {

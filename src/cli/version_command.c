@@ -16,7 +16,7 @@ enum { DEVICES_MAX = 64 };
 
 /* Facts about the engine. */
 typedef struct engine_facts {
-    const char *build; /* "": there is no engine, and err has the reason */
+    const char *build; /* "": no engine, and err has the reason */
     hth_engine_device devices[DEVICES_MAX];
     size_t n_devices;
     hearth_error err;

@@ -1,8 +1,8 @@
 /*
- * worker_command.c - `hearth worker`: one model in a process of its own, reached through a unix socket
+ * worker_command.c - `hearth worker`: serves one model in its own process, through a Unix socket
  *
- * The front starts it with descriptors for the messages between the two. A worker started by hand serves everyone who
- * may open the socket, which is its owner.
+ * The front starts it with descriptors for the messages between the two. A worker started by hand serves anyone who can
+ * open the socket, that is, its owner.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -155,7 +155,7 @@ const hth_manual hth_worker_manual = {
     .defaults = defaults,
 };
 
-/* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
+/* True if the options are complete. Otherwise *exit_out is the exit code, and all messages have been printed. */
 static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
 {
     int first;
@@ -185,7 +185,7 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     static const char *const names[] = { "error", "warning", "info", "debug" };
     const worker_options *options = user_data;
 
-    /* Warnings of the engine rarely concern users, and its failures come back as messages. */
+    /* The engine's warnings rarely matter to users, and its failures are returned as messages. */
     if (!options->verbose && strcmp(source, "hearth") != 0)
         return;
     (void)fprintf(stderr, "%s: %s: %s\n", source, names[level], message);
@@ -236,7 +236,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
     if (!model.cache_salt)
         model.cache_salt = getenv(HTH_SERVER_SECRET_VARIABLE); /* command lines are visible to other users */
     runtime.log = log_line;
-    runtime.log_user_data = (void *)options; /* the log only reads it */
+    runtime.log_user_data = (void *)options; /* the log function only reads it */
     runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : options->quiet ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO;
     model.chat_template = template_text;
     worker.http.headers_bytes_max = server->http.headers_bytes_max;
@@ -258,7 +258,7 @@ static hearth_status print_memory_use(const char *library, hearth_error *err)
     hearth_status status = hth_pressure_library_ask(library, &used, &total, err);
 
     if (status == HEARTH_OK)
-        (void)printf("%llu %llu\n", (unsigned long long)used, (unsigned long long)total); /* main tells a failure */
+        (void)printf("%llu %llu\n", (unsigned long long)used, (unsigned long long)total); /* main reports a failure */
     return status;
 }
 

@@ -1,8 +1,8 @@
 /*
- * architecture.c - read config.json, and refuse whatever the engine would compute differently
+ * architecture.c - read config.json, and refuse anything that the engine would compute differently
  *
- * A model whose layers all have a window is full attention as long as the context is not longer. The engine has no
- * windows for these architectures, so the window becomes the length of the context.
+ * A model whose layers all have a window has full attention as long as the context is not longer than the window. The
+ * engine has no windows for these architectures, so the window becomes the length of the context.
  */
 #include "convert/architecture.h"
 
@@ -35,7 +35,7 @@ static void refuse(reader *r, hearth_status status, const char *key, const char 
         r->status = hth_fail(r->err, status, "config.json: %s %s", key, problem);
 }
 
-/* NULL: the key is missing, or null. */
+/* NULL if the key is missing or null. */
 static const json_t *find(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -56,7 +56,7 @@ static uint32_t whole(reader *r, const json_t *object, const char *key, uint32_t
     return (uint32_t)json_integer_value(value);
 }
 
-/* A positive number, or the fallback; fallback NAN: it must be there. */
+/* A positive number, or the fallback; if fallback is NAN, the key is required. */
 static float number(reader *r, const json_t *object, const char *key, double fallback)
 {
     const json_t *value = find(object, key);
@@ -92,7 +92,7 @@ static const struct known *find_class(reader *r)
     return NULL;
 }
 
-/* "rope_parameters" (newer) or "rope_scaling"; those of gemma3 may be by kind of layer. */
+/* "rope_parameters" (newer) or "rope_scaling"; gemma3 may have them per kind of layer. */
 static const json_t *rope_parameters(const json_t *config)
 {
     const json_t *rope = find(config, "rope_parameters");
@@ -103,7 +103,7 @@ static const json_t *rope_parameters(const json_t *config)
     return rope ? rope : find(config, "rope_scaling");
 }
 
-/* NULL: it is no text. */
+/* NULL if it is not a string. */
 static const char *rope_type(const json_t *rope)
 {
     const json_t *type = find(rope, "rope_type") ? find(rope, "rope_type") : find(rope, "type");
@@ -169,7 +169,7 @@ static void read_rope(reader *r, hth_architecture *a)
         read_rope_scaling(r, rope, a);
 }
 
-/* gemma: full attention in each 2nd (gemma2) or 6th (gemma3) layer, as the engine has it. */
+/* gemma: full attention in each 2nd (gemma2) or 6th (gemma3) layer, as in the engine. */
 static void check_layer_types(reader *r, const hth_architecture *a)
 {
     const json_t *types = find(r->config, "layer_types");
@@ -202,7 +202,7 @@ static void read_windows(reader *r, const struct known *class, hth_architecture 
     }
 }
 
-/* The engine scales queries by the length of a head, and by another number in models of this many layers. */
+/* The engine scales queries by the head length, and by another number for models with this many layers. */
 static void check_query_scale(reader *r, const hth_architecture *a)
 {
     uint32_t n_layers_large = a->family == HTH_FAMILY_GEMMA2 ? 46 : 62;
@@ -237,7 +237,7 @@ static void check_activation(reader *r, const hth_architecture *a)
     const char *usual = is_gemma ? "gelu_pytorch_tanh" : "silu";
     const char *name = value ? json_string_value(value) : usual;
 
-    /* gemma's first configs say gelu and mean its approximation. */
+    /* The first gemma configs say gelu but mean its approximation. */
     if (!name || (strcmp(name, usual) != 0 && !(a->family == HTH_FAMILY_GEMMA && strcmp(name, "gelu") == 0)))
         refuse(r, HEARTH_UNSUPPORTED, "hidden_act", "is another than the engine's");
 }

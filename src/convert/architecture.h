@@ -1,5 +1,5 @@
 /*
- * architecture.h - the architectures that are converted, and the numbers of a model's config.json
+ * architecture.h - the supported architectures, and the parameters in a model's config.json
  */
 #ifndef HTH_CONVERT_ARCHITECTURE_H
 #define HTH_CONVERT_ARCHITECTURE_H
@@ -10,7 +10,7 @@
 
 /* Bits, because a tensor may belong to several. */
 typedef enum hth_family {
-    HTH_FAMILY_LLAMA = 1, /* with mistral */
+    HTH_FAMILY_LLAMA = 1, /* includes mistral */
     HTH_FAMILY_QWEN2 = 2,
     HTH_FAMILY_QWEN3 = 4,
     HTH_FAMILY_GEMMA = 8,
@@ -24,7 +24,7 @@ typedef enum hth_rope_scaling {
     HTH_ROPE_PLAIN,
     HTH_ROPE_LINEAR,
     HTH_ROPE_YARN,
-    HTH_ROPE_LLAMA3, /* factors for each frequency, a tensor of the file */
+    HTH_ROPE_LLAMA3, /* a factor for each frequency, stored as a tensor */
 } hth_rope_scaling;
 
 enum { HTH_HEAD_LENGTH_MAX = 1024, HTH_LAYERS_MAX = 512 };
@@ -32,7 +32,7 @@ enum { HTH_HEAD_LENGTH_MAX = 1024, HTH_LAYERS_MAX = 512 };
 typedef struct hth_architecture {
     hth_family family;
     const char *name; /* the engine's */
-    uint32_t n_ctx;   /* for which the engine computes what the checkpoint means */
+    uint32_t n_ctx;   /* the context up to which the engine computes the same as the checkpoint */
     uint32_t n_layers;
     uint32_t n_embd;
     uint32_t n_ff;
@@ -45,19 +45,22 @@ typedef struct hth_architecture {
     hth_rope_scaling rope_scaling;
     float rope_factor;
     uint32_t rope_n_ctx;            /* before scaling */
-    float rope_low, rope_high;      /* LLAMA3: of its frequencies; YARN: beta_slow and beta_fast, 0: the engine's */
-    bool is_tied;                   /* the embedding is the output, too */
+    float rope_low, rope_high;      /* LLAMA3: its frequency factors; YARN: beta_slow and beta_fast, 0: the engine's */
+    bool is_tied;                   /* the embedding is also the output */
     uint32_t n_window;              /* GEMMA2, GEMMA3 */
     float window_rope_base;         /* GEMMA3 */
     float attention_cap, logit_cap; /* 0: none */
 } hth_architecture;
 
-/* Read a config.json. HEARTH_UNSUPPORTED names what the engine or this program does not have; HEARTH_CORRUPT. */
+/*
+ * Read a config.json. HEARTH_UNSUPPORTED with a message that names the feature that the engine or this program lacks;
+ * HEARTH_CORRUPT.
+ */
 hearth_status hth_architecture_read(const json_t *config, hth_architecture *out, hearth_error *err);
 
 /*
  * The factor of each frequency with HTH_ROPE_LLAMA3, [head_length / 2]. From Meta's Llama 3.1 (models/llama3,
- * apply_scaling): long waves are stretched by rope_factor, short ones stay, and those between are blended.
+ * apply_scaling): long wavelengths are stretched by rope_factor, short ones stay, and those between are blended.
  */
 void hth_architecture_rope_factors(const hth_architecture *architecture, float *out);
 

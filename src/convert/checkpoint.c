@@ -1,5 +1,5 @@
 /*
- * checkpoint.c - open config.json and all safetensors files of a folder
+ * checkpoint.c - open config.json and all safetensors files of a directory
  */
 #include "convert/checkpoint.h"
 
@@ -32,7 +32,7 @@ static hearth_status open_file(hth_checkpoint *checkpoint, const char *name, boo
     return HEARTH_OK;
 }
 
-/* A name in the same folder. A file elsewhere would be a surprise. */
+/* Is it a plain file name? Files in other directories are refused. */
 static bool is_plain_name(const char *name)
 {
     return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 256;
@@ -66,7 +66,7 @@ static hearth_status collect_names(const json_t *map, const char **names, size_t
     return status;
 }
 
-/* Has each file the tensors that the index gives it, and no others? */
+/* Does each file have exactly the tensors that the index lists for it? */
 static hearth_status check_index(const hth_checkpoint *checkpoint, const json_t *map, const char *const *names,
                                  hearth_error *err)
 {

@@ -46,7 +46,7 @@ static float from_f16(uint16_t half)
     return (sign ? -1.0f : 1.0f) * (float)mantissa * 0x1p-24f; /* exact */
 }
 
-/* The values of a file are little-endian, as are all machines that Hearth runs on. */
+/* Files are little-endian, like all machines that Hearth runs on. */
 static void read_values(hth_safetensors_type type, const uint8_t *from, uint64_t n, float *to)
 {
     uint16_t half;
@@ -121,7 +121,7 @@ static hth_new_model model_of(hth_conversion *conversion)
                             .user_data = conversion };
 }
 
-/* The smallest type that loses nothing of any matrix. Vectors are F32 in each file. */
+/* The smallest type that represents every matrix without loss. Vectors are always F32. */
 static const char *own_type(const hth_conversion *conversion)
 {
     const hth_safetensors_tensor *first = NULL;
@@ -132,7 +132,7 @@ static const char *own_type(const hth_conversion *conversion)
         if (!tensor || conversion->named[i].is_vector)
             continue;
         if (first && tensor->type != first->type)
-            return "f32"; /* neither of F16 and BF16 holds the other */
+            return "f32"; /* neither F16 nor BF16 can represent the other */
         first = tensor;
     }
     return !first || first->type == HTH_SAFETENSORS_F32 ? "f32" : first->type == HTH_SAFETENSORS_BF16 ? "bf16" : "f16";

@@ -1,9 +1,9 @@
 /*
- * conversion.h - a checkpoint as a GGUF file
+ * conversion.h - convert a checkpoint to a GGUF file
  *
  *   1. open: read config, headers and tokenizer, and map every tensor; nothing is written
- *   2. write: the file in a type that is not mixed, byte by byte, a few rows of a tensor at a time
- *   3. where the type is mixed, hth_model_writer makes it from that file
+ *   2. write: write the file sequentially in a type that is not mixed, a few rows of a tensor at a time
+ *   3. if the type is mixed, hth_model_writer makes it from that file
  */
 #ifndef HTH_CONVERT_CONVERSION_H
 #define HTH_CONVERT_CONVERSION_H
@@ -25,10 +25,10 @@ typedef struct hth_conversion_plan {
 } hth_conversion_plan;
 
 /*
- * type   of the file; NULL, or a mixed one: that of the checkpoint's weights is written.
- * name   general.name of the model.
+ * type of the file; if NULL or a mixed one, the type of the checkpoint's weights is written. name general.name of the
+ * model.
  *
- * HEARTH_UNSUPPORTED, HEARTH_CORRUPT, HEARTH_NOT_FOUND and others name the file and the tensor.
+ * The messages of HEARTH_UNSUPPORTED, HEARTH_CORRUPT, HEARTH_NOT_FOUND and others name the file and the tensor.
  */
 hearth_status hth_conversion_open(const hth_model_writer *writer, const char *folder, const char *type,
                                   const char *name, bool require_argument_order, hth_conversion **out,
@@ -39,7 +39,7 @@ void hth_conversion_close(hth_conversion *conversion);
 /* Borrowed until close. */
 const hth_conversion_plan *hth_conversion_planned(const hth_conversion *conversion);
 
-/* Hand out the bytes of the file from first to last. Errors of put are passed on. */
+/* Pass the bytes of the file to put, from first to last. Errors of put are returned. */
 hearth_status hth_conversion_write(hth_conversion *conversion, hth_put_fn put, void *user_data, hearth_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * cutting.c - the normalizer and the pre_tokenizer of a tokenizer.json
  *
- * A normaliser NFC is passed over, as in the engine: texts that are not in that form get other tokens.
+ * An NFC normalizer is ignored, as in the engine: texts that are not in that form get different tokens.
  */
 #include "convert/cutting.h"
 
@@ -12,7 +12,7 @@
 
 enum { N_STEPS_MAX = 8 };
 
-/* The patterns of llama.cpp v0.5.0 (llama-vocab.cpp), as the tokenizers write them. */
+/* The patterns of llama.cpp v0.5.0 (llama-vocab.cpp), as written in tokenizer files. */
 static const struct pattern {
     const char *pre;
     const char *regex; /* "": the pattern of ByteLevel */
@@ -56,7 +56,7 @@ static bool is_type(const json_t *step, const char *type)
     return strcmp(text_of(step, "type"), type) == 0;
 }
 
-/* A step, or those of a sequence. False: too many. */
+/* List a step, or the steps of a sequence. False if there are too many. */
 static bool list_steps(const json_t *step, const char *inner, steps *out)
 {
     const json_t *sequence = json_object_get(step, inner);
@@ -83,7 +83,7 @@ static hearth_status refuse(const json_t *step, const char *key, hearth_error *e
         err, HEARTH_UNSUPPORTED, "'tokenizer.json': the engine has no name for the %s %.300s; its tokens would differ",
         key, shown ? shown : "");
 
-    free(shown); /* the allocator of the library is not changed */
+    free(shown); /* allocated by the library with malloc */
     return status;
 }
 
@@ -96,7 +96,10 @@ static const char *find_pattern(const char *regex, bool has_digits, bool ignores
     return NULL;
 }
 
-/* Steps: perhaps Digits, perhaps Split by a pattern, then ByteLevel, whose own pattern cuts if there was no Split. */
+/*
+ * Steps: optionally Digits, optionally Split by a pattern, then ByteLevel, whose own pattern is used if there was no
+ * Split.
+ */
 static const char *name_of(const steps *pre, bool ignores_merges)
 {
     const char *regex = "";
@@ -152,7 +155,7 @@ static bool replaces_spaces(const json_t *step)
            strcmp(text_of(step, "content"), SPACE) == 0;
 }
 
-/* Newer files do both in one step, Metaspace. Older ones of it say add_prefix_space. */
+/* Newer files do both in one step, Metaspace, whose older form has add_prefix_space. */
 static bool read_metaspace(const json_t *step, bool *adds_space)
 {
     const char *scheme = text_of(step, "prepend_scheme");
@@ -164,7 +167,7 @@ static bool read_metaspace(const json_t *step, bool *adds_space)
     return true;
 }
 
-/* gemma's pre_tokenizer cuts at spaces, of which none is left. */
+/* gemma's pre_tokenizer splits at spaces, but none are left. */
 static bool cuts_nothing(const json_t *step)
 {
     return is_type(step, "Split") && strcmp(text_of(json_object_get(step, "pattern"), "String"), " ") == 0;

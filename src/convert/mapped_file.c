@@ -1,5 +1,5 @@
 /*
- * mapped_file.c - map a file, and read one as JSON
+ * mapped_file.c - map a file, and read a file as JSON
  */
 #include "convert/mapped_file.h"
 
@@ -26,7 +26,7 @@ hearth_status hth_checkpoint_path(const char *folder, const char *name, char out
 hearth_status hth_mapped_file_open(const char *path, uint64_t bytes_max, const uint8_t **bytes, uint64_t *n_bytes,
                                    hearth_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe does not let us wait */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     struct stat st;
     void *map = MAP_FAILED;
     hearth_status status = HEARTH_OK;
@@ -63,7 +63,7 @@ void hth_mapped_file_release(const uint8_t *bytes, uint64_t n_bytes)
     uintptr_t end = ((uintptr_t)bytes + n_bytes) / page * page;
 
     if (begin < end)
-        (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* otherwise they stay a little longer */
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* if it fails, they stay a little longer */
 }
 
 hearth_status hth_json_file_read(const char *directory, const char *name, json_t **out, hearth_error *err)

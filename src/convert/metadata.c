@@ -1,5 +1,5 @@
 /*
- * metadata.c - list the keys
+ * metadata.c - list the metadata keys
  */
 #include "convert/metadata.h"
 

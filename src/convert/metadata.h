@@ -1,5 +1,5 @@
 /*
- * metadata.h - the keys of a GGUF file, from config.json and the tokenizer
+ * metadata.h - the metadata of a GGUF file, from config.json and the tokenizer
  */
 #ifndef HTH_CONVERT_METADATA_H
 #define HTH_CONVERT_METADATA_H

@@ -2,9 +2,9 @@
  * safetensors.c - read the header of a safetensors file
  *
  *   1. check the length, the depth and the number of values of the header before it is parsed
- *   2. read each tensor: its type, its shape, its place; their sizes must agree
- *   3. sort the tensors by place: each begins where the one before ends, and the last one ends with the file
- *   4. put them into the argument order, where the file has one
+ *   2. read each tensor: its type, shape and position; their sizes must agree
+ *   3. sort the tensors by position: each begins where the one before ends, and the last one ends with the file
+ *   4. put them into the argument order, if the file has one
  */
 #include "convert/safetensors.h"
 
@@ -43,7 +43,7 @@ static const struct element *find_element(const char *name)
     return NULL;
 }
 
-/* The value of a JSON whole number that is not negative. */
+/* The value of a non-negative JSON integer. */
 static bool read_size(const json_t *value, uint64_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)

@@ -4,11 +4,11 @@
  * A file is:
  *
  *   u64     length of the header, little-endian, at most HTH_SAFETENSORS_HEADER_MAX
- *   header  a JSON object: the name of each tensor, with its type, its shape and its place in the data; "__metadata__"
- *           is an object of texts
- *   data    the tensors, row by row, little-endian; without holes and overlaps, in any order
+ *   header  a JSON object: the name of each tensor, with its type, shape and position in the data; "__metadata__"
+ *           is an object of strings
+ *   data    the tensors, row by row, little-endian; without gaps or overlaps, in any order
  *
- * The file is mapped. Only the header is read here; the data are read by whoever uses a tensor.
+ * The file is mapped. Only the header is read here; the data is read when a tensor is used.
  */
 #ifndef HTH_CONVERT_SAFETENSORS_H
 #define HTH_CONVERT_SAFETENSORS_H
@@ -27,7 +27,7 @@ typedef enum hth_safetensors_type {
     HTH_SAFETENSORS_F16,
     HTH_SAFETENSORS_BF16,
     HTH_SAFETENSORS_F32,
-    HTH_SAFETENSORS_OTHER, /* well-formed, but no type of weights that we read */
+    HTH_SAFETENSORS_OTHER, /* well-formed, but not a type of weights that we read */
 } hth_safetensors_type;
 
 typedef struct hth_safetensors_tensor {
@@ -42,7 +42,7 @@ typedef struct hth_safetensors_tensor {
 typedef struct hth_safetensors {
     const uint8_t *bytes; /* of the whole file */
     uint64_t n_bytes;
-    hth_safetensors_tensor *tensors; /* in the argument order, or else in that of the header */
+    hth_safetensors_tensor *tensors; /* in the argument order, otherwise in the header's order */
     size_t n_tensors;
     bool has_argument_order;
     bool is_mapped;
@@ -50,9 +50,9 @@ typedef struct hth_safetensors {
 } hth_safetensors;
 
 /*
- * Read a file that is in memory, and stays there. path is used in messages only. The metadata "argument_order" is a
- * JSON list, as text, of the names of all tensors. HEARTH_CORRUPT names the file, the tensor and the fault. On success,
- * and only then, the caller ends it with hth_safetensors_close.
+ * Read a file in memory, which must stay valid. path is used only in messages. The metadata "argument_order" is a JSON
+ * list, as text, of the names of all tensors. HEARTH_CORRUPT with a message that names the file, the tensor and the
+ * fault. On success, and only then, the caller calls hth_safetensors_close.
  */
 hearth_status hth_safetensors_parse(const char *path, const uint8_t *bytes, uint64_t n_bytes, hth_safetensors *out,
                                     hearth_error *err);

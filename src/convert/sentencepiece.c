@@ -19,7 +19,7 @@ typedef struct field {
     span bytes;     /* of BYTES */
 } field;
 
-/* Of the trainer and the normalizer; the defaults are the format's. */
+/* Settings of the trainer and the normalizer; the defaults are the format's. */
 typedef struct settings {
     uint64_t model_type, has_suffixes;
     uint64_t charsmap_bytes, adds_space, removes_spaces, escapes_spaces;
@@ -51,7 +51,7 @@ static bool read_fixed(span *from, unsigned n, uint64_t *out)
     return true;
 }
 
-/* The next field of a message that is not at its end. */
+/* Read the next field of a message that is not at its end. */
 static bool read_field(span *from, field *out)
 {
     uint64_t key, n;
@@ -74,8 +74,8 @@ static bool read_field(span *from, field *out)
 }
 
 /*
- * The last value of a number among the fields of a message, or the length of a field of bytes; false: the message is
- * broken.
+ * The last value of the field with this number in a message, or the length of a bytes field; false if the message is
+ * malformed.
  */
 static bool find_number(span message, uint64_t number, uint64_t *value)
 {
@@ -122,7 +122,7 @@ static hearth_status read_piece(const char *file, span message, uint64_t id, hth
     return HEARTH_OK;
 }
 
-/* The engine neither normalises texts, nor removes spaces, nor puts them behind words. */
+/* The engine neither normalizes texts, nor removes spaces, nor puts them after words. */
 static hearth_status check_settings(const char *file, const settings *s, hearth_error *err)
 {
     const char *problem = s->charsmap_bytes > 0 ? "normalises texts (precompiled_charsmap)"

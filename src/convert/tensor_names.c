@@ -1,5 +1,5 @@
 /*
- * tensor_names.c - one row for each kind of tensor: both names, the shape, and who has it
+ * tensor_names.c - one row for each kind of tensor: both names, the shape, and the families that have it
  */
 #include "convert/tensor_names.h"
 
@@ -11,7 +11,7 @@
 #define LAYER "model.layers."
 #define ROPE_FACTORS "rope_freqs.weight"
 
-/* A size of config.json. */
+/* A size from config.json. */
 typedef enum extent { ONE, EMBD, FF, QUERIES, KEYS, HEAD, VOCAB } extent;
 
 enum {
@@ -83,7 +83,7 @@ static uint64_t extent_of(const hth_architecture *a, extent which)
     return 0;
 }
 
-/* The number of the layer and the rest of the name; NULL: it is no tensor of a layer. */
+/* The number of the layer and the rest of the name; NULL if it is not a layer's tensor. */
 static const char *layer_part(const char *name, uint32_t n_layers, uint32_t *layer)
 {
     unsigned long found;
@@ -98,7 +98,7 @@ static const char *layer_part(const char *name, uint32_t n_layers, uint32_t *lay
     return end + 1;
 }
 
-/* Tensors that say nothing new: the frequencies of old llama checkpoints, and an output that is the embedding. */
+/* Redundant tensors: the frequencies of old llama checkpoints, and an output that is the embedding. */
 static bool is_left_out(const hth_architecture *a, const char *name)
 {
     const char *end = strrchr(name, '.');

@@ -1,5 +1,5 @@
 /*
- * tensor_names.h - the tensors of a checkpoint in the engine's names, shapes and order of rows
+ * tensor_names.h - map the tensors of a checkpoint to the engine's names, shapes and order of rows
  */
 #ifndef HTH_CONVERT_TENSOR_NAMES_H
 #define HTH_CONVERT_TENSOR_NAMES_H
@@ -12,11 +12,11 @@
 typedef enum hth_tensor_change {
     HTH_TENSOR_SAME,
     /*
-     * Rotary embeddings turn pairs of values. A checkpoint pairs value i of a head with value i + head_length / 2; the
-     * engine's llama pairs 2i with 2i + 1. So the rows of each head change places.
+     * Rotary embeddings rotate pairs of values. A checkpoint pairs value i of a head with value i + head_length / 2;
+     * the engine's llama pairs 2i with 2i + 1. So the rows of each head are reordered.
      */
     HTH_TENSOR_PAIRED,
-    HTH_TENSOR_PLUS_ONE, /* gemma's norms are kept without the 1 that is added to them */
+    HTH_TENSOR_PLUS_ONE, /* gemma's norms are stored without the 1 that is added to them */
 } hth_tensor_change;
 
 typedef struct hth_mapped_tensor {
@@ -28,8 +28,8 @@ typedef struct hth_mapped_tensor {
 
 /*
  * Map all tensors of a checkpoint, in its order. *mapped and *named have *n_out entries each; the caller frees both.
- * HEARTH_CORRUPT names a tensor that is missing, whose shape does not agree with config.json, or that belongs to no
- * such model; HEARTH_UNSUPPORTED one of a type other than F32, F16 and BF16.
+ * HEARTH_CORRUPT, naming the tensor, if one is missing, has a shape that does not match config.json, or does not belong
+ * to such a model; HEARTH_UNSUPPORTED if one has a type other than F32, F16 and BF16.
  */
 hearth_status hth_tensors_map(const hth_checkpoint *checkpoint, const hth_architecture *architecture,
                               hth_mapped_tensor **mapped, hth_new_tensor **named, size_t *n_out, hearth_error *err);

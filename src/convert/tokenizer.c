@@ -1,8 +1,8 @@
 /*
- * tokenizer.c - read the tokenizer's files of a folder
+ * tokenizer.c - read the tokenizer's files in a directory
  *
- * tokenizer.model has the scores that its pieces are merged by, so it comes before tokenizer.json. Special tokens are
- * named by tokenizer_config.json; where that is silent, by number in generation_config.json or config.json.
+ * tokenizer.model has the scores that its pieces are merged by, so it takes precedence over tokenizer.json. Special
+ * tokens are named in tokenizer_config.json, otherwise given by number in generation_config.json or config.json.
  */
 #include "convert/tokenizer.h"
 
@@ -19,7 +19,7 @@ enum { MODEL_BYTES_MAX = 64 << 20, TEMPLATE_BYTES_MAX = 1 << 20 };
 typedef struct sources {
     const char *folder;
     const json_t *config;
-    json_t *tokenizer; /* the files that are there; NULL: not */
+    json_t *tokenizer; /* the existing files; NULL: missing */
     json_t *tokenizer_config;
     json_t *generation_config;
     json_t *added_tokens;
@@ -69,7 +69,7 @@ static void free_sources(sources *s)
 
 /* ---- tokens ---- */
 
-/* HEARTH_NOT_FOUND: there is no tokenizer.model. */
+/* HEARTH_NOT_FOUND if there is no tokenizer.model. */
 static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
 {
     char path[HTH_CHECKPOINT_PATH_BYTES];
@@ -86,7 +86,7 @@ static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, h
     return status;
 }
 
-/* {"<piece>": id}; whether they are special is told elsewhere. */
+/* {"<piece>": id}; other files say whether they are special. */
 static hearth_status add_listed(const json_t *added, hth_vocabulary *vocabulary, hearth_error *err)
 {
     const char *piece;
@@ -161,7 +161,7 @@ static const char *special_text(const sources *s, hth_special which)
     return json_is_object(value) ? json_string_value(json_object_get(value, "content")) : json_string_value(value);
 }
 
-/* A number, or the first of a list of them. */
+/* A number, or the first in a list of numbers. */
 static bool special_number(const json_t *object, const char *key, uint64_t *id)
 {
     const json_t *value = json_object_get(object, key);
@@ -174,7 +174,7 @@ static bool special_number(const json_t *object, const char *key, uint64_t *id)
     return true;
 }
 
-/* Without its bos or eos a model does not work; the other tokens may be those of a training that was left behind. */
+/* A model does not work without its bos or eos; the other tokens may be leftovers of training. */
 static hearth_status read_special(const sources *s, hth_special which, hth_tokenizer *out, hearth_error *err)
 {
     const char *text = special_text(s, which);
@@ -228,7 +228,7 @@ static hearth_status read_specials(const sources *s, hth_tokenizer *out, hearth_
 
 /* ---- the chat template ---- */
 
-/* A text, or the one named "default" of a list. */
+/* A string, or the one named "default" in a list. */
 static const char *template_of(const json_t *value)
 {
     for (size_t i = 0; i < json_array_size(value); i++) {
@@ -269,7 +269,7 @@ static hearth_status read_template(const sources *s, char **out, hearth_error *e
     return !text || *out ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a chat template");
 }
 
-/* ---- the whole ---- */
+/* ---- top level ---- */
 
 hearth_status hth_tokenizer_read(const char *folder, const json_t *config, size_t n_vocab, hth_tokenizer *out,
                                  hearth_error *err)

@@ -25,9 +25,9 @@ typedef struct hth_tokenizer {
 } hth_tokenizer;
 
 /*
- * Read the files of a folder: tokenizer.model if it is there, else tokenizer.json; tokenizer_config.json,
- * generation_config.json, added_tokens.json and chat_template.jinja where they are. config is the model's; n_vocab are
- * the rows of its embedding. On success, and only then, the caller ends it with hth_tokenizer_deinit.
+ * Read the files of a directory: tokenizer.model if it exists, otherwise tokenizer.json; and tokenizer_config.json,
+ * generation_config.json, added_tokens.json and chat_template.jinja if they exist. config is the model's; n_vocab is
+ * the number of rows of its embedding. On success, and only then, the caller calls hth_tokenizer_deinit.
  */
 hearth_status hth_tokenizer_read(const char *folder, const json_t *config, size_t n_vocab, hth_tokenizer *out,
                                  hearth_error *err);

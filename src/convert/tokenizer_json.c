@@ -71,7 +71,7 @@ hearth_status hth_tokenizer_json_add(const json_t *tokenizer, hth_vocabulary *vo
 
 /* ---- merges ---- */
 
-/* Both parts of a merge, borrowed from the JSON or from buffer, which the caller frees; false: it is none. */
+/* Both parts of a merge, borrowed from the JSON or from buffer, which the caller frees; false if it is not a merge. */
 static bool split_merge(const json_t *merge, char **buffer, const char **left, const char **right)
 {
     char *space;
@@ -102,7 +102,7 @@ static char *join(const char *left, const char *between, const char *right)
     return joined;
 }
 
-/* "gpt2": the engine has the merges as texts. A space inside a part would read as the space between them. */
+/* "gpt2": the engine stores merges as text. A space inside a part would be read as the space between the parts. */
 static bool keep_merge(hth_vocabulary *vocabulary, const char *left, const char *right)
 {
     char *joined = *left && *right && !strchr(left, ' ') && !strchr(right, ' ') ? join(left, " ", right) : NULL;
@@ -114,9 +114,9 @@ static bool keep_merge(hth_vocabulary *vocabulary, const char *left, const char 
 
 /*
  * "llama": the engine merges the pair whose piece has the highest score, so the score is minus the rank of the piece's
- * first merge. Merges that tokenizers make of a SentencePiece model list each way to cut a piece, so the engine merges
- * by nearly the same order. It differs for two merges of one piece: the engine takes the left pair, not the lower rank.
- * Pieces without a merge are merged last, not never.
+ * first merge. Merges made from a SentencePiece model list each way to split a piece, so the engine merges in nearly
+ * the same order. It differs for two merges of one piece: the engine takes the left pair, not the lower rank. Pieces
+ * without a merge are merged last, not never.
  */
 static bool score_merge(const json_t *vocab, hth_vocabulary *vocabulary, size_t rank, const char *left,
                         const char *right)
@@ -156,7 +156,7 @@ static hearth_status read_merges(const json_t *model, bool has_bytes, hth_vocabu
     return HEARTH_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- top level ---- */
 
 hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err)
 {

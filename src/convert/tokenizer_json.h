@@ -1,8 +1,8 @@
 /*
  * tokenizer_json.h - the vocabulary of a tokenizer.json
  *
- * Two kinds are read, both of type BPE: pairs of bytes, whose texts are cut by a pattern first ("gpt2"), and those that
- * were made of a SentencePiece model, with tokens for single bytes ("llama").
+ * Two kinds are supported, both BPE: byte-level BPE, whose texts are first split by a pattern ("gpt2"), and those made
+ * from a SentencePiece model, with tokens for single bytes ("llama").
  */
 #ifndef HTH_CONVERT_TOKENIZER_JSON_H
 #define HTH_CONVERT_TOKENIZER_JSON_H
@@ -12,15 +12,18 @@
 #include "convert/vocabulary.h"
 
 /*
- * Read a tokenizer into a vocabulary without pieces. HEARTH_UNSUPPORTED names what the engine does not have: another
- * type, an unknown pattern, a normaliser. HEARTH_CORRUPT.
+ * Read a tokenizer into a vocabulary without pieces. HEARTH_UNSUPPORTED with a message that names what the engine
+ * lacks: another type, an unknown pattern, a normalizer. HEARTH_CORRUPT.
  */
 hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err);
 
 /* Only its added tokens, into a vocabulary that has pieces. */
 hearth_status hth_tokenizer_json_add(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err);
 
-/* Does it put the tokens with these pieces (NULL: none) before and behind a text? Leaves both alone if unknown. */
+/*
+ * Does it put the tokens with these pieces (NULL: none) before and after a text? If unknown, both outputs do not
+ * change.
+ */
 void hth_tokenizer_json_ends(const json_t *tokenizer, const char *bos, const char *eos, bool *adds_bos, bool *adds_eos);
 
 #endif

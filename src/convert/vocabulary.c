@@ -10,7 +10,7 @@
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
 
-static const float no_score = -1000000.0f; /* below those of all pieces that are merged */
+static const float no_score = -1000000.0f; /* below those of all merged pieces */
 
 hearth_status hth_vocabulary_init(hth_vocabulary *vocabulary, size_t n, hearth_error *err)
 {
@@ -40,7 +40,7 @@ void hth_vocabulary_deinit(hth_vocabulary *vocabulary)
     *vocabulary = (hth_vocabulary){ 0 };
 }
 
-/* In place: the result is not longer. */
+/* Works in place: the result is not longer. */
 static void put_spaces(char *piece)
 {
     const size_t n = sizeof(SPACE) - 1;
@@ -85,7 +85,7 @@ hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, u
     if (id >= vocabulary->n)
         return HEARTH_OK;
     if (!vocabulary->pieces[id] || strcmp(vocabulary->pieces[id], content) != 0) {
-        free(vocabulary->pieces[id]); /* of a reserved token, whose place it takes */
+        free(vocabulary->pieces[id]); /* of a reserved token, which it replaces */
         vocabulary->pieces[id] = NULL;
         return hth_vocabulary_set(vocabulary, file, id, content, strlen(content), type, err);
     }
@@ -106,7 +106,7 @@ static int compare_pieces(const void *a, const void *b)
     return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* The engine aborts on two tokens of one text. */
+/* The engine aborts if two tokens have the same text. */
 static hearth_status check_texts(const hth_vocabulary *vocabulary, const char *folder, hearth_error *err)
 {
     char *const **sorted;

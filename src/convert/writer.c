@@ -1,5 +1,5 @@
 /*
- * writer.c - find the second entry of the engine's module, which is loaded for its first
+ * writer.c - find the second entry point of the engine's module, which is already loaded for its first
  */
 #include "convert/writer.h"
 
@@ -20,7 +20,7 @@ hearth_status hth_model_writer_find(const char *engine_directory, const hth_mode
     if (status != HEARTH_OK)
         return status;
     if (dladdr((const void *)backend, &info) && info.dli_fname)
-        handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL); /* it is loaded, and stays */
+        handle = dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL); /* it is already loaded, and stays loaded */
     if (handle)
         symbol = dlsym(handle, HTH_MODEL_WRITER_SYMBOL);
     if (symbol) {

@@ -6,7 +6,7 @@
 
 #include "engine/model_writer.h"
 
-/* Load the module as hth_backend_llama does. HEARTH_ENGINE: it has no writer of this version. */
+/* Load the module as hth_backend_llama does. HEARTH_ENGINE if it has no writer of this version. */
 hearth_status hth_model_writer_find(const char *engine_directory, const hth_model_writer **out, hearth_error *err);
 
 #endif

@@ -18,11 +18,11 @@
 /* ---- texts and tokens ---- */
 
 enum {
-    TOKENS_MAX = 1000000, /* of one answer; as many as a body may have values, so that /detokenize accepts them all */
-    TOKENS_UNSEEN = 1024, /* tokens that are written between two checks whether the client has left */
+    TOKENS_MAX = 1000000, /* per response; as many as a body may have values, so that /detokenize accepts them all */
+    TOKENS_UNSEEN = 1024, /* tokens written between two checks whether the client has disconnected */
 };
 
-/* Append a token with its text or, when that is no whole characters, with its bytes as an array of numbers. */
+/* Append a token with its text or, if that is not whole characters, its bytes as an array of numbers. */
 static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -37,8 +37,8 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
 }
 
 /*
- * Append {"tokens":[...]} as text: as JSON values, each token would take hundreds of bytes. False when the client has
- * left.
+ * Append {"tokens":[...]} as text: as JSON values, each token would take hundreds of bytes. False if the client has
+ * disconnected.
  */
 static bool add_tokens(hearth_model *model, const hth_api_request *request, const hearth_token *tokens, size_t n,
                        const atomic_bool *is_gone, hth_buffer *out)
@@ -96,7 +96,7 @@ static bool detokenize(hearth_model *model, const hth_api_request *request, hth_
         return false;
     }
     content = json_stringn(text, n);
-    hearth_free(text); /* freed before the text is copied once more */
+    hearth_free(text); /* freed before the text is copied again */
     hth_buffer_add_json_take(out, json_pack("{s:o}", "content", content));
     return true;
 }
@@ -129,7 +129,7 @@ static bool count_tokens(hearth_model *model, const hth_api_request *request, ht
     return true;
 }
 
-/* Answer a request that only loads the model: the model is loaded. */
+/* Respond to a request that only loads the model: it is loaded. */
 static bool tell_loaded(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };

@@ -1,5 +1,5 @@
 /*
- * answers.h - endpoints that ask a model and generate nothing
+ * answers.h - endpoints that query a model but generate nothing
  */
 #ifndef HTH_DIALECTS_ANSWERS_H
 #define HTH_DIALECTS_ANSWERS_H
@@ -9,9 +9,9 @@
 #include "api/request.h"
 
 /*
- * Answer /tokenize, /detokenize, /apply-template, the counting of tokens, /api/show, or a request to load a model:
- * append the body to out. False with error filled. *is_gone (NULL: never) becomes true when the client has left; a long
- * answer then ends early. Any thread.
+ * Respond to /tokenize, /detokenize, /apply-template, token counting, /api/show, or a request to load a model: append
+ * the body to out. False with error filled. *is_gone (may be NULL) becomes true when the client disconnects; a long
+ * response then ends early. Any thread.
  */
 bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
                     hth_api_error *error);

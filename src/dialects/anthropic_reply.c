@@ -1,7 +1,7 @@
 /*
  * anthropic_reply.c - a message, and its events
  *
- * The content is a list of blocks. In a stream one block is open at a time; any other content closes it.
+ * The content is a list of blocks. In a stream, one block is open at a time; content of another kind closes it.
  */
 #include "api/sse.h"
 #include "api/usage.h"
@@ -16,7 +16,7 @@ static const char *stop_reason(const hth_api_choice *choice)
                                                 : "end_turn";
 }
 
-/* The edits of the history, when the client asked for edits; NULL otherwise. */
+/* The edits of the history; NULL if the client did not ask for edits. */
 static json_t *edits_json(const hth_api_reply *reply)
 {
     const hth_api_edits *edits = &reply->request->edits;
@@ -59,8 +59,8 @@ static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 }
 
 /*
- * Clients do not count comments or bytes as signs of life. They wait for the beginning and then for pings, which
- * Anthropic's server sends, too.
+ * Clients do not count comments or bytes as keep-alives. They wait for the beginning and then for pings, as Anthropic's
+ * server sends them.
  */
 static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
@@ -171,7 +171,7 @@ static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_bu
     for (size_t i = 0; i < choice->n_calls; i++) {
         json_t *input = hth_api_call_arguments(&choice->calls[i]);
 
-        if (!input) /* the reply was cut off inside the arguments */
+        if (!input) /* the reply was truncated inside the arguments */
             input = json_object();
         json_array_append_new(content, json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", choice->calls[i].id,
                                                  "name", choice->calls[i].name, "input", input));

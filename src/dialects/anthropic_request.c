@@ -1,7 +1,7 @@
 /*
  * anthropic_request.c - /v1/messages and /v1/messages/count_tokens
  *
- * It reads the fields of the body, then the messages, the tools, and the edits of the history.
+ * The parser reads the fields of the body, then the messages, the tools, and the edits of the history.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static void parse_tools(hth_api_parse *parse);
 static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns);
 
 /*
- * Note that an object asks to cache its prefix. The request has no other effect, since every prefix is cached. Any form
- * of the field is accepted.
+ * Record that an object asks for its prefix to be cached. This has no other effect, since every prefix is cached. Any
+ * form of the field is accepted.
  */
 static void anthropic_cache_control(hth_api_parse *parse, const hth_fields *fields)
 {
@@ -57,7 +57,7 @@ static void parse_thinking(hth_api_parse *parse)
     parse->request->conversation.no_thinking = !parse->request->wants_thinking;
 }
 
-/* The form of the reply: JSON that follows a schema. */
+/* The format of the reply: JSON that follows a schema. */
 static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
 {
     static const char *const known[] = { "type", "schema", NULL };
@@ -87,7 +87,7 @@ static void parse_output_config(hth_api_parse *parse)
     json_t *values;
     int effort;
 
-    parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta */
+    parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta API */
     if (!hth_fields_enter(&parse->body, "output_config", &fields))
         return;
     hth_fields_rest(&fields, known);
@@ -101,8 +101,8 @@ static void parse_output_config(hth_api_parse *parse)
 }
 
 /*
- * A conversation that the server should have kept: the request comes without its history. The error has the form that
- * clients know, so they send the whole conversation.
+ * The request continues a conversation that the server should have stored, and comes without its history. The error has
+ * the form that clients know, so they send the whole conversation.
  */
 static void refuse_thread(hth_api_parse *parse)
 {
@@ -143,7 +143,7 @@ void hth_api_parse_messages(hth_api_parse *parse)
     hth_fields_integer(&parse->body, "top_k", -1, INT32_MAX, &top_k);
     sampling->top_k = top_k < 0 ? 0 : (int32_t)top_k; /* both mean all tokens */
     anthropic_cache_control(parse, &parse->body);
-    /* a single text, as other APIs allow, is an error */
+    /* a single string, which other APIs allow, is an error */
     if (hth_fields_array(&parse->body, "stop_sequences", SIZE_MAX))
         hth_api_parse_stop(parse, "stop_sequences");
     hth_api_parse_extras(parse);
@@ -158,9 +158,9 @@ void hth_api_parse_messages(hth_api_parse *parse)
  * ---- the messages of Anthropic's API as turns of a conversation ----
  *
  * The text, thinking and tool_use blocks of an assistant's message become one turn. Each tool_result of a user's
- * message becomes a turn of a tool, and the texts between them become turns of the user. A system message between
- * others becomes a turn at its place. A block that cannot be read, such as a picture, becomes a short text: the history
- * keeps its shape, and such a block must not fail each later turn.
+ * message becomes a tool turn, and the texts between them become user turns. A system message between others becomes a
+ * turn at its position. An unreadable block, such as an image, becomes a short text: the history keeps its shape, and
+ * the block does not fail each later turn.
  */
 
 enum {
@@ -168,7 +168,7 @@ enum {
     SYSTEM_TURNS = 1,
 };
 
-/* The conversation while it grows; there is memory for all of it. */
+/* The conversation while it grows; memory for all of it is allocated. */
 typedef struct growing_turns {
     hearth_chat_turn *turns;
     size_t n;
@@ -188,9 +188,9 @@ static const char *block_type(hth_api_parse *parse, const hth_fields *fields, co
     return type;
 }
 
-/* ---- blocks that are no text, as text ---- */
+/* ---- blocks that are not text, as text ---- */
 
-/* The texts of the text blocks of an array, joined; NULL: there are none. */
+/* The texts of the text blocks of an array, joined; NULL: none. */
 static const char *joined_texts(hth_api_parse *parse, json_t *array)
 {
     hth_api_joined all = { .text = NULL };
@@ -211,7 +211,7 @@ static const char *with_title(hth_api_parse *parse, const json_t *block, const c
     return text && title && *title ? hth_api_join(parse, title, "\n", text) : text;
 }
 
-/* The text in a document, a search result or a summary; NULL: there is none. */
+/* The text in a document, a search result or a summary; NULL: none. */
 static const char *text_inside(hth_api_parse *parse, const json_t *block, const char *type)
 {
     json_t *source = json_object_get(block, "source"), *content = json_object_get(block, "content");
@@ -231,7 +231,7 @@ static const char *text_inside(hth_api_parse *parse, const json_t *block, const 
     return NULL;
 }
 
-/* A block as text: its own text, the text inside it, or the note that it was left out. */
+/* A block as text: its own text, the text inside it, or a note that it was left out. */
 static const char *text_of_block(hth_api_parse *parse, const hth_fields *fields, const char *type)
 {
     static const char *const known[] = { "type", "text", "cache_control", "citations", NULL };
@@ -247,14 +247,14 @@ static const char *text_of_block(hth_api_parse *parse, const hth_fields *fields,
     return text ? text : hth_api_replaced_part(parse, fields, type);
 }
 
-/* Read a text, or an array of blocks, into turn. */
+/* Read a string, or an array of blocks, into turn. */
 static void parse_texts(hth_api_parse *parse, const hth_fields *fields, const char *name, hearth_chat_turn *turn)
 {
     const json_t *value = hth_fields_any(fields, name);
     const char **parts;
 
     if (!value)
-        return; /* an error came before */
+        return; /* already an error */
     if (json_is_string(value)) {
         turn->content = json_string_value(value);
         return;
@@ -345,16 +345,16 @@ static void parse_tool_result(hth_api_parse *parse, const hth_fields *fields, he
     hth_fields_rest(fields, known);
     hth_fields_require(fields, "tool_use_id");
     hth_fields_string(fields, "tool_use_id", HTH_API_NAME_BYTES_MAX, &turn->call_id);
-    hth_fields_bool(fields, "is_error", &is_error); /* the content tells the error */
+    hth_fields_bool(fields, "is_error", &is_error); /* the content describes the error */
     if (json_is_string(content) || json_is_array(content))
         parse_texts(parse, fields, "content", turn);
     else if (content)
-        turn->content = hth_api_json_text(parse, content); /* some tools answer with an object or a number */
+        turn->content = hth_api_json_text(parse, content); /* some tools return an object or a number */
     if (turn->n_parts == 0 && (!turn->content || !*turn->content))
         turn->content = is_error ? "error" : "";
 }
 
-/* Does the array have a block that can be read? */
+/* Does the array have a readable block? */
 static bool has_readable(hth_api_parse *parse, json_t *array)
 {
     for (size_t i = 0; i < json_array_size(array); i++) {
@@ -372,7 +372,7 @@ static void parse_user(hth_api_parse *parse, const hth_fields *message, json_t *
 {
     size_t n = json_array_size(array);
     const char **parts = hth_api_allocate(parse, n, sizeof(*parts));
-    hearth_chat_turn *text = NULL; /* the open turn of the user */
+    hearth_chat_turn *text = NULL; /* the open user turn */
 
     if (is_question && !has_readable(parse, array))
         hth_fields_fail(message, HTH_API_UNSUPPORTED, "content",
@@ -419,13 +419,13 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
         parse_assistant(parse, fields, content, out);
     } else if (json_is_array(content) && json_array_size(content) > 0 && *role == 'u') {
         parse_user(parse, fields, content, is_last, out);
-    } else { /* also an empty array: a reply may have had no block, and comes back in the history */
+    } else { /* also an empty array: a reply without blocks comes back in the history like this */
         out->turns[out->n] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role };
         parse_texts(parse, fields, "content", &out->turns[out->n++]);
     }
 }
 
-/* The number of turns at most. */
+/* The maximum number of turns. */
 static size_t count_turns(const json_t *array)
 {
     size_t n = SYSTEM_TURNS;
@@ -447,8 +447,8 @@ static bool is_empty(const hearth_chat_turn *turn)
 }
 
 /*
- * A last message of the assistant is the beginning of the reply, given by the client. An empty one is none: a template
- * would drop it, together with the text that comes before a reply.
+ * If the last message is the assistant's, it is the beginning of the reply. An empty message is not: a template would
+ * drop it, together with the text that comes before a reply.
  */
 static void continue_last(hth_api_parse *parse, growing_turns *turns)
 {
@@ -505,20 +505,18 @@ static hearth_chat_turn *parse_messages(hth_api_parse *parse)
 }
 
 /*
- * ---- the tools of Anthropic's API, and which of them may be called ----
+ * ---- the tools of Anthropic's API, and the choice among them ----
  *
  * The model is offered the client's own tools. Tools that Anthropic's servers run (web search, code execution), and
- * tools that one model was trained with (a shell, an editor), have no description that another model could read: they
- * are left out with a note. A tool whose parameters are no usable schema is offered all the same, with any parameters.
+ * tools that one model was trained on (a shell, an editor), have no description that another model could read: they are
+ * left out with a note. A tool whose parameters are not a usable schema is still offered, with any parameters.
  */
 
-enum { TOOLS_SENT_MAX = 8192 }; /* with the tools that are left out */
+enum { TOOLS_SENT_MAX = 8192 }; /* including the tools that are left out */
 
 /* ---- one tool ---- */
 
-/*
- * Note fields about callers and deferred loading, which this server does not support. The tool is offered all the same.
- */
+/* Note fields about callers and deferred loading, which this server does not support. The tool is still offered. */
 static void note_callers(const hth_fields *fields)
 {
     json_t *callers = hth_fields_array(fields, "allowed_callers", 16);
@@ -580,7 +578,7 @@ static bool is_own(const hth_fields *fields)
 
 /* ---- the choice ---- */
 
-/* Does the request have a tool of that name that was left out? */
+/* Was a tool of that name left out? */
 static bool was_left_out(hth_api_parse *parse, const char *name)
 {
     json_t *array = json_object_get(parse->body.object, "tools");
@@ -664,16 +662,16 @@ static void parse_tools(hth_api_parse *parse)
 }
 
 /*
- * ---- "context_management": parts of a long history that the model does not see again ----
+ * ---- "context_management": parts of a long history that are hidden from the model ----
  *
- * Two edits are applied before the history is rendered, so that the client keeps all of it:
+ * Two edits are applied before the history is rendered; the client keeps the whole history:
  *
- *   clear_tool_uses_20250919  beyond a number of tokens or of tool uses, a short text replaces the results of all but
- *                             the newest uses; their inputs become empty when the client asks for that
+ *   clear_tool_uses_20250919  above a number of tokens or tool uses, a short text replaces the results of all but
+ *                             the newest uses; their inputs become empty if the client asks for that
  *   clear_thinking_20251015   the reasoning of all but the newest turns of the assistant is left out
  *
- * A token counts as four bytes. So the same edits apply for every model, and are known before the model is loaded. The
- * reply reports the edits that were applied. Other edits are ignored with a note.
+ * Tokens are estimated at four bytes each. So the edits are the same for every model, and are known before the model is
+ * loaded. The reply reports the edits that were applied. Other edits are ignored with a note.
  */
 
 enum {
@@ -687,7 +685,7 @@ enum {
 
 static const char cleared_result[] = "[result cleared to save room]";
 
-/* A call and its place in the history. */
+/* A call and its position in the history. */
 typedef struct place {
     const char *id;
     size_t turn, call;
@@ -736,7 +734,7 @@ static size_t prompt_tokens(const history *h)
 
 /* ---- fields ---- */
 
-/* Read {"type": one of types, "value": n}. Returns the index of the type; -1 when the field is absent or wrong. */
+/* Read {"type": one of types, "value": n}. Returns the index of the type; -1 if the field is absent or wrong. */
 static int parse_amount(const hth_fields *edit, const char *name, const char *const *types, json_int_t low,
                         json_int_t *value)
 {
@@ -756,7 +754,7 @@ static int parse_amount(const hth_fields *edit, const char *name, const char *co
 
 /* ---- names ---- */
 
-/* Sorted names, so that each lookup is fast however many calls there are. */
+/* Sorted names, so that lookups are fast even with many calls. */
 typedef struct names {
     const char **names;
     size_t n;
@@ -767,7 +765,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The texts of an array, sorted. Other elements are left out; without memory the error is filled. */
+/* The strings of an array, sorted. Other elements are left out. If out of memory, the error is filled. */
 static names names_of(hth_api_parse *parse, const json_t *array)
 {
     names out = { .n = 0 };
@@ -790,7 +788,7 @@ static bool is_among(const names *all, const char *name)
     return all->n > 0 && bsearch(&name, all->names, all->n, sizeof(*all->names), compare_names);
 }
 
-/* ---- which call a result answers ---- */
+/* ---- the call that a result belongs to ---- */
 
 /* By id, then by turn; within one turn the first call comes last. */
 static int compare_places(const void *a, const void *b)
@@ -803,7 +801,7 @@ static int compare_places(const void *a, const void *b)
     return order ? order : one->call > other->call ? -1 : one->call < other->call;
 }
 
-/* False without memory, with the error filled. */
+/* False if out of memory, with the error filled. */
 static bool sort_calls(history *h)
 {
     size_t n = 0;
@@ -825,8 +823,8 @@ static bool sort_calls(history *h)
 }
 
 /*
- * The call that a tool's turn answers: in the last turn before it that has a call of its id, the first one. NULL: there
- * is none.
+ * The call that a tool turn is the result of: the first call with its id in the last turn before it that has one. NULL:
+ * none.
  */
 static hearth_chat_call *call_of(const history *h, size_t i)
 {
@@ -864,8 +862,7 @@ static bool clears_input(const tool_clearing *clearing, const hearth_chat_call *
 }
 
 /*
- * Clear the results of all uses but the newest, or only count the savings. Results that are not longer than the
- * replacement stay.
+ * Clear the results of all uses but the newest, or only count the savings. Results no longer than the replacement stay.
  */
 static void clear_uses(const history *h, const tool_clearing *clearing, bool only_count, uint32_t *n_uses,
                        size_t *n_bytes)
@@ -958,9 +955,7 @@ static void edit_thinking(const history *h, const hth_fields *edit)
     (void)parse_amount(edit, "keep", turns, 1, &n_keep); /* there is one type */
     if (hth_fields_failed(edit))
         return;
-    /*
-     * From the end. All messages between two messages of the user, with the results of tools among them, are one turn.
-     */
+    /* Count from the end. All messages between two user messages, including tool results, are one turn. */
     for (size_t i = h->n_turns; i > 0; i--) {
         hearth_chat_turn *turn = &h->turns[i - 1];
 

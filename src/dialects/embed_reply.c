@@ -1,10 +1,10 @@
 /*
- * embed_reply.c - answers: a head, items, an end
+ * embed_reply.c - responses with embeddings or scores: a head, items, an end
  *
- * An item is an input with its vectors, or the score of a document. A piece ends behind a vector.
+ * An item is an input with its vectors, or the score of a document. A piece ends after a vector.
  *
- * Numbers are written as text directly: as JSON values, each would take a hundred bytes. Nine digits tell a float from
- * every other.
+ * Numbers are written as text directly: as JSON values, each would take a hundred bytes. Nine digits identify a float
+ * uniquely.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request 
 
     *out = request->embed->options;
     if (request->kind == HTH_API_RERANK || !info->embeds)
-        return true; /* the library knows the rest */
+        return true; /* the library checks the rest */
     if (info->pooling == HEARTH_POOLING_NONE && !is_native) {
         hth_api_fail(error, HTH_API_INVALID_VALUE, NULL,
                      "model '%s' has pooling 'none', a vector for each token, which this endpoint cannot show; use "
@@ -38,7 +38,7 @@ bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request 
         return false;
     }
     if (info->pooling == HEARTH_POOLING_NONE && !request->embed->has_norm)
-        out->norm = -1; /* as llama-server */
+        out->norm = -1; /* as in llama-server */
     return true;
 }
 
@@ -122,7 +122,7 @@ typedef struct rank {
     float score;
 } rank;
 
-/* Best first; equal ones as they came. A score that is no number is the worst. */
+/* Best first; equal scores in input order. NaN is the worst score. */
 static int compare(const void *a, const void *b)
 {
     const rank *first = a, *second = b;
@@ -159,7 +159,7 @@ struct hth_api_embed_answer {
     rank *ranks; /* [n_items], of scores; NULL otherwise */
     size_t n_items;
     bool has_begun;
-    size_t item;     /* the next one, */
+    size_t item;     /* the next item, */
     uint32_t vector; /* and its next vector */
 };
 
@@ -179,7 +179,7 @@ static bool rank_all(hth_api_embed_answer *answer)
     answer->ranks = calloc(embeddings->n_inputs, sizeof(*answer->ranks));
     if (!answer->ranks)
         return false;
-    for (size_t i = 0; i < embeddings->n_inputs; i++) /* of the first label, as llama-server */
+    for (size_t i = 0; i < embeddings->n_inputs; i++) /* of the first label, as in llama-server */
         answer->ranks[i] = (rank){ .index = i, .score = embeddings->vectors[i][0] };
     qsort(answer->ranks, embeddings->n_inputs, sizeof(*answer->ranks), compare);
     if (top_n > 0 && top_n < answer->n_items)
@@ -198,7 +198,7 @@ hth_api_embed_answer *hth_api_embed_answer_new(const hth_api_request *request, c
         .request = request, .embeddings = embeddings, .model = model, .n_items = embeddings ? embeddings->n_inputs : 0
     };
     if (request->kind == HTH_API_OLLAMA_EMBEDDINGS && answer->n_items > 1)
-        answer->n_items = 1; /* it has one prompt */
+        answer->n_items = 1; /* it has a single prompt */
     if (request->kind == HTH_API_RERANK && embeddings && !rank_all(answer)) {
         hth_api_embed_answer_free(answer);
         return NULL;
@@ -259,7 +259,7 @@ static void add_next(hth_api_embed_answer *answer, hth_buffer *out)
         add_base64(values, embeddings->n_values, out);
     else
         add_vector(values, embeddings->n_values, out);
-    /* Only /embedding shows more than one. */
+    /* Only /embedding returns more than one vector. */
     if (++answer->vector < embeddings->n_vectors[answer->item] && answer->request->kind == HTH_API_NATIVE_EMBEDDING)
         return;
     add_item_end(answer, out);

@@ -9,7 +9,7 @@
 
 enum { INPUTS_MAX = 65536, TOKENS_MAX = 1 << 20 };
 
-/* The request's part for embeddings; NULL, with the error filled, without memory. */
+/* The request's part for embeddings; NULL, with the error filled, if out of memory. */
 static hth_api_embed *begin(hth_api_parse *parse, const char *const *known)
 {
     hth_api_embed *embed = hth_api_allocate(parse, 1, sizeof(*embed));
@@ -146,7 +146,7 @@ void hth_api_parse_native_embedding(hth_api_parse *parse)
         return;
     read_inputs(parse, embed, name);
     require_inputs(parse, embed, name);
-    (void)hth_fields_word(&parse->body, "encoding_format", formats); /* the other one has no place in this answer */
+    (void)hth_fields_word(&parse->body, "encoding_format", formats); /* base64 is not possible in this response */
     hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
     hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
     read_norm(parse, embed);
@@ -158,11 +158,11 @@ static hth_api_embed *begin_ollama(hth_api_parse *parse, const char *const *know
 {
     hth_api_embed *embed = begin(parse, known);
 
-    (void)hth_fields_any(&parse->body, "keep_alive"); /* the front obeys it */
+    (void)hth_fields_any(&parse->body, "keep_alive"); /* the front applies it */
     hth_fields_pass_over(&parse->body, "options");
     if (!embed)
         return NULL;
-    embed->options.truncate = true; /* as Ollama does */
+    embed->options.truncate = true; /* as in Ollama */
     /* An empty text only loads the model. */
     if (!hth_fields_has(&parse->body, inputs) || (json_is_string(hth_fields_any(&parse->body, inputs)) &&
                                                   json_string_length(hth_fields_any(&parse->body, inputs)) == 0))
@@ -193,7 +193,7 @@ void hth_api_parse_ollama_embeddings(hth_api_parse *parse)
     if (prompt && !json_is_string(prompt))
         hth_fields_wrong_type(&parse->body, "prompt", "a text", prompt);
     if (embed)
-        embed->options.norm = -1; /* Ollama's older endpoint gives vectors as they are */
+        embed->options.norm = -1; /* Ollama's older endpoint returns unnormalized vectors */
 }
 
 /* ---- rerank ---- */
@@ -249,5 +249,5 @@ void hth_api_parse_rerank(hth_api_parse *parse)
     hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
     hth_fields_bool(&parse->body, "return_documents", &embed->wants_texts);
     hth_fields_bool(&parse->body, "return_text", &embed->wants_texts);
-    hth_fields_pass_over(&parse->body, "raw_scores"); /* they always are */
+    hth_fields_pass_over(&parse->body, "raw_scores"); /* scores are always raw */
 }

@@ -1,5 +1,5 @@
 /*
- * kinds.h - the reader and the writer of each kind of request, which request_parse.c picks
+ * kinds.h - the parser and the writer for each kind of request; request_parse.c selects them
  */
 #ifndef HTH_DIALECTS_KINDS_H
 #define HTH_DIALECTS_KINDS_H

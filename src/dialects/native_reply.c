@@ -22,7 +22,7 @@ static json_t *prob_json(hth_api_reply *reply, const hearth_logprob *from)
                      hth_api_token_bytes(reply->hearth, from->token), "prob", exp((double)from->logprob));
 }
 
-/* The candidates that there were, which may be fewer than were asked for. */
+/* The candidates after sampling, which may be fewer than requested. */
 static json_t *prob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
@@ -54,7 +54,7 @@ static const char *stop_type(const hth_api_choice *choice)
     return choice->finish != HEARTH_FINISH_STOP ? "limit" : choice->stop_text ? "word" : "eos";
 }
 
-/* Put the log probabilities that wait into this event. */
+/* Move the pending log probabilities into this event. */
 static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
     if (reply->request->options.logprobs)
@@ -76,7 +76,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     json_t *event = event_json(reply, choice, delta->text, delta->n_bytes, hth_api_told_ids(&choice->told));
 
     take_told(reply, choice, event);
-    if (reply->request->wants_timings) /* the times so far */
+    if (reply->request->wants_timings) /* the timings so far */
         hth_api_put_timings_so_far(event, choice);
     hth_sse_add_take(out, NULL, event);
 }
@@ -91,13 +91,13 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
     hth_sse_add_take(out, NULL, event);
 }
 
-/* The number of the prompt that a choice replies to. */
+/* The index of the prompt that a choice replies to. */
 static size_t prompt_of(const hth_api_reply *reply, const hth_api_choice *choice)
 {
     return choice->index / reply->request->options.n;
 }
 
-/* The prompt of the client, when it was text, or the text of a conversation's prompt. */
+/* The client's prompt if it was text, or the text of a conversation's prompt. */
 static json_t *prompt_json(const hth_api_reply *reply, const hth_api_choice *choice)
 {
     size_t i = prompt_of(reply, choice);
@@ -116,9 +116,7 @@ static json_t *prompt_json(const hth_api_reply *reply, const hth_api_choice *cho
     return json ? json : json_string("");
 }
 
-/*
- * The token ids at the end of a reply: in a stream those that wait, otherwise all of them when the client wants them.
- */
+/* The token ids at the end of a reply: in a stream the pending ones, otherwise all of them if the client wants them. */
 static json_t *ids_json(const hth_api_reply *reply, const hth_api_choice *choice)
 {
     return reply->request->stream || reply->request->wants_tokens ? hth_api_told_ids(&choice->told) : json_array();
@@ -144,7 +142,7 @@ json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool 
     return body;
 }
 
-/* The member at a path of names with slashes between them; NULL: there is none. */
+/* The member at a path of names with slashes between them; NULL: none. */
 static json_t *member_at(json_t *from, const char *path)
 {
     while (from && *path) {

@@ -11,7 +11,7 @@ enum {
     RESPONSE_FIELDS_MAX = 64,
 };
 
-/* The members that the reply has: names, or paths with slashes. */
+/* The members to include in the reply: names, or paths with slashes. */
 static void parse_response_fields(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "response_fields", RESPONSE_FIELDS_MAX);

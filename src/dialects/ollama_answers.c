@@ -35,7 +35,7 @@ static json_t *size_json(uint64_t n_params)
 /* info is NULL when the model is not loaded. */
 static json_t *details_json(const char *architecture, const hearth_model_info *info)
 {
-    json_t *families = json_array(), *family = json_string(architecture); /* NULL: a file may have any bytes */
+    json_t *families = json_array(), *family = json_string(architecture); /* NULL if not UTF-8: a file may be wrong */
     char quant[sizeof(info->quant_type)];
 
     hth_api_weight_type(info, quant);
@@ -47,15 +47,15 @@ static json_t *details_json(const char *architecture, const hearth_model_info *i
 }
 
 /*
- * `ollama list` cuts the digest without a look at its length, and clients tell models apart by it. Hashing the files
- * would take minutes, so it is of the size and the name, which are known before the model is loaded.
+ * `ollama list` truncates the digest without checking its length, and clients use it to tell models apart. Hashing the
+ * files would take minutes, so the digest is of the size and the name, which are known before the model is loaded.
  */
 static void digest_of(const char *name, uint64_t n_bytes, char digest[2 * HTH_SHA256_BYTES + 1])
 {
     char text[512];
     uint8_t bytes[HTH_SHA256_BYTES];
 
-    (void)snprintf(text, sizeof(text), "%" PRIu64 "\n%s", n_bytes, name); /* models have shorter names */
+    (void)snprintf(text, sizeof(text), "%" PRIu64 "\n%s", n_bytes, name); /* names are shorter */
     hth_sha256_of(text, strlen(text), bytes);
     hth_hex_encode(bytes, sizeof(bytes), digest);
 }
@@ -97,7 +97,7 @@ void hth_api_ollama_tags_write(const hth_api_listed_model *models, size_t n, hth
 
 void hth_api_ollama_ps_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)
 {
-    /* the latest that clients hold, which count nanoseconds in 64 bits */
+    /* the latest time for clients that count nanoseconds in 64 bits */
     static const char never[] = "2262-01-01T00:00:00Z";
     json_t *list = json_array();
 
@@ -161,7 +161,7 @@ static json_t *capabilities_json(hearth_model *model)
     json_t *capabilities;
     hearth_token fill[3];
 
-    (void)hearth_model_info_get(model, &info, NULL); /* the model is there */
+    (void)hearth_model_info_get(model, &info, NULL); /* cannot fail: the model is loaded */
     capabilities = json_pack("[s]", info.generates ? "completion" : "embedding");
     if (!info.generates)
         return capabilities;
@@ -171,7 +171,7 @@ static json_t *capabilities_json(hearth_model *model)
     conversation.turns = &turn;
     conversation.n_turns = 1;
     if (hearth_conversation_render(model, &conversation, &prompt, NULL) != HEARTH_OK)
-        return capabilities; /* no template, or one that needs more than this conversation */
+        return capabilities; /* no template, or one that does not render this conversation */
     if (prompt->can_think)
         json_array_append_new(capabilities, json_string("thinking"));
     hearth_chat_prompt_free(prompt);

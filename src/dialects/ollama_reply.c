@@ -1,9 +1,10 @@
 /*
  * ollama_reply.c - the replies of /api/chat and /api/generate
  *
- * A stream consists of lines; the last one has "done": true and the numbers. A call of a tool is one piece, with its
- * arguments as an object, so it is written when the next thing begins. A call that the end of the reply cut off is left
- * out. All lines have the time at which the request began, so that the reply is the same whichever worker writes it.
+ * A stream consists of lines; the last one has "done": true and the statistics. A tool call is one piece, with its
+ * arguments as an object, so it is written when the next item begins. A call that the end of the reply truncates is
+ * left out. All lines have the time at which the request began, so that the reply does not depend on the worker that
+ * writes it.
  */
 #include <stdio.h>
 
@@ -12,13 +13,13 @@
 #include "dialects/kinds.h"
 #include "dialects/ollama_text.h"
 
-/* The content of one object: of a body all content, of a stream one piece. */
+/* The content of one object: all content of a body, or one piece of a stream. */
 typedef struct said {
     const char *content;
     size_t n_content;
     const char *reasoning;
     size_t n_reasoning;
-    json_t *calls; /* taken; NULL: none */
+    json_t *calls; /* taken over; NULL: none */
 } said;
 
 static bool is_chat(const hth_api_reply *reply)
@@ -42,7 +43,7 @@ static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, si
                                     : hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
-/* Put the log probabilities that wait into this line. */
+/* Move the pending log probabilities into this line. */
 static void take_logprobs(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
     if (!reply->request->options.logprobs || choice->told.n == 0)
@@ -53,7 +54,7 @@ static void take_logprobs(hth_api_reply *reply, hth_api_choice *choice, json_t *
 
 /* ---- calls ---- */
 
-/* A call as JSON; NULL when its arguments are no object. */
+/* A call as JSON; NULL if its arguments are not an object. */
 static json_t *call_json(const hth_api_call *call, size_t index)
 {
     json_t *arguments = hth_api_call_arguments(call);
@@ -64,7 +65,7 @@ static json_t *call_json(const hth_api_call *call, size_t index)
                      call->name, "arguments", arguments);
 }
 
-/* The calls [begin, end) that are whole; NULL: none. */
+/* The complete calls among [begin, end); NULL: none. */
 static json_t *calls_json(const hth_api_choice *choice, size_t begin, size_t end)
 {
     json_t *calls = json_array();
@@ -124,7 +125,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
         put_calls(reply, choice, delta->call, out);
     if (delta->kind == HEARTH_DELTA_CALL || delta->kind == HEARTH_DELTA_ARGUMENTS)
         return;
-    if (delta->n_bytes > 0) /* an empty delta only lets log probabilities go */
+    if (delta->n_bytes > 0) /* an empty delta only releases log probabilities */
         put_calls(reply, choice, choice->n_calls, out);
     if (delta->kind == HEARTH_DELTA_REASONING)
         what = (said){ .reasoning = delta->text, .n_reasoning = delta->n_bytes };
@@ -162,8 +163,8 @@ static void add_tokens(const hearth_token *tokens, size_t n, bool *has_some, hth
 }
 
 /*
- * Append prompt and reply as tokens, for the next request to continue. They are written as text, because there are as
- * many as a context has.
+ * Append the prompt and the reply as tokens, which the next request can continue. They are written as text directly,
+ * because there can be a whole context of them.
  */
 static void add_context(const hth_api_reply *reply, const hth_api_choice *choice, hth_buffer *out)
 {

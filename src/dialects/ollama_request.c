@@ -1,9 +1,9 @@
 /*
  * ollama_request.c - Ollama's /api/chat and /api/generate
  *
- * Both stream unless the client declines. A request without messages or prompt only loads the model. Results of tools
- * come without the id of their call, but templates need ids, so calls and results are paired here. Fields that OpenAI's
- * chats have, too, are read by the same functions.
+ * Both stream unless the client declines. A request without messages or prompt only loads the model. Tool results come
+ * without the id of their call, but templates need ids, so calls and results are paired here. Fields that OpenAI's
+ * chats share are read by the same functions.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define API_OLLAMA_FIELDS                                                                                            \
     HTH_API_EXTRA_FIELDS, HTH_API_THINKING_FIELDS, "model", "stream", "format", "options", "keep_alive", "logprobs", \
         "top_logprobs", "truncate", "shift"
-/* Call it once request->is_chat is known. */
+/* Call it after request->is_chat is set. */
 static void parse_ollama_common(hth_api_parse *parse);
 
 enum {
@@ -34,7 +34,7 @@ static void refuse_images(const hth_fields *fields)
                         "has images, which this server does not read; it reads text");
 }
 
-/* Replace the images of an older message by short texts behind its own text. */
+/* Replace the images of an older message by short texts after its own text. */
 static void replace_images(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
 {
     size_t n = json_array_size(hth_fields_array(fields, "images", IMAGES_MAX));
@@ -88,7 +88,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
 
 /* ---- calls and their results ---- */
 
-/* The last calls, which results may still answer. */
+/* The latest calls, which may still get results. */
 typedef struct open_calls {
     hearth_chat_call *calls; /* [n] */
     size_t n;
@@ -98,7 +98,7 @@ typedef struct open_calls {
 
 /*
  * Open the calls of an assistant's turn. A call without an id gets one of nine letters and digits, as some templates
- * demand.
+ * require.
  */
 static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_calls *open)
 {
@@ -126,8 +126,8 @@ static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_cal
 }
 
 /*
- * The call that a result belongs to: the one of its id; else the first of its name without a result; else the first
- * without a result.
+ * The call that a result belongs to: the one with its id; otherwise the first with its name and no result; otherwise
+ * the first without a result.
  */
 static size_t call_of(const open_calls *open, const hearth_chat_turn *turn)
 {
@@ -206,7 +206,7 @@ void hth_api_parse_ollama_chat(hth_api_parse *parse)
 
 /* ---- /api/generate ---- */
 
-/* Use the prompt without a template. */
+/* Use the prompt without applying a template. */
 static void parse_raw(hth_api_parse *parse, const char *prompt)
 {
     hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
@@ -220,7 +220,7 @@ static void parse_raw(hth_api_parse *parse, const char *prompt)
     parse->request->n_prompts = 1;
 }
 
-/* Make the prompt a user's message, behind the context if there is one. */
+/* Make the prompt a user message, after the context if there is one. */
 static void parse_question(hth_api_parse *parse, const char *prompt)
 {
     hth_api_request *request = parse->request;
@@ -245,7 +245,7 @@ static void parse_question(hth_api_parse *parse, const char *prompt)
     request->n_context = request->context ? json_array_size(context) : 0;
 }
 
-/* Is the template just the place of the prompt? Other templates, in Ollama's own language, are ignored. */
+/* Does the template consist only of the prompt? Other templates, in Ollama's own language, are ignored. */
 static bool is_bare_template(const char *template)
 {
     static const char *const words[] = { "{{", ".Prompt", "}}" };
@@ -297,7 +297,7 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
     hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &suffix);
     refuse_images(&parse->body);
     is_raw = parse_is_raw(parse);
-    if (*suffix) { /* text between two texts is no answer to a question */
+    if (*suffix) { /* text to insert is not an answer to a question */
         parse->request->suffix = suffix;
         is_raw = true;
     }
@@ -327,15 +327,15 @@ void hth_api_parse_ollama_show(hth_api_parse *parse)
 /*
  * ---- the fields that Ollama's chats and completions share ----
  *
- * Options that choose tokens are read as in other APIs. Options that say how to load a model have no effect: the server
- * decides that, and a change with each request would lose the content of the cache.
+ * Sampling options are read as in other APIs. Options for loading a model have no effect: the server decides that, and
+ * reloading for a request would lose the content of the context.
  */
 
 enum { DURATION_BYTES_MAX = 64 };
 
 /* ---- keep_alive ---- */
 
-/* The front obeys it (hth_api_peek_keep_alive). Here it is checked, and 0 without a prompt is answered otherwise. */
+/* The front applies it (hth_api_peek_keep_alive). Here it is checked. Without a prompt, 0 gets a different response. */
 static void parse_keep_alive(hth_api_parse *parse)
 {
     json_t *value = hth_fields_any(&parse->body, "keep_alive");
@@ -356,7 +356,7 @@ static void parse_keep_alive(hth_api_parse *parse)
 
 /* ---- options ---- */
 
-/* Options that say how to load a model. */
+/* Options for loading a model. */
 #define IDLE_FIELDS                                                                                        \
     "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", \
         "logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline"
@@ -376,7 +376,7 @@ static void parse_options(hth_api_parse *parse)
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
         hth_fields_pass_over(&inside.body, idle[i]);
     hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
-    if (tail_free < 1 && tail_free > 0) /* other values switch it off */
+    if (tail_free < 1 && tail_free > 0) /* other values disable it */
         hth_fields_pass_over(&inside.body, "tfs_z");
     hth_api_parse_chain(&inside, 1000);
     hth_api_parse_logit_bias(&inside, 1e6);
@@ -414,7 +414,7 @@ static void parse_logprobs(hth_api_parse *parse)
         options->n_top_logprobs = 0;
 }
 
-/* A prompt that does not fit is an error here, and a full context ends the reply, so these fields have no effect. */
+/* Here a prompt that does not fit is an error, and a full context ends the reply, so these fields have no effect. */
 static void parse_overflow(hth_api_parse *parse)
 {
     static const char *const names[] = { "truncate", "shift" };

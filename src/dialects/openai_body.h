@@ -8,19 +8,19 @@
 
 const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_api_choice *choice);
 
-/* What every object begins with: id (with its prefix), object, created, model, system_fingerprint. */
+/* The members that every object begins with: id (with its prefix), object, created, model, system_fingerprint. */
 json_t *hth_api_openai_envelope(const hth_api_reply *reply, const char *id_prefix, const char *object);
 /* A chunk of a stream with one choice; takes envelope and choice. */
 json_t *hth_api_openai_chunk(const hth_api_reply *reply, json_t *envelope_take, json_t *choice_take);
-/* A chunk with text of a choice; takes it. It has `timings` where the client asked for them per token. */
+/* A chunk with text of a choice; takes it. It has `timings` if the client asked for them per token. */
 void hth_api_openai_put_delta(const hth_api_reply *reply, const hth_api_choice *choice, json_t *chunk_take,
                               hth_buffer *out);
 /*
- * The chunk that ends a choice; takes it. The last object of a reply with one choice has llama.cpp's `timings`, as the
- * body has; this chunk has `__verbose` where the client asked for it.
+ * The chunk that ends a choice; takes it. The last object of a reply with one choice has llama.cpp's `timings`, as a
+ * body does. This chunk has `__verbose` if the client asked for it.
  */
 void hth_api_openai_put_choice_end(hth_api_reply *reply, json_t *chunk_take, hth_buffer *out);
-/* The end of a stream: usage, where the client asked for it, and "[DONE]"; takes envelope. */
+/* The end of a stream: usage, if the client asked for it, and "[DONE]"; takes envelope. */
 void hth_api_openai_put_end(hth_api_reply *reply, json_t *envelope_take, hth_buffer *out);
 
 /* Begin a body: takes envelope, the members before "choices". hth_api_openai_body_end ends it. */

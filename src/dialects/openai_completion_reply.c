@@ -1,5 +1,5 @@
 /*
- * openai_completion_reply.c - text_completion, streamed and whole
+ * openai_completion_reply.c - text_completion, as a stream or a body
  */
 #include <math.h>
 
@@ -35,7 +35,7 @@ static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size
         bool is_whole;
         json_t *name = hth_api_token_text(reply, logprobs[k].token, &is_whole);
 
-        /* Likelier tokens come first; among tokens with the same text, the likeliest counts. */
+        /* Likelier tokens come first: of tokens with the same text, the likeliest is kept. */
         if (!json_object_get(top, json_string_value(name)))
             json_object_set_new(top, json_string_value(name), hth_api_logprob(logprobs[k].logprob));
         json_decref(name);
@@ -56,7 +56,7 @@ static const hth_api_list lists[] = {
     { ",\"text_offset\":[", offset_json, "]}" },
 };
 
-/* Take the log probabilities that wait, or null. */
+/* Take the pending log probabilities, or null. */
 static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
     size_t n = choice->told.n;

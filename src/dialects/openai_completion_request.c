@@ -17,7 +17,7 @@ void hth_api_parse_completion(hth_api_parse *parse)
                                          "suffix",
                                          NULL };
     hth_api_request *request = parse->request;
-    json_int_t n_tokens = request->options.n_predict; /* OpenAI's default of 16 would cut most replies short */
+    json_int_t n_tokens = request->options.n_predict; /* OpenAI's default of 16 would truncate most replies */
     uint32_t best_of;
 
     hth_fields_rest(&parse->body, known);

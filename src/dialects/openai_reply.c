@@ -18,7 +18,7 @@ static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, si
     return hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
-/* Take the log probabilities that wait, or null. */
+/* Take the pending log probabilities, or null. */
 static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
     json_t *content;

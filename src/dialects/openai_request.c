@@ -1,5 +1,5 @@
 /*
- * openai_request.c - /v1/chat/completions, whose fields /apply-template takes, too
+ * openai_request.c - /v1/chat/completions, and /apply-template, which accepts the same fields
  */
 #include <string.h>
 
@@ -116,7 +116,7 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
 
 /*
  * A last message of the assistant is the beginning of the reply, unless the client says that the message is complete
- * (vLLM's two fields). An empty message, or one that calls a tool, is no beginning.
+ * (vLLM's two fields). An empty message, or one that calls a tool, is not.
  */
 static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
 {
@@ -134,7 +134,9 @@ static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
                         "is true, but the last message is not the assistant's; append one, or set it to false");
     parse->request->conversation.continue_last = goes_on && hth_api_begins_reply(last);
-    /* A prompt that nobody replies to may end with its last message; the reply to one needs its beginning. */
+    /*
+     * A prompt that gets no reply may end with its last message; otherwise the prompt needs the beginning of a reply.
+     */
     parse->request->conversation.no_reply = parse->request->kind == HTH_API_APPLY_TEMPLATE && !begins &&
                                             !parse->request->conversation.continue_last &&
                                             hth_fields_has(&parse->body, "add_generation_prompt");
@@ -186,7 +188,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
         hth_api_tool_schema(parse, tool, parameters);
 }
 
-/* Read tool *n of the conversation. A tool that is no function is left out. */
+/* Read tool *n of the conversation. A tool that is not a function is left out. */
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t *n)
 {
     static const char *const known[] = { "type", "function", "cache_control", NULL };
@@ -259,7 +261,7 @@ static void parse_tool_choice(hth_api_parse *parse)
         hth_fields_wrong_type(&parse->body, "tool_choice", "a text or an object", choice);
         return;
     }
-    (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* it is an object */
+    (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* cannot fail: it is an object */
     hth_fields_require(&fields, "type");
     hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
     if (type && strcmp(type, "function") != 0)
@@ -364,8 +366,8 @@ static void parse_length(hth_api_parse *parse)
 }
 
 /*
- * llama.cpp's fields for a reply that stays as the model writes it. One parser takes out reasoning and calls, so
- * reasoning can only stay in the text when calls stay, too.
+ * llama.cpp's fields for a reply with the model's raw text. One parser extracts both reasoning and calls, so reasoning
+ * can only stay in the text if calls stay, too.
  */
 static void parse_reply_form(hth_api_parse *parse)
 {
@@ -399,7 +401,7 @@ static void parse_modalities(hth_api_parse *parse)
     }
 }
 
-/* The text that the reply will probably have: a draft of it. */
+/* The text that the reply probably contains: a draft of it. */
 static void parse_prediction(hth_api_parse *parse)
 {
     static const char *const known[] = { "type", "content", NULL };
@@ -412,7 +414,7 @@ static void parse_prediction(hth_api_parse *parse)
         return;
     hth_fields_rest(&fields, known);
     hth_fields_require(&fields, "type");
-    (void)hth_fields_word(&fields, "type", types); /* the only one */
+    (void)hth_fields_word(&fields, "type", types); /* the only type */
     hth_api_parse_content(parse, &fields, false, &turn);
     if (turn.content) {
         texts = hth_api_allocate(parse, 1, sizeof(*texts));

@@ -15,7 +15,7 @@
 /* How each kind of request is read, and how its reply is written. */
 static const struct {
     void (*parse)(hth_api_parse *parse);
-    const hth_api_writer *writer; /* NULL: it has no reply of a model */
+    const hth_api_writer *writer; /* NULL: the reply is not written by a model */
 } kinds[HTH_API_KINDS] = {
     [HTH_API_CHAT] = { hth_api_parse_chat, &hth_api_write_chat },
     [HTH_API_CHAT_TOKENS] = { hth_api_parse_chat, NULL },
@@ -77,7 +77,7 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
     request->sampling = hearth_sampling_default();
     request->conversation = hearth_conversation_default();
     request->slot = -1;
-    /* GET, and the erasing of a slot, have no body */
+    /* GET and erasing a slot have no body */
     if ((kind == HTH_API_OLLAMA_SHOW || kind == HTH_API_SLOT) && n_bytes == 0) {
         body = "{}";
         n_bytes = 2;

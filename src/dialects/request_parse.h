@@ -8,8 +8,8 @@
 
 /*
  * Parse a body of n_bytes. past (NULL: none) holds the responses that the request may continue; it is read during the
- * call. limits may be NULL for the default ones. defaults (NULL: none) are those of the server and outlive the request.
- * Returns NULL with error filled when the body is wrong. Release the request with hth_api_request_free. Any thread.
+ * call. limits may be NULL for the defaults. defaults (NULL: none) are those of the server and outlive the request.
+ * Returns NULL with error filled if the body is wrong. Release the request with hth_api_request_free. Any thread.
  */
 hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body, size_t n_bytes,
                                             const hth_api_past *past, const hth_api_limits *limits,

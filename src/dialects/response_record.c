@@ -26,7 +26,7 @@ static size_t add_json(hth_buffer *out, const json_t *value)
 {
     size_t n_before = out->n;
 
-    hth_buffer_add_json_take(out, json_incref((json_t *)value)); /* the count changes, and nothing else */
+    hth_buffer_add_json_take(out, json_incref((json_t *)value)); /* only the reference count changes */
     return out->n - n_before;
 }
 
@@ -42,7 +42,7 @@ void hth_response_record_add(hth_buffer *out, const char *id, const json_t *resp
     char zeros[LENGTHS_BYTES] = { 0 };
 
     hth_buffer_add(out, magic, sizeof(magic));
-    for (size_t i = 0; i < 2 + n_items; i++) /* the head is as long as two of these */
+    for (size_t i = 0; i < 2 + n_items; i++) /* the head is as long as two entries */
         hth_buffer_add(out, zeros, LENGTHS_BYTES);
     n_id = add_text(out, id);
     n_response = add_json(out, response);
@@ -71,8 +71,8 @@ void hth_response_record_add(hth_buffer *out, const char *id, const json_t *resp
 }
 
 /*
- * The place of a member among the first members of a response, before those that a client gave; NULL: it has another
- * form.
+ * The position of a member among the first members of a response, before those from the client; NULL: the response has
+ * another form.
  */
 static const char *member(const hth_response_record *record, const char *text)
 {
@@ -103,7 +103,7 @@ bool hth_response_record_add_ended(hth_buffer *out, const hth_response_record *r
     hth_buffer_add(out, end, record->n_bytes - (size_t)(end - head));
     if (out->failed)
         return false;
-    n_grown = out->n - n_before - record->n_bytes; /* wraps around when the record shrinks, and back below */
+    n_grown = out->n - n_before - record->n_bytes; /* wraps around if the record shrinks, and back below */
     put_u32(out->text + n_before + 4, out->n - n_before);
     put_u32(out->text + n_before + 16, record->n_response + n_grown);
     return true;

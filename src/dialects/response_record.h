@@ -1,9 +1,9 @@
 /*
- * response_record.h - a response as it is kept: the response, and the items that it answers
+ * response_record.h - the stored form of a response: the response and its input items
  *
- * A worker makes the record, the front keeps it, and a worker receives it again with a request that continues the
- * response. The front reads nothing of it but lengths: it returns the response to clients that ask for it, and lists
- * items by joining their texts.
+ * A worker makes the record, the front stores it, and a worker receives it again with a request that continues the
+ * response. The front reads only the lengths in it: it returns the response to clients that ask for it, and lists items
+ * by joining their texts.
  *
  *    0  u8[4]  "HRR1"
  *    4  u32    bytes of the record, little-endian like all numbers below
@@ -18,7 +18,7 @@
 
 #include "api/buffer.h"
 
-enum { HTH_RESPONSE_RECORD_BYTES_MAX = 16 << 20 }; /* longer ones are not kept */
+enum { HTH_RESPONSE_RECORD_BYTES_MAX = 16 << 20 }; /* longer records are not stored */
 
 typedef struct hth_response_record {
     const char *id; /* [n_id] */
@@ -38,19 +38,17 @@ typedef struct hth_response_item {
     size_t n_text;
 } hth_response_item;
 
-/*
- * Append a record. items is an array of objects, each with an "id". Appends nothing when the record would be too long.
- */
+/* Append a record. items is an array of objects, each with an "id". Appends nothing if the record would be too long. */
 void hth_response_record_add(hth_buffer *out, const char *id, const json_t *response, const json_t *items);
 
 /*
- * Append the record of a response that was in progress, with its end: status, and why as its error (NULL: no error).
- * Looks only at the first members of the response. False, with nothing appended, when they have another form.
+ * Append the record of a response that was in progress, now ended with status, and with why as its error (NULL: no
+ * error). Reads only the first members of the response. False, with nothing appended, if they have another form.
  */
 bool hth_response_record_add_ended(hth_buffer *out, const hth_response_record *record, const char *status,
                                    const char *why);
 
-/* Read the record that begins at bytes, [n]. Its pointers point into bytes. False when it is no record. Pure. */
+/* Read the record that begins at bytes, [n]. Its pointers point into bytes. False if it is not a record. Pure. */
 bool hth_response_record_read(const void *bytes, size_t n, hth_response_record *out);
 /* Write all items in order to out, [record->n_items]. */
 void hth_response_record_items(const hth_response_record *record, hth_response_item *out);

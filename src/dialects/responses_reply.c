@@ -1,8 +1,9 @@
 /*
  * responses_reply.c - a response as an object, and the items of its output
  *
- * The object repeats the request beside the result, so that a reader needs nothing else. Reasoning, messages and calls
- * are items, in the order in which the model wrote them. Streams and bodies have the same items with the same ids.
+ * The object repeats the request along with the result, so that a reader needs nothing else. Reasoning, messages and
+ * calls are items, in the order in which the model wrote them. Streams and bodies have the same items with the same
+ * ids.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ enum { RESPONSES_ID_BYTES = 80 };
 
 /* The status of an item at the response's end. */
 static const char *api_responses_status(const hth_api_choice *choice, size_t i);
-/* Is it a call of a tool whose input is a text? */
+/* Is it a call of a tool whose input is text? */
 static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item);
 /* The text that such a tool receives. */
 static json_t *api_responses_input(const hth_api_call *call);
@@ -34,7 +35,9 @@ static void api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, co
 static void api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
 static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 
-/* The limit of log probabilities that the end of a text repeats: their JSON takes a hundred times their memory. */
+/*
+ * The maximum number of log probabilities that the end of a text repeats: as JSON they take a hundred times the memory.
+ */
 enum { REPEATED_LOGPROBS_MAX = 16384 };
 
 /* ---- log probabilities ---- */
@@ -93,7 +96,7 @@ static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_ch
     return tool && tool->is_custom;
 }
 
-/* The text for a tool whose input is a text: the one argument, or all arguments when the model wrote something else. */
+/* The text for a tool whose input is text: the one argument, or all arguments if the model wrote something else. */
 static json_t *api_responses_input(const hth_api_call *call)
 {
     json_t *arguments = hth_api_call_arguments(call);
@@ -167,7 +170,7 @@ static json_t *reasoning_json(hth_api_reply *reply, const hth_api_choice *choice
     return object;
 }
 
-/* Item i in the client's form; is_empty: without content, as it begins. */
+/* Item i in the client's form. is_empty: without content, as at its beginning. */
 static json_t *api_responses_item(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
                                   bool is_empty)
 {
@@ -188,7 +191,7 @@ static json_t *api_responses_item(hth_api_reply *reply, const hth_api_choice *ch
 
 /* ---- the object ---- */
 
-/* The client's value of a field, or otherwise, which is taken. */
+/* The client's value of a field, or otherwise, which is taken over. */
 static json_t *given(const hth_api_reply *reply, const char *name, json_t *otherwise)
 {
     json_t *value = json_object_get(reply->request->body, name);
@@ -205,7 +208,7 @@ static json_t *reasoning_asked(const hth_api_reply *reply)
            *object = json_pack("{s:n, s:n}", "effort", "summary");
 
     if (json_is_object(asked))
-        (void)json_object_update(object, asked); /* without memory the object lacks a member */
+        (void)json_object_update(object, asked); /* if out of memory, the object lacks a member */
     return object;
 }
 
@@ -257,7 +260,7 @@ static json_t *api_responses_object(const hth_api_reply *reply, const char *stat
     return object;
 }
 
-/* Did anything but the model end it? */
+/* Did anything other than the model end it? */
 static bool api_responses_is_cut(const hth_api_choice *choice)
 {
     return choice->finish != HEARTH_FINISH_STOP;
@@ -276,7 +279,7 @@ static json_t *api_responses_ended(hth_api_reply *reply, const hth_api_choice *c
     object = api_responses_object(reply, is_cut ? "incomplete" : "completed", output);
     if (is_cut)
         json_object_set_new(object, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
-    else /* from the reply's own times, which a second worker knows, too */
+    else /* from the reply's own times, which a second worker also knows */
         json_object_set_new(object, "completed_at", json_integer(reply->created_s + (json_int_t)(ms / 1000)));
     json_object_set_new(object, "usage", hth_api_usage_responses(reply));
     return object;
@@ -337,8 +340,8 @@ const hth_api_writer hth_api_write_responses = {
  *   for each item: output_item.added, then the beginning, the deltas and the end of its part, output_item.done
  *   response.completed, response.incomplete or response.failed
  *
- * One item is open at a time. Events are numbered from 0; signs of life between them have no number of their own. The
- * input of a tool that takes a text is one delta at the end of the call: until then it is JSON that the client must not
+ * One item is open at a time. Events are numbered from 0; keep-alives between them have no number of their own. The
+ * input of a tool that takes text is one delta at the end of the call: until then it is JSON that the client must not
  * see.
  */
 
@@ -346,7 +349,7 @@ enum { BEGINNING_EVENTS = 2 }; /* response.created, response.in_progress */
 
 /* ---- events ---- */
 
-/* Write an event; takes fields, which lack its type and number. */
+/* Write an event; takes fields, to which the type and the number are added. */
 static void put(hth_api_choice *choice, const char *type, json_t *fields_take, hth_buffer *out)
 {
     json_t *event;
@@ -357,13 +360,13 @@ static void put(hth_api_choice *choice, const char *type, json_t *fields_take, h
 
     if (!event || !fields_take || json_object_update(event, fields_take)) {
         json_decref(event);
-        event = NULL; /* the buffer fails, as without memory */
+        event = NULL; /* the buffer fails, as if out of memory */
     }
     json_decref(fields_take);
     hth_sse_add_take(out, type, event);
 }
 
-/* Write an event with text of the reply, or with its last part; takes fields. */
+/* Write an event with text of the reply, or with its end; takes fields. */
 static void put_text_of(const hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
                         json_t *fields_take, hth_buffer *out)
 {
@@ -505,8 +508,8 @@ static void api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, ht
 }
 
 /*
- * In llama.cpp's form. As a sign of life it has no number of its own: how many there are depends on what the cache
- * knows, and a second worker goes on with the numbers of the first.
+ * In llama.cpp's form. Like a keep-alive, it has no number of its own: the number of these events depends on the cache,
+ * and a second worker continues the numbering of the first.
  */
 static void api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take, hth_buffer *out)
 {

@@ -3,7 +3,7 @@
  *
  *   1. the conversation: instructions, earlier responses, the items of the input
  *   2. the tools, each with a name for the model and a name for the client
- *   3. the form of the answer: format, reasoning, length, sampling
+ *   3. the form of the reply: format, reasoning, length, sampling
  */
 #include <assert.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "dialects/response_record.h"
 #include "models/given.h"
 
-/* The conversation while it grows; there is memory for one turn for each item. */
+/* The conversation while it grows; memory for one turn per item is allocated. */
 typedef struct api_turns {
     hearth_chat_turn *turns;
     size_t n;
@@ -33,18 +33,18 @@ static void parse_items(hth_api_parse *parse, const char *name, json_t *array, a
 /* All items of the response that a request continues: its input, then its output. NULL with the error. */
 static json_t *past_items(hth_api_parse *parse, const char *id);
 
-/* An item of an earlier response, as text or as a value. */
+/* An item of an earlier response, as JSON text or as a value. */
 typedef struct api_past_item {
     const char *id; /* [n_id] */
     size_t n_id;
     size_t at;        /* its index among all */
     const char *text; /* [n_text], in the request's record; NULL: value has it */
     size_t n_text;    /* set in both cases */
-    json_t *value;    /* borrowed from values; NULL: text was not parsed yet, or is_bad */
-    bool is_bad;      /* text is no JSON */
+    json_t *value;    /* borrowed from values; NULL: text has not been parsed yet, or is_bad */
+    bool is_bad;      /* text is not JSON */
 } api_past_item;
 
-/* The earlier items that an input may name. They are indexed when the first one is looked for. Zeroed at first. */
+/* The earlier items that an input may name. They are indexed at the first lookup. Initially all zeros. */
 typedef struct api_past_index {
     api_past_item *items; /* [n], in the order of ids */
     size_t n;
@@ -52,7 +52,7 @@ typedef struct api_past_index {
     bool is_read;
 } api_past_index;
 
-/* The item with this id, a new reference; NULL: there is none, or, with the error, no room for it. */
+/* The item with this id, a new reference; NULL if there is none or, with the error filled, no room for it. */
 static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id);
 static void past_index_deinit(api_past_index *index);
 
@@ -68,7 +68,7 @@ enum {
 
 /* ---- the conversation ---- */
 
-/* The item that a plain text means. */
+/* The item that a plain string stands for. */
 static json_t *item_of_text(const json_t *text)
 {
     return json_pack("{s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "user", "content", "type", "input_text",
@@ -103,8 +103,8 @@ static void check_count(hth_api_parse *parse, size_t n)
 }
 
 /*
- * The input as a new array of items, in which named items are replaced by the items themselves. n_before items come
- * before it. Errors are filled.
+ * The input as a new array of items, in which references are replaced by the items themselves. n_before items come
+ * before it. Fills the error.
  */
 static json_t *read_input(hth_api_parse *parse, size_t n_before)
 {
@@ -115,20 +115,20 @@ static json_t *read_input(hth_api_parse *parse, size_t n_before)
     if (input && !json_is_string(input) && !json_is_array(input))
         hth_fields_wrong_type(&parse->body, "input", "a text or an array of items", input);
     if (json_is_string(input))
-        /* without memory the input is empty, which is refused */
+        /* if out of memory, the input is empty, which is refused */
         (void)json_array_append_new(items, item_of_text(input));
-    /* Checked before any item is looked for. */
+    /* Checked before any item is looked up. */
     check_count(parse, n_before + (json_is_string(input) ? 1 : json_array_size(input)));
     json_array_foreach(input, i, item)
     {
         if (parse->error->kind == HTH_API_NO_ERROR)
-            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL comes with the error */
+            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL if the error is filled */
     }
     past_index_deinit(&past);
     return items;
 }
 
-/* Store the items of the request in the form in which they are kept: each has a type and an id. */
+/* Store the items of the request in their stored form: each has a type and an id. */
 static void keep_items(hth_api_parse *parse, const json_t *before, const json_t *items)
 {
     json_t *kept = json_copy((json_t *)before), *item;
@@ -178,7 +178,7 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
                          "input",
                          hth_fields_has(&parse->body, "input") ? "'input' has no message; give at least one"
                                                                : "'input' is missing");
-        keep_items(parse, before, items); /* the turns borrow from them */
+        keep_items(parse, before, items); /* the turns borrow from the items */
         conversation->turns = turns.turns;
         conversation->n_turns = turns.n;
     }
@@ -198,7 +198,7 @@ static void parse_text(hth_api_parse *parse)
     bool strict = false;
     int type;
 
-    (void)hth_fields_enter(&parse->body, "text", &fields); /* without it there is no format */
+    (void)hth_fields_enter(&parse->body, "text", &fields); /* if absent, there is no format */
     hth_fields_rest(&fields, known);
     hth_fields_pass_over(&fields, "verbosity");
     if (!hth_fields_enter(&fields, "format", &format))
@@ -231,7 +231,7 @@ static void parse_include(hth_api_parse *parse, hth_api_responses *responses)
         else if (strcmp(word, "message.output_text.logprobs") == 0)
             responses->wants_logprobs = true;
         else
-            hth_api_note(parse->notes, "include"); /* of tools that this server does not run */
+            hth_api_note(parse->notes, "include"); /* for tools that this server does not run */
     }
 }
 
@@ -272,7 +272,7 @@ static void check_given_back(hth_api_parse *parse)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "metadata", "has %zu members; at most %d are kept",
                         json_object_size(metadata), METADATA_MAX);
     hth_fields_string(&parse->body, "truncation", HTH_API_NAME_BYTES_MAX, &text);
-    if (text && strcmp(text, "disabled") != 0) /* a shortened conversation is another one: the client must decide */
+    if (text && strcmp(text, "disabled") != 0) /* shortening changes the conversation: the client must decide */
         hth_fields_pass_over(&parse->body, "truncation");
 }
 
@@ -317,16 +317,16 @@ void hth_api_parse_responses(hth_api_parse *parse)
  * ---- the items of an input as turns of a conversation ----
  *
  * The reasoning, the message and the calls of one reply come as several items. They become one turn again, so that the
- * prompt equals the one that the reply was cached behind. A turn ends where another role follows, or where an item does
- * not fit into it: reasoning after a message, a message after a call.
+ * prompt has the same prefix as when the reply was cached. A turn ends where another role follows, or where an item
+ * cannot belong to it: reasoning after a message, a message after a call.
  *
- * Items that only OpenAI's own servers understand (searches, pictures, programs) are left out with a note.
+ * Items that only OpenAI's own servers understand (searches, images, programs) are left out with a note.
  */
 
 /* ---- texts ---- */
 
 /*
- * Read a text, or an array of parts, into turn; an empty text when the field is absent. Returns the number of readable
+ * Read a string, or an array of parts, into turn; an empty text if the field is absent. Returns the number of readable
  * parts.
  */
 static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const char *name, hearth_chat_turn *turn)
@@ -340,8 +340,8 @@ static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const 
     if (json_array_size(value) == 0)
         return 1;
     n_readable = hth_api_parse_parts(parse, fields, name, "input_text", turn);
-    turn->content = turn->n_parts == 0 ? "" : NULL; /* "": nothing but reasoning */
-    if (turn->n_parts == 1) { /* the same prompt as that of one text, also where a template knows parts */
+    turn->content = turn->n_parts == 0 ? "" : NULL; /* "": only reasoning */
+    if (turn->n_parts == 1) { /* the same prompt as for one text, even if a template supports parts */
         turn->content = turn->parts[0];
         turn->parts = NULL;
         turn->n_parts = 0;
@@ -384,7 +384,7 @@ static void add_call(hth_api_parse *parse, api_turns *turns, const hearth_chat_c
     calls[turn->n_calls++] = *call;
 }
 
-/* The members that both kinds of call have. The name becomes the one for the model. */
+/* The members that both kinds of call share. The name becomes the model's. */
 static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
     const char *name_space = NULL;
@@ -412,7 +412,7 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns
         add_call(parse, turns, &call);
 }
 
-/* A call of a tool whose input is a text, as a call of the function that stands for it. */
+/* A call of a tool whose input is text, as a call of the function that represents it. */
 static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
@@ -438,7 +438,7 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
 
     if (!json_is_array(hth_fields_any(fields, name)))
         return NULL;
-    (void)parse_texts(parse, fields, name, &texts); /* parts that are left out leave a note */
+    (void)parse_texts(parse, fields, name, &texts); /* parts that are left out are noted */
     if (texts.content && *texts.content)
         return texts.content;
     for (size_t i = 0; i < texts.n_parts && parse->error->kind == HTH_API_NO_ERROR; i++)
@@ -446,7 +446,7 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
     return all.text;
 }
 
-/* The reasoning of a reply: as content, or as this server's encrypted_content, or as a summary. */
+/* The reasoning of a reply: from content, from this server's encrypted_content, or from a summary. */
 static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
@@ -530,7 +530,7 @@ static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_l
         parse_output(parse, fields, turns);
     else if (strcmp(type, "reasoning") == 0)
         parse_reasoning_item(parse, fields, turns);
-    else if (strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) != 0) /* its tools are read with the others */
+    else if (strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) != 0) /* its tools are read together with the others */
         hth_fields_note(fields, type);
 }
 
@@ -552,19 +552,19 @@ static void parse_items(hth_api_parse *parse, const char *name, json_t *array, a
 }
 
 /*
- * ---- the tools of a request, and which of them may be called ----
+ * ---- the tools of a request, and the choice among them ----
  *
  * The model receives one list of functions. A function of a namespace has the namespace before its name. A tool whose
- * input is a text is a function with one argument. Tools that only OpenAI's own servers run are left out with a note,
- * because the model must not call a tool that nobody answers.
+ * input is text is a function with one argument. Tools that only OpenAI's own servers run are left out with a note,
+ * because the model must not call a tool that returns no result.
  */
 
-/* The lists while they grow; there is memory for all tools that count_tools counted. */
+/* The lists while they grow; memory for all tools that count_tools counted is allocated. */
 typedef struct growing_tools {
     hearth_chat_tool *offered;     /* [n_max] */
     hth_api_responses_tool *names; /* [n_max] */
     size_t n, n_max;
-    bool may_repeat; /* a tool that is there is passed over, and not refused */
+    bool may_repeat; /* a repeated tool is skipped and not refused */
 } growing_tools;
 
 static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
@@ -585,7 +585,10 @@ const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_response
 
 /* ---- tools ---- */
 
-/* Describe a tool whose input is a text as a function of one text. A grammar of the input becomes text. */
+/*
+ * Describe a tool whose input is text as a function with one string argument. A grammar for the input is added to the
+ * description as text.
+ */
 static void offer_custom(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tool)
 {
     const json_t *format = hth_fields_object(fields, "format");
@@ -621,7 +624,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     json_t *parameters;
     bool strict = false;
 
-    if (tools->n == tools->n_max) { /* a guard: counting and reading might one day differ */
+    if (tools->n == tools->n_max) { /* a guard, in case counting and reading ever differ */
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than the %zu tools that were counted",
                         tools->n_max);
         return;
@@ -688,7 +691,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const cha
         hth_fields_note(fields, type);
 }
 
-/* The number of tools at most, with those in namespaces. Only there is an array 'tools' read. */
+/* The maximum number of tools, including those in namespaces. Only namespaces have a nested array 'tools'. */
 static size_t count_tools(const json_t *array)
 {
     size_t n = 0;
@@ -735,7 +738,7 @@ static void narrow(hth_api_parse *parse, const hth_api_responses *responses, con
     conversation->n_tools = n;
 }
 
-/* Read the field of that name, a word that tells which tools may be called. */
+/* Read the field of that name, a word that says which tools may be called. */
 static void choose_word(hth_api_parse *parse, const hth_fields *fields, const char *name)
 {
     hearth_conversation *conversation = &parse->request->conversation;
@@ -808,7 +811,7 @@ static void parse_choice(hth_api_parse *parse, const hth_api_responses *response
     }
 }
 
-/* The tools that an item of the input adds (Codex finds tools while it works); NULL: it adds none. */
+/* The tools that an input item adds (Codex discovers tools while it runs); NULL: none. */
 static json_t *added_tools(const json_t *item)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
@@ -864,11 +867,11 @@ static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *respo
 /*
  * ---- items of earlier responses that a request continues or names ----
  *
- * The front gives the records of the responses that a body names with the request. The response that the request
- * continues is read as its input followed by its output. An item that is only named is looked for in all records.
+ * With the request, the front passes the records of the responses that its body names. The response that the request
+ * continues is read as its input followed by its output. An item that is only referenced is looked up in all records.
  *
- * A name is short and may occur often, and an item is long. So all of them together, each as often as it is named, may
- * have only as many bytes as the body that would have contained them.
+ * A reference is short and may occur often, and an item is long. So all referenced items together, counted once per
+ * reference, may have only as many bytes as a body that contains them.
  */
 
 /* Parse a value of a record; it was valid when it was written. */
@@ -881,7 +884,7 @@ static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
              : NULL;
 }
 
-/* Read the record at *at, and move *at behind it; false behind the last record. */
+/* Read the record at *at and advance *at past it; false after the last record. */
 static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_record *out)
 {
     const hth_api_past *past = parse->past;
@@ -892,7 +895,7 @@ static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_rec
     return true;
 }
 
-/* Count n more bytes of the request; false, with the error, when there are too many. */
+/* Count n more bytes of the request; false, with the error filled, if there are too many. */
 static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
 {
     const size_t n_max = parse->limits->body_bytes_max;
@@ -932,7 +935,7 @@ static json_t *output_of(const hth_api_parse *parse, const hth_response_record *
     return output;
 }
 
-/* All items until the end of that response. */
+/* All items up to the end of that response. */
 static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
 {
     hth_response_item *items = items_of(parse, record);
@@ -971,7 +974,7 @@ static json_t *past_items(hth_api_parse *parse, const char *id)
     return NULL;
 }
 
-/* ---- items that are only named ---- */
+/* ---- items that are only referenced ---- */
 
 /* By id; equal ids in the order of the records. */
 static int compare(const void *a, const void *b)
@@ -1013,7 +1016,7 @@ static void add_record(hth_api_parse *parse, api_past_index *index, const hth_re
     }
 }
 
-/* Each record is read once, however many of its items are named. */
+/* Each record is read once, however many of its items are referenced. */
 static void read_records(hth_api_parse *parse, api_past_index *index)
 {
     hth_response_record record;
@@ -1026,7 +1029,7 @@ static void read_records(hth_api_parse *parse, api_past_index *index)
 
         n += record.n_items + json_array_size(output);
         if (json_array_append_new(index->values, output ? output : json_null()))
-            return; /* without memory no item is found */
+            return; /* if out of memory, no item is found */
     }
     index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
     for (size_t at = 0; index->items && next_record(parse, &at, &record);)
@@ -1056,7 +1059,7 @@ static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char
             item->value = load(parse, item->text, item->n_text);
             item->is_bad = json_array_append_new(index->values, item->value) != 0;
             if (item->is_bad)
-                item->value = NULL; /* released by the failure, or not parsed */
+                item->value = NULL; /* released after a failure, or not parsed */
         }
         if (item->value)
             return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;

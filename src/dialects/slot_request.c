@@ -1,8 +1,8 @@
 /*
  * slot_request.c - the body of POST /slots/N
  *
- * The file lies in a folder of the operator, so its name must be a plain name. Names are refused that mean something to
- * a shell or in a path, or that look like another name.
+ * The file is in a directory of the operator, so its name must be a plain file name. Names with a special meaning in a
+ * shell or a path, or that look like another name, are refused.
  */
 #include <string.h>
 

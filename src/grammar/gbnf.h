@@ -1,7 +1,7 @@
 /*
- * gbnf.h - the tables of a grammar, for a recogniser
+ * gbnf.h - the tables of a grammar, for a recognizer
  *
- * gbnf_reader.h makes them from a text, schema.h from a JSON schema.
+ * gbnf_reader.h makes them from text, schema.h from a JSON schema.
  */
 #ifndef HTH_GRAMMAR_GBNF_H
 #define HTH_GRAMMAR_GBNF_H
@@ -10,11 +10,11 @@
 
 #include "base/status.h"
 
-/* Limits that keep every table small; a message names the one that is passed. */
+/* Limits that keep every table small; an error names the limit that is exceeded. */
 enum {
     HTH_GBNF_REPETITIONS_MAX = 10000,
     HTH_GBNF_ELEMENTS_MAX = 1 << 18, /* after repetitions are written out */
-    HTH_GBNF_RULES_MAX = 1 << 16,    /* the same, with the rules of groups and repetitions */
+    HTH_GBNF_RULES_MAX = 1 << 16,    /* the same, including the rules of groups and repetitions */
     HTH_GBNF_NESTING_MAX = 64,       /* of groups */
 };
 
@@ -36,7 +36,7 @@ typedef struct hth_gbnf_alternative {
     uint32_t next;  /* the rule's next alternative; UINT32_MAX: none */
 } hth_gbnf_alternative;
 
-/* A range of code points, both ends included. The ranges of a class are sorted and apart. */
+/* A range of code points, both ends included. The ranges of a class are sorted, and neither overlap nor touch. */
 typedef struct hth_gbnf_range {
     uint32_t first;
     uint32_t last;
@@ -48,7 +48,7 @@ typedef struct hth_gbnf_class {
     uint32_t end;
 } hth_gbnf_class;
 
-/* Shared. Immutable after it was read. */
+/* Shared. Immutable once it has been read. */
 typedef struct hth_gbnf {
     atomic_uint n_refs;
     hth_gbnf_element *elements;
@@ -61,14 +61,14 @@ typedef struct hth_gbnf {
     bool has_tokens; /* any element of the two token types */
 } hth_gbnf;
 
-hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar); /* returns grammar; any thread, as unref */
+hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar); /* returns grammar; any thread, like unref */
 void hth_gbnf_unref(hth_gbnf *grammar);    /* accepts NULL */
 /* About how many bytes of memory the grammar takes. */
 size_t hth_gbnf_bytes(const hth_gbnf *grammar);
 
-/* Does the class have this code point? */
+/* Does the class contain this code point? */
 bool hth_gbnf_class_has(const hth_gbnf *grammar, uint32_t class_id, uint32_t code_point);
-/* Does the class have any of the code points first .. last? */
+/* Does the class contain any of the code points first .. last? */
 bool hth_gbnf_class_has_any(const hth_gbnf *grammar, uint32_t class_id, uint32_t first, uint32_t last);
 
 #endif

@@ -159,7 +159,7 @@ uint32_t hth_gbnf_end_class(hth_gbnf_builder *b, size_t begin)
     size_t n = g->n_ranges - begin;
     hth_gbnf_class *class_;
 
-    /* The same few classes come again and again, and are mostly among the last. */
+    /* The same few classes recur, and are mostly among the last. */
     for (size_t i = 0; i < g->n_classes && i < 128; i++) {
         const hth_gbnf_class *known = &g->classes[g->n_classes - 1 - i];
 

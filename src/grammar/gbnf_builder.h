@@ -3,9 +3,9 @@
  *
  * Rules are numbers. The elements of an alternative are pushed onto a stack; when the alternative ends, they move to
  * the tables. Alternatives of another rule may be written in between, above them on the stack. status keeps the first
- * failure. After it all functions do nothing, so the caller need not look at the status after each call.
+ * failure. After it all functions do nothing, so the caller need not check the status after each call.
  *
- * For the readers of grammars and schemas only. One thread.
+ * Only for the readers of grammars and schemas. One thread.
  */
 #ifndef HTH_GRAMMAR_GBNF_BUILDER_H
 #define HTH_GRAMMAR_GBNF_BUILDER_H
@@ -27,12 +27,12 @@ typedef struct hth_gbnf_builder {
     hearth_error *err;
 } hth_gbnf_builder;
 
-/* Begin an empty grammar. The caller must end the builder, also after a failure. HEARTH_NO_MEMORY. */
+/* Begin an empty grammar. The caller must end the builder, even after a failure. HEARTH_NO_MEMORY. */
 hearth_status hth_gbnf_builder_init(hth_gbnf_builder *builder, hearth_error *err);
 /* End the builder and return its status. With HEARTH_OK, *out is the grammar, with one reference. */
 hearth_status hth_gbnf_builder_end(hth_gbnf_builder *builder, hth_gbnf **out);
 
-/* Make room for one more element in an array of at most limit. False, with the builder failed: there is none. */
+/* Make room for one more element in an array of at most limit. False, with the builder failed, if there is none. */
 bool hth_gbnf_reserve(hth_gbnf_builder *builder, void **array, size_t n, size_t *capacity, size_t size, size_t limit,
                       const char *what);
 
@@ -52,7 +52,7 @@ uint32_t hth_gbnf_add_grammar(hth_gbnf_builder *builder, const hth_gbnf *from);
 void hth_gbnf_add_range(hth_gbnf_builder *builder, uint32_t first, uint32_t last);
 /* Sort the ranges from begin on, and join ranges that touch. */
 void hth_gbnf_join_ranges(hth_gbnf *grammar, size_t begin);
-/* Make a class of the joined ranges from begin on, or use an equal class again. */
+/* Make a class of the joined ranges from begin on, or reuse an equal class. */
 uint32_t hth_gbnf_end_class(hth_gbnf_builder *builder, size_t begin);
 
 #endif

@@ -1,15 +1,15 @@
 /*
  * gbnf_reader.c - a reader of GBNF by recursive descent
  *
- * A group, and a part that is repeated, becomes a rule of its own. So writing a repetition out copies one element:
+ * A group or a repeated part becomes its own rule. So writing out a repetition copies one element:
  *
  *   s*      R       R ::= s R |
  *   s+      s R
  *   s?      Q       Q ::= s |
  *   s{m,n}  s ... s Qn-m   Qk ::= s Qk-1 |
  *
- * The elements of an unfinished alternative lie on a stack, those of an open group above those around it. At its end
- * they move to the grammar's table. A position in the text never moves back, so time is linear.
+ * The elements of an unfinished alternative are on a stack, those of an open group above those around it. At the end of
+ * the alternative they move to the grammar's table. The position in the text never moves back, so time is linear.
  */
 #include "grammar/gbnf_reader.h"
 
@@ -34,19 +34,19 @@ typedef struct rule_name {
 enum {
     N_BUCKETS = 4096,
     /*
-     * Comparisons of names in one grammar. With as many names as a grammar may have, a reference takes about 16. Only
-     * names that were chosen to fall into one bucket take more.
+     * Comparisons of names in one grammar. With the maximum number of names, a reference takes about 16. Only names
+     * that were chosen to fall into one bucket take more.
      */
     COMPARISONS_MAX = 1 << 22,
 };
 
 typedef struct reader {
-    hth_gbnf_builder tables; /* its line and status are the reader's */
+    hth_gbnf_builder tables; /* the reader uses its line and status */
     const char *begin, *at, *end;
 
     rule_name *names;
     size_t n_names, names_capacity;
-    uint32_t buckets[N_BUCKETS]; /* first name there; NONE */
+    uint32_t buckets[N_BUCKETS]; /* first name there; NONE: empty */
     uint32_t n_comparisons;
 
     const hth_gbnf_outside *outside;
@@ -262,7 +262,7 @@ static uint64_t read_number(reader *r)
     if (peek(r) < '0' || peek(r) > '9')
         FAIL(r, "line %u: a number is expected", r->tables.line);
     for (; peek(r) >= '0' && peek(r) <= '9'; r->at++)
-        if (value < UINT32_MAX) /* beyond every limit is enough */
+        if (value < UINT32_MAX) /* a value beyond every limit is enough */
             value = value * 10 + (uint64_t)(peek(r) - '0');
     return value;
 }
@@ -309,7 +309,7 @@ static void read_token(reader *r)
     hth_gbnf_push(&r->tables, negated ? HTH_GBNF_TOKEN_NOT : HTH_GBNF_TOKEN, (uint32_t)token);
 }
 
-/* Skip an object or a list; its own reader checks the contents. False: it has no end. */
+/* Skip an object or a list; the JSON reader checks the contents. False if it has no end. */
 static bool skip_json(reader *r)
 {
     size_t depth = 0;
@@ -366,7 +366,7 @@ static void read_json(reader *r)
 
 /* ---- repetitions ------------------------------------------------------------------------------------------------- */
 
-/* Repeat the elements on the stack from item on, least to most times; most UINT64_MAX: without end. */
+/* Repeat the elements on the stack from item on, least to most times; most UINT64_MAX: unlimited. */
 static void repeat(reader *r, size_t item, uint64_t least, uint64_t most)
 {
     hth_gbnf_element one;
@@ -544,7 +544,7 @@ static void read_rule(reader *r)
     skip_space(r, true);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static void check_names(reader *r)
 {
@@ -553,7 +553,7 @@ static void check_names(reader *r)
     for (size_t i = 0; i < r->n_names && !failed(r); i++) {
         const rule_name *name = &r->names[i];
 
-        /* Set when the name was. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
+        /* Set with the name. NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         if (r->tables.grammar->rules[name->rule] == NONE)
             FAIL(r, "line %u: the rule '%.*s' is not defined", name->line,
                  (int)(name->n_bytes < 60 ? name->n_bytes : 60), name->text);

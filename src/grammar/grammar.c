@@ -1,11 +1,12 @@
 /*
- * grammar.c - generalised LL recognition over a graph-structured stack, a byte at a time
+ * grammar.c - generalized LL recognition over a graph-structured stack, one byte at a time
  *
  * grammar_graph.h explains states, threads and closures. Characters are assembled from bytes, because a token may end
- * inside a character. A state remembers the bytes so far, and refuses a byte as soon as no allowed character begins so.
+ * inside a character. A state stores the bytes so far, and refuses a byte as soon as no allowed character begins with
+ * them.
  *
- * Trying a token pushes states, threads, nodes and edges onto their arrays. Going back cuts the arrays. Nothing below
- * the cut ever refers to anything above it. Only accepted text stays.
+ * Trying a token pushes states, threads, nodes and edges onto their arrays. Going back truncates the arrays: nothing
+ * below the cut refers to anything above it. Only accepted text remains.
  */
 #include "grammar/grammar.h"
 
@@ -15,13 +16,13 @@
 #include "grammar/grammar_graph.h"
 
 enum {
-    THREADS_FEW = 64,    /* up to so many are checked for each token, more for all tokens at once */
-    LOOKS_PER_STEP = 16, /* threads that are only looked at cost less */
+    THREADS_FEW = 64,    /* up to this many are checked for each token, more for all tokens at once */
+    LOOKS_PER_STEP = 16, /* threads that are only visited cost less */
 };
 
 /* ---- characters -------------------------------------------------------------------------------------------------- */
 
-/* Count a look at all threads of a state. False: too much work. */
+/* Count a visit of all threads of a state. False if it is too much work. */
 static bool look_at(hth_grammar *g, const hth_graph_state *from)
 {
     g->n_steps += 1 + (from->end - from->begin) / LOOKS_PER_STEP;
@@ -57,7 +58,7 @@ static bool could_take(hth_grammar *g, const hth_graph_state *from, uint32_t fir
     return false;
 }
 
-/* Begin a character. False: no character begins with this byte. */
+/* Begin a character. False if no character begins with this byte. */
 static bool begin_character(uint8_t byte, hth_graph_partial *out)
 {
     if (byte >= 0xC2 && byte < 0xE0)
@@ -72,8 +73,8 @@ static bool begin_character(uint8_t byte, hth_graph_partial *out)
 }
 
 /*
- * Take one byte after from. True: into is the state after it, closed over. If needs_closure is not NULL, it tells
- * instead that a closure was begun, which the caller must end.
+ * Accept one byte after from. If true, into is the state after it, with its closure. If needs_closure is not NULL, it
+ * is instead set if a closure was begun, which the caller must end.
  */
 static bool take_byte(hth_grammar *g, const hth_graph_state *from, uint8_t byte, hth_graph_state *into,
                       bool *needs_closure)
@@ -131,14 +132,14 @@ static hearth_status fail_closure(const hth_grammar *g, hearth_error *err)
 {
     if (g->no_memory)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to follow the grammar");
-    /* The fault is the caller's grammar, not the engine. */
+    /* The fault is in the caller's grammar, not in the engine. */
     return hth_fail(err, HEARTH_MISUSE,
                     "the grammar is too ambiguous here: too many ways to go on; write alternatives that begin apart");
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-/* Does an element for whole tokens stand for this one? One that ends replies must be named. */
+/* Does an element for whole tokens match this token? A token that ends replies must be named explicitly. */
 static bool element_takes(const hth_grammar *g, hth_gbnf_element element, hearth_token token)
 {
     if (element.type == HTH_GBNF_TOKEN)
@@ -146,7 +147,7 @@ static bool element_takes(const hth_grammar *g, hth_gbnf_element element, hearth
     return element.type == HTH_GBNF_TOKEN_NOT && element.value != (uint32_t)token && !g->vocabulary->is_end[token];
 }
 
-/* Set allowed for every token that a thread takes as a whole: in one pass, for there may be many of both. */
+/* Set allowed for every token that a thread accepts as a whole: in one pass, because both may be many. */
 static void mask_whole(const hth_grammar *g, bool *allowed)
 {
     const hth_graph_state *now = &g->states[0];
@@ -162,8 +163,7 @@ static void mask_whole(const hth_grammar *g, bool *allowed)
             allowed[element.value] = true;
         if (element.type != HTH_GBNF_TOKEN_NOT)
             continue;
-        excludes_one = !any_not || (excludes_one &&
-                                    element.value == excluded); /* a token that one element excludes, another takes */
+        excludes_one = !any_not || (excludes_one && element.value == excluded); /* otherwise another accepts it */
         excluded = element.value;
         any_not = true;
     }
@@ -172,7 +172,7 @@ static void mask_whole(const hth_grammar *g, bool *allowed)
             allowed[i] = true;
 }
 
-/* Does a thread take the token as a whole? */
+/* Does a thread accept the token as a whole? */
 static bool takes_whole(hth_grammar *g, hearth_token token)
 {
     const hth_graph_state *now = &g->states[0];
@@ -200,7 +200,7 @@ static bool takes_end(const hth_grammar *g)
     return g->states[0].is_complete && g->states[0].partial.n_more == 0;
 }
 
-/* Try bytes from states[depth] on. Returns how many were taken. */
+/* Try bytes from states[depth] on. Returns how many were accepted. */
 static uint32_t try_bytes(hth_grammar *g, const uint8_t *bytes, uint32_t depth, uint32_t n_bytes)
 {
     while (depth < n_bytes) {
@@ -255,7 +255,7 @@ hearth_status hth_grammar_mask(hth_grammar *g, bool *allowed, hearth_error *err)
 {
     const hth_vocabulary *vocabulary = g->vocabulary;
     uint32_t depth = 0;
-    uint32_t refused = 0; /* bytes of the last piece that are too much; 0: all of it was taken */
+    uint32_t refused = 0; /* bytes of the last piece up to the refused one; 0: all of it was accepted */
 
     for (uint32_t i = 0; i < vocabulary->n_tokens; i++)
         allowed[i] = !g->is_spent && vocabulary->is_end[i] && takes_end(g);
@@ -287,7 +287,7 @@ hearth_status hth_grammar_mask(hth_grammar *g, bool *allowed, hearth_error *err)
 static bool accept_bytes(hth_grammar *g, const uint8_t *bytes, size_t n_bytes, hearth_token token)
 {
     bool whole = token >= 0 && takes_whole(g, token);
-    hth_graph_thread *after = NULL; /* threads that took the token as a whole */
+    hth_graph_thread *after = NULL; /* threads that accepted the token as a whole */
     size_t n_after = 0;
     bool ok = true;
 
@@ -303,7 +303,7 @@ static bool accept_bytes(hth_grammar *g, const uint8_t *bytes, size_t n_bytes, h
             if (element_takes(g, g->gbnf->elements[g->threads[i].element], token))
                 after[n_after++] =
                     (hth_graph_thread){ .element = g->threads[i].element + 1, .node = g->threads[i].node };
-        /* As text it may not fit, or end inside a character: then it counts as a whole only. */
+        /* As text it may not match, or may end inside a character: then it only counts as a whole token. */
         if (n_bytes == 0 || !hth_grammar_allows_text(g, bytes, n_bytes) || (bytes[n_bytes - 1] >= 0x80)) {
             hth_graph_begin(g);
             n_bytes = 0;
@@ -347,7 +347,7 @@ hearth_status hth_grammar_accept(hth_grammar *g, hearth_token token, hearth_erro
 
     begin_steps(g);
     if (!g->is_spent && is_end && takes_end(g) && !takes_whole(g, token)) {
-        g->is_spent = true; /* nothing comes after it */
+        g->is_spent = true; /* nothing follows it */
         return HEARTH_OK;
     }
     if (!g->is_spent && (takes_whole(g, token) || (!is_end && piece->n_bytes > 0)))

@@ -99,10 +99,10 @@ static bool add_edge(hth_grammar *g, uint32_t id, hth_graph_thread go_on)
     g->edges[g->n_edges] = (hth_graph_edge){ .go_on = go_on, .next = g->nodes[id].edges };
     g->nodes[id].edges = (uint32_t)g->n_edges++;
     return g->nodes[id].ended != g->closure ||
-           hth_graph_follow(g, go_on); /* it had ended already, without a character */
+           hth_graph_follow(g, go_on); /* it had already ended, without a character */
 }
 
-/* Enter a rule from thread t, which stands on it. Nodes from first_new on were made in this closure. */
+/* Enter a rule from thread t, whose element it is. Nodes from first_new on were made in this closure. */
 static bool enter(hth_grammar *g, hth_graph_thread t, size_t first_new)
 {
     uint32_t rule = g->gbnf->elements[t.element].value;
@@ -152,7 +152,7 @@ static bool leave(hth_grammar *g, uint32_t id, hth_graph_state *into)
 
 void hth_graph_begin(hth_grammar *g)
 {
-    if (++g->closure == 0) { /* numbers are used up: forget all of them */
+    if (++g->closure == 0) { /* the numbers wrapped around: discard all marks */
         memset(g->seen, 0, g->n_seen_slots * sizeof(g->seen[0]));
         memset(g->calls, 0, g->gbnf->n_rules * sizeof(g->calls[0]));
         for (size_t i = 0; i < g->n_nodes; i++)
@@ -229,10 +229,10 @@ static bool shorten(hth_grammar *g, size_t first_new)
     return true;
 }
 
-/* Drop the calls that no thread of states[0] leads to; without memory they stay. */
+/* Drop the calls that no thread of states[0] leads to. If out of memory, they stay. */
 static void collect(hth_grammar *g)
 {
-    uint32_t *place = calloc(g->n_nodes, sizeof(place[0])); /* 0: not reached; later one more than the new place */
+    uint32_t *place = calloc(g->n_nodes, sizeof(place[0])); /* 0: not reached; later the new index plus one */
     hth_graph_edge *edges = malloc((g->n_edges ? g->n_edges : 1) * sizeof(edges[0]));
     uint32_t *todo = malloc(g->n_nodes * sizeof(todo[0]));
     size_t n_todo = 0, n_nodes = 0, n_edges = 0;
@@ -252,7 +252,7 @@ static void collect(hth_grammar *g)
                 if (!place[to]) {
                     place[to] = 1;
                     todo[n_todo++] = to;
-                    /* The list of this node goes on after the nodes that were put on top of it. */
+                    /* The list of this node continues after the nodes that were pushed on top of it. */
                 }
             }
         for (size_t i = 0; i < g->n_nodes; i++)
@@ -284,7 +284,7 @@ static void collect(hth_grammar *g)
     g->collect_at = 2 * g->n_nodes + HTH_GRAPH_COLLECT_MIN;
 }
 
-/* Make the state states[0], and forget the states before it. */
+/* Make the state states[0], and discard the states before it. */
 static void keep(hth_grammar *g, hth_graph_state now)
 {
     size_t n = now.end - now.begin;

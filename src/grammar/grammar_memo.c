@@ -1,5 +1,5 @@
 /*
- * grammar_memo.c - the few grammars that were used last, within a bound of bytes
+ * grammar_memo.c - the few most recently used grammars, up to a total size
  */
 #include "grammar/grammar_memo.h"
 
@@ -20,7 +20,7 @@ typedef struct entry {
 struct hth_grammar_memo {
     /* Guards the fields below; no other lock is taken while it is held. */
     pthread_mutex_t lock;
-    entry entries[ENTRIES_MAX]; /* [n], the one used last first */
+    entry entries[ENTRIES_MAX]; /* [n], most recently used first */
     size_t n;
     size_t bytes;
 };
@@ -48,11 +48,11 @@ void hth_grammar_memo_free(hth_grammar_memo *memo)
         return;
     for (size_t i = 0; i < memo->n; i++)
         entry_deinit(&memo->entries[i]);
-    (void)pthread_mutex_destroy(&memo->lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&memo->lock); /* no thread holds it */
     free(memo);
 }
 
-/* Where it is; memo->n: nowhere. */
+/* Its index; memo->n: not found. */
 static size_t place_locked(const hth_grammar_memo *memo, bool is_schema, const char *text)
 {
     size_t i = 0;

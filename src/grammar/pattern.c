@@ -1,8 +1,8 @@
 /*
- * pattern.c - compile a pattern to instructions, and run all its threads in step
+ * pattern.c - compile a pattern to instructions, and run all its threads in lockstep
  *
  * Jumps are relative, so compiled code can be moved (to put a split before it) and copied (to write out a repetition).
- * Threads are kept in the order of their priority; an instruction holds at most one of them.
+ * Threads are kept in the order of priority, at most one per instruction.
  */
 #include "grammar/pattern.h"
 
@@ -23,7 +23,7 @@ typedef enum op {
     OP_BYTE, /* one byte of set */
     OP_JUMP,
     OP_SPLIT, /* a is tried before b */
-    OP_MARK,  /* remember the place as mark a */
+    OP_MARK,  /* store the position as mark a */
     OP_BEGIN,
     OP_END,
     OP_MATCH,
@@ -53,7 +53,7 @@ typedef struct thread_list {
     uint32_t n;
 } thread_list;
 
-/* A step that remains while threads are added: go to pc, or restore a mark. */
+/* A pending step while threads are added: go to pc, or restore a mark. */
 typedef struct todo {
     uint32_t pc;
     int32_t mark; /* -1: none */
@@ -67,7 +67,7 @@ struct hth_pattern_run {
     uint32_t *reached; /* by instruction: the last step that reached it */
     uint32_t step;
     todo *todos;
-    uint64_t n_steps; /* instructions and threads looked at since the last hth_pattern_run_take_steps */
+    uint64_t n_steps; /* instructions and threads visited since the last hth_pattern_run_take_steps */
 };
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -98,17 +98,17 @@ static instruction *emit(compiler *c, op what, int32_t a, int32_t b)
     return &c->code[c->n++];
 }
 
-/* Put an instruction before those from begin on. */
+/* Insert an instruction before those from begin on. */
 static void insert(compiler *c, uint32_t begin, op what, int32_t a, int32_t b)
 {
     emit(c, what, a, b);
     if (c->status != HEARTH_OK)
-        return; /* there was no room: begin may be the end */
+        return; /* there was no room, so begin may be the end */
     memmove(c->code + begin + 1, c->code + begin, (c->n - 1 - begin) * sizeof(c->code[0]));
     c->code[begin] = (instruction){ .op = what, .a = a, .b = b };
 }
 
-/* A split between going on and leaving; a lazy one leaves first. */
+/* A split between continuing and leaving; a lazy one leaves first. */
 static void insert_split(compiler *c, uint32_t begin, int32_t on, int32_t out, bool lazy)
 {
     insert(c, begin, OP_SPLIT, lazy ? out : on, lazy ? on : out);
@@ -120,7 +120,7 @@ static void set_add(uint64_t set[4], unsigned first, unsigned last)
         set[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* The set of \d, \w or \s; false: it is none of them. */
+/* The set of \d, \w or \s; false for another letter. */
 static bool class_escape(char letter, uint64_t set[4])
 {
     uint64_t own[4] = { 0 };
@@ -321,7 +321,7 @@ static void repeat(compiler *c, uint32_t begin, int least, int most, bool lazy)
     for (int i = 0; i < (most < 0 ? least + 1 : most) && c->status == HEARTH_OK; i++) {
         uint32_t at = c->n;
 
-        if (n + 2 > CODE_MAX - c->n) { /* and a split and a jump; c->n may be all of CODE_MAX */
+        if (n + 2 > CODE_MAX - c->n) { /* plus a split and a jump; c->n may be CODE_MAX */
             fail(c, "too much to repeat; it is too long");
             break;
         }
@@ -492,7 +492,7 @@ void hth_pattern_free(hth_pattern *pattern)
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Add the thread at pc, and all that it leads to without a byte. True: one of them is a match. *found has its marks,
+ * Add the thread at pc, and all that it leads to without a byte. True if one of them is a match: *found has its marks,
  * and threads of lower priority need not be added.
  */
 static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, marks *m, bool at_end, marks *found)
@@ -682,7 +682,7 @@ bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out)
     for (uint32_t i = 0; i < run->now.n; i++)
         run->reached[run->now.pcs[i]] = run->step;
     if (hth_pattern_may_begin(run->pattern, byte) && add_thread(run, &run->now, 0, &fresh, false, &found)) {
-        *begin_out = begin_of(&found); /* a match without any byte */
+        *begin_out = begin_of(&found); /* an empty match */
         return true;
     }
     begin_step(run);

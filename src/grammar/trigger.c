@@ -1,12 +1,12 @@
 /*
- * trigger.c - compare words at every byte, and run patterns along
+ * trigger.c - compare words at every byte, and run patterns alongside
  *
- * The whole reply is kept until a trigger fires, because a pattern's group may begin anywhere.
+ * The whole reply is stored until a trigger fires, because a pattern's group may begin anywhere.
  *
- * While no match has begun, a candidate token costs next to nothing if no match may begin with any of its bytes. When
- * all tokens are asked about, tokens with the same beginning are read together (hth_triggers_mask). Every step of a
- * pattern is counted, because one choice may take at most STEPS_MAX. Patterns that would always take longer are refused
- * before they run.
+ * While no match has begun, a candidate token costs almost nothing if no match can begin with any of its bytes. When
+ * all tokens are checked, tokens with the same beginning are read together (hth_triggers_mask). Every step of a pattern
+ * is counted, because one choice may take at most STEPS_MAX. Patterns that would always take longer are refused before
+ * they run.
  */
 #include "grammar/trigger.h"
 
@@ -17,10 +17,10 @@
 #include "grammar/pattern.h"
 
 enum {
-    STEPS_MAX = 1 << 24,     /* for one choice: bytes, and instructions and threads of patterns; some 5 ns each */
+    STEPS_MAX = 1 << 24,     /* per choice: bytes, and instructions and threads of patterns; about 5 ns each */
     INSTRUCTIONS_MAX = 8192, /* of all patterns */
     INITIAL_MAX = 1024,      /* hth_pattern_n_initial of all patterns: leaves room for 16000 bytes of one choice */
-    LEVELS_MAX = 16,         /* beginnings of a token whose states are kept for the next token */
+    LEVELS_MAX = 16,         /* prefixes of a token whose states are kept for the next token */
 };
 
 typedef struct trigger {
@@ -30,13 +30,13 @@ typedef struct trigger {
     hearth_token token;
     hth_pattern *pattern;
     hth_pattern_run *run;
-    hth_pattern_run *trial; /* a copy of run that reads a token that may come */
+    hth_pattern_run *trial; /* a copy of run that reads a candidate token */
 } trigger;
 
 struct hth_triggers {
     trigger *triggers;
     size_t n;
-    uint8_t *text; /* of the reply so far */
+    uint8_t *text; /* the reply so far */
     size_t n_text;
     size_t capacity;
     uint64_t n_steps; /* since begin_choice */
@@ -75,7 +75,9 @@ static hearth_status trigger_init(trigger *t, const hearth_trigger *from, size_t
     return HEARTH_OK;
 }
 
-/* Refuse patterns that would take too long for every choice. Note the bytes with which a trigger may begin or fire. */
+/*
+ * Refuse patterns that would take too long for every choice. Record the bytes with which a trigger may begin or fire.
+ */
 static hearth_status measure(hth_triggers *triggers, hearth_error *err)
 {
     uint64_t n_instructions = 0, n_initial = 0;
@@ -175,7 +177,7 @@ bool hth_triggers_is_too_much(const hth_triggers *triggers)
     return triggers->n_steps > STEPS_MAX;
 }
 
-/* Append bytes to the text. False: no memory. */
+/* Append bytes to the text. False if out of memory. */
 static bool append(hth_triggers *triggers, const uint8_t *bytes, size_t n_bytes)
 {
     if (triggers->capacity - triggers->n_text < n_bytes) {
@@ -231,8 +233,8 @@ static bool fires_at(hth_triggers *triggers, const trigger *t, bool is_trial, si
 }
 
 /*
- * Read the byte at `at`. If several triggers fire with it, the first in the request counts. *is_busy: as any_is_busy,
- * before and after.
+ * Read the byte at `at`. If several triggers fire with it, the first in the request counts. *is_busy is the result of
+ * any_is_busy, before and after.
  */
 static bool read_byte(hth_triggers *triggers, size_t at, bool is_trial, bool is_last, bool *is_busy, uint64_t *begin)
 {
@@ -311,7 +313,7 @@ void hth_triggers_try(hth_triggers *triggers, const uint8_t *bytes, size_t n_byt
 
 /* ---- all tokens -------------------------------------------------------------------------------------------------- */
 
-/* Keep the state of the trial as the next level. False: no memory. */
+/* Keep the state of the trial as the next level. False if out of memory. */
 static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
 {
     size_t begin = l->n > 0 ? l->ends[l->n - 1] : 0;
@@ -347,8 +349,8 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
 }
 
 /*
- * Put the trial back to its state after n bytes of a token, which begins at `from`. is_busy: any_is_busy now; the
- * result is that of the restored state.
+ * Restore the trial to its state after n bytes of a token that begins at `from`. is_busy is any_is_busy now; the result
+ * is any_is_busy of the restored state.
  */
 static bool pop_to_level(hth_triggers *triggers, levels *l, uint32_t n, size_t from, bool is_busy)
 {
@@ -381,7 +383,7 @@ hearth_status hth_triggers_mask(hth_triggers *triggers, const hth_vocabulary *vo
 {
     size_t from = triggers->n_text;
     levels l = { .n = 0 };
-    uint32_t fired_after = 0; /* bytes of the last token; 0: it fired nothing, or only as it ended there */
+    uint32_t fired_after = 0; /* bytes of the last token; 0: it fired nothing, or only because it ended there */
     uint64_t begin = 0;
     bool is_busy = true; /* assumed, also after a trigger fired */
     bool ok;

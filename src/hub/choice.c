@@ -32,7 +32,7 @@ bool hth_hub_is_same_model(const char *a, const char *b)
            first.n_stem == second.n_stem && strncmp(a, b, first.n_stem) == 0;
 }
 
-/* ---- which model ---- */
+/* ---- the model ---- */
 
 typedef bool (*fits_fn)(const char *path, const char *choice);
 
@@ -65,7 +65,7 @@ static bool fits_all(const char *path, const char *choice)
     return true;
 }
 
-/* The number of models that fit, and the first of them. */
+/* The number of models that match, and the first of them. */
 static size_t count(const hth_hub_listing *listing, fits_fn fits, const char *choice, const hth_hub_file **first)
 {
     size_t n = 0;
@@ -88,7 +88,7 @@ const char *hth_hub_choice_name(const hth_hub_listing *listing, const char *path
     return hth_hub_quant_of(path, out) && count(listing, fits_quant, out, &unused) == 1 ? out : path;
 }
 
-/* The names that fit, as a user gives them, for a message. */
+/* The names that match, in the form that users give them, for a message. */
 static void list_names(const hth_hub_listing *listing, fits_fn fits, const char *choice, char out[NAMES_BYTES])
 {
     size_t n = 0;
@@ -128,7 +128,7 @@ static hearth_status refuse(const hth_hub_listing *listing, const hth_hub_refere
 static hearth_status find_first(const hth_hub_listing *listing, const hth_hub_reference *wanted,
                                 const hth_hub_file **out, hearth_error *err)
 {
-    /* Small with little loss first, then what repositories with few files have. */
+    /* Small files with little loss first, then those that repositories with few files have. */
     static const char *const preferred[] = { "Q4_K_M", "Q8_0", "Q4_0", "Q4_K_S", "Q5_K_M", "Q6_K", "UD-Q4_K_XL", NULL };
     static const fits_fn of_file[] = { fits_path, fits_base_name, NULL }, of_quant[] = { fits_quant, fits_word, NULL };
 

@@ -15,8 +15,8 @@ enum {
     HOPS_MAX = 8,
     TRIES_MAX = 5,
     FIRST_WAIT_MS = 100,
-    WAIT_GROWTH = 3,      /* most breaks are over at once; five tries take 4 s */
-    LONGEST_WAIT_S = 300, /* that a hub may ask for */
+    WAIT_GROWTH = 3,      /* most interruptions are short; five tries take 4 s */
+    LONGEST_WAIT_S = 300, /* that a hub may request */
     REFUSAL_BYTES_MAX = 1 << 20,
 };
 
@@ -52,7 +52,7 @@ bool hth_hub_escape(const char *text, const char *keeps, char *out, size_t capac
     return true;
 }
 
-/* ---- refusals ---- */
+/* ---- error responses ---- */
 
 static hth_hub_outcome again(hth_hub_client *client, hearth_error *err)
 {
@@ -70,7 +70,7 @@ static hth_hub_outcome again(hth_hub_client *client, hearth_error *err)
     }
     for (unsigned i = 1; i < client->n_failures; i++)
         backoff_ms *= WAIT_GROWTH;
-    /* Several connections that failed together do not come back together. */
+    /* Several connections that failed together do not retry together. */
     client->wait_ms = (uint32_t)(asked_s * 1000 > backoff_ms ? asked_s * 1000 : backoff_ms) +
                       (uint32_t)(hth_os_monotonic_ns() % FIRST_WAIT_MS);
     return HTH_HUB_AGAIN;
@@ -141,11 +141,11 @@ static hth_hub_outcome refuse(hth_hub_client *client, const hth_hub_question *qu
     return HTH_HUB_FAILED;
 }
 
-/* ---- one question ---- */
+/* ---- one request ---- */
 
 typedef struct asking {
     const hth_hub_question *question;
-    size_t n_refusal; /* bytes of an answer that is not wanted */
+    size_t n_refusal; /* bytes of an error response */
 } asking;
 
 static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
@@ -163,7 +163,7 @@ static bool is_redirect(long status)
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* False, with the message: the answer leads nowhere. */
+/* Follow a redirect. False, with a message, if it has no valid target. */
 static bool follow(const hth_hub_client *client, char url[HTH_FETCH_URL_BYTES], hearth_error *err)
 {
     const char *next = hth_fetch_redirect(client->fetch);
@@ -248,7 +248,7 @@ static bool add_to_page(hth_fetch *fetch, long status, const void *bytes, size_t
 {
     const page *p = user_data;
 
-    (void)fetch, (void)status; /* any good answer is the page */
+    (void)fetch, (void)status; /* any successful response is the page */
     if (p->out->n + n_bytes > p->n_max)
         return false;
     hth_buffer_add(p->out, bytes, n_bytes);

@@ -1,18 +1,18 @@
 /*
  * download.c - see download.h
  *
- *   1. lock the blob, and look whether it is there now
- *   2. several threads ask for runs of missing pieces and keep each piece that is whole (partial.h)
- *   3. meanwhile this thread hashes the pieces in their order
- *   4. the digest is right: the partial file becomes the blob
+ *   1. lock the blob, and check whether it exists now
+ *   2. several threads request runs of missing pieces and save each complete piece (partial.h)
+ *   3. meanwhile this thread hashes the pieces in order
+ *   4. if the digest is right, the partial file becomes the blob
  *   5. the snapshot gets a link to the blob, and the lock is released; a removal finds both or neither
  *
- * A blob that was there in 1 and has no link from the snapshot yet is hashed before 5, because a link tells that the
- * bytes were right when it was made (models/trusted_digest.h). A link that is right stays as it is. A blob of a
- * registry gets no link; the manifest that is written later (registry.c) says the same.
+ * A blob that existed in step 1 and has no link from the snapshot yet is hashed before step 5, because a link means
+ * that the bytes were right when it was made (models/trusted_digest.h). A correct link is not changed. A blob of a
+ * registry gets no link; the manifest that is written later (registry.c) has the same meaning.
  *
- * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the threads end, and
- * the last of them reads the whole file alone, and leaves out the pieces that are there.
+ * A thread whose connection breaks requests the rest of its run. If the server does not support ranges, the threads
+ * end, and the last of them reads the whole file alone and skips the pieces that are present.
  *
  * Invariant: a blob has its name only when its bytes had the right digest and were synced.
  */
@@ -41,7 +41,7 @@ enum {
     CONNECTIONS = 4,
     RUN_PIECES_MAX = 8,     /* of one request */
     SHOW_MS = 250,          /* between two calls of on_progress */
-    PROGRESS_BYTES = 65536, /* that make a broken connection no failure */
+    PROGRESS_BYTES = 65536, /* enough progress that a broken connection is not counted as a failure */
     SHA1_BYTES_MAX = 64 << 20,
     SHA1_DIGITS = 2 * HTH_GIT_ID_BYTES,
 };
@@ -56,19 +56,19 @@ typedef struct download {
     /* Guards the fields below. No file is touched and no callback runs while it is held. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool *claimed; /* [n_pieces]; of a thread that is at work, or there */
+    bool *claimed; /* [n_pieces]; assigned to a running thread, or present */
     bool takes_no_ranges;
     bool failed; /* status and err are those of the first failure */
     hearth_status status;
     hearth_error err;
-    uint64_t n_arrived; /* bytes of the file that are there, also of unfinished pieces */
+    uint64_t n_arrived; /* bytes of the file that are present, including those of unfinished pieces */
     unsigned n_at_work;
 } download;
 
 typedef struct transfer {
     download *d;
     hth_hub_client client;
-    uint64_t begin; /* of the bytes that were asked for; in a whole file 0 */
+    uint64_t begin; /* of the requested bytes; 0 for a whole file */
     uint64_t at, end;
     bool is_whole;    /* without a range */
     uint64_t n_fresh; /* bytes of a range since the last failure */
@@ -88,7 +88,7 @@ static void fail_with(download *d, hearth_status status, const hearth_error *err
     pthread_mutex_unlock(&d->lock);
 }
 
-/* A range must not change bytes that the reader of the whole file brought. */
+/* A range must not change bytes that the reader of the whole file has written. */
 static bool must_end_locked(const transfer *t)
 {
     return t->d->failed || (t->d->takes_no_ranges && !t->is_whole);
@@ -104,7 +104,7 @@ static bool must_end(transfer *t)
     return result;
 }
 
-/* False: the transfer must end. */
+/* False if the transfer must end. */
 static bool wait_ms(transfer *t, uint32_t ms)
 {
     download *d = t->d;
@@ -120,7 +120,7 @@ static bool wait_ms(transfer *t, uint32_t ms)
     return goes_on;
 }
 
-/* The next run of pieces for a thread. False: there is none, and the thread is not at work any more. */
+/* The next run of pieces for a thread. False if there is none; the thread is then no longer at work. */
 static bool claim(transfer *t)
 {
     download *d = t->d;
@@ -148,7 +148,7 @@ static bool claim(transfer *t)
     return true;
 }
 
-/* Pieces of the run that did not come are for somebody else. */
+/* Return the missing pieces of the run, so that another thread can take them. */
 static void give_back(transfer *t)
 {
     download *d = t->d;
@@ -174,7 +174,7 @@ static bool refuse_size(download *d, const char *cause)
     return false;
 }
 
-/* The hub tells size and digest of the file again, before it redirects. */
+/* The hub repeats the size and digest of the file before it redirects. */
 static bool check_head(hth_fetch *fetch, void *user_data)
 {
     const transfer *t = user_data;
@@ -200,7 +200,7 @@ static bool check_range(hth_fetch *fetch, const transfer *t)
     const char *text = hth_fetch_header(fetch, "Content-Range");
     const char *slash = text ? strchr(text, '/') : NULL;
 
-    /* "*" instead of a range is that of a refusal, and no number at all is not 0. */
+    /* "*" instead of a range belongs to an error response, and a missing number is not 0. */
     if (!slash || strncmp(text, "bytes ", 6) != 0 || !isdigit((unsigned char)text[6]) ||
         strtoull(text + 6, NULL, 10) != t->begin)
         return refuse_size(t->d, "its storage sends other bytes than the asked ones");
@@ -224,7 +224,7 @@ static bool keep_piece(download *d, size_t piece)
     return true;
 }
 
-/* Bytes within one piece. What was hashed must not change: a piece that is there is not written again. */
+/* Write bytes within one piece. Hashed bytes must not change, so a piece that is present is not written again. */
 static bool take_part(transfer *t, const char *bytes, size_t n)
 {
     download *d = t->d;
@@ -254,7 +254,7 @@ static bool take_part(transfer *t, const char *bytes, size_t n)
         return true;
     if (!keep_piece(d, piece))
         return false;
-    t->client.n_failures = 0; /* a whole file begins anew after a failure: only its kept pieces are progress */
+    t->client.n_failures = 0; /* a whole file starts over after a failure: only its saved pieces count as progress */
     return true;
 }
 
@@ -269,7 +269,7 @@ static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t 
     if (status == 200 && !t->is_whole) {
         pthread_mutex_lock(&d->lock);
         d->takes_no_ranges = true;
-        pthread_cond_broadcast(&d->changed); /* ends the waits of the others */
+        pthread_cond_broadcast(&d->changed); /* wakes the others */
         pthread_mutex_unlock(&d->lock);
         return false;
     }
@@ -289,7 +289,7 @@ static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t 
     return true;
 }
 
-/* The whole run, with as many questions as it needs. False: it is given up. */
+/* Transfer the whole run, with as many requests as needed. False if it is abandoned. */
 static bool transfer_run(transfer *t)
 {
     download *d = t->d;
@@ -318,9 +318,9 @@ static bool transfer_run(transfer *t)
         t->n_fresh = 0;
         outcome = hth_hub_ask(&t->client, &question, &err);
         if (outcome == HTH_HUB_STOPPED)
-            return false; /* d has the reason; or its pieces come with the whole file */
+            return false; /* d has the reason, or its pieces come with the whole file */
         if (outcome == HTH_HUB_DONE && t->at < t->end) {
-            /* A server that ends early without an error, again and again, lies about the size. */
+            /* A server that repeatedly ends early without an error reports a wrong size. */
             (void)hth_fail(&err, HEARTH_CORRUPT, "the %s's storage ends '%s' early", d->settings->called,
                            d->file->path);
             outcome = t->client.n_failures++ < CONNECTIONS ? HTH_HUB_AGAIN : HTH_HUB_FAILED;
@@ -379,7 +379,7 @@ static hearth_status git_digest(const hth_hub_partial *partial, char out[HTH_HUB
     return status;
 }
 
-/* sha: fed with all bytes, unless the digest is git's. */
+/* sha has all bytes, unless the digest is git's. */
 static hearth_status finish_digest(const hth_hub_partial *partial, bool is_git, hth_sha256 *sha,
                                    char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
 {
@@ -392,7 +392,7 @@ static hearth_status finish_digest(const hth_hub_partial *partial, bool is_git, 
     return HEARTH_OK;
 }
 
-/* Wait for a piece, and show the progress meanwhile. False: it does not come. */
+/* Wait for a piece, showing progress meanwhile. False if it cannot be had. */
 static bool wait_for(download *d, size_t piece)
 {
     bool is_there, at_work;
@@ -415,7 +415,7 @@ static bool wait_for(download *d, size_t piece)
     return is_there;
 }
 
-/* Of a blob that is there. */
+/* The digest of an existing blob. */
 static hearth_status blob_digest(const download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
 {
     const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
@@ -482,7 +482,7 @@ static size_t start_threads(download *d, transfer transfers[CONNECTIONS], pthrea
         }
         n++;
     }
-    return n; /* fewer connections do, too */
+    return n; /* fewer connections are enough */
 }
 
 static hearth_status transfer_all(download *d, hearth_error *err)
@@ -505,7 +505,7 @@ static hearth_status transfer_all(download *d, hearth_error *err)
     n = start_threads(d, transfers, threads, err);
     status = n > 0 ? digest(d, found, err) : HEARTH_NO_MEMORY;
     if (status != HEARTH_OK)
-        fail_with(d, status, &(hearth_error){ .message = "" }); /* ends the threads; the first failure stays */
+        fail_with(d, status, &(hearth_error){ .message = "" }); /* ends the threads; the first failure is kept */
     for (size_t i = 0; i < n; i++) {
         (void)pthread_join(threads[i], NULL); /* it was started */
         hth_hub_client_deinit(&transfers[i].client);
@@ -538,7 +538,7 @@ static hearth_status download_missing(download *d, hearth_error *err)
     return status;
 }
 
-/* Where a blob of a hub gets its link; shelf NULL: nowhere. */
+/* The place of a blob's link; shelf NULL: no link. */
 typedef struct link_place {
     const hth_hub_shelf *shelf;
     const char *commit;

@@ -16,7 +16,7 @@
 
 enum { LEVELS_MAX = 16, VALUES_MAX = 4 << 20, SHA1_DIGITS = 40, SHA256_DIGITS = 64 };
 
-static const json_int_t file_bytes_max = (json_int_t)1 << 46; /* 64 TiB: no model; a size that overflows nothing */
+static const json_int_t file_bytes_max = (json_int_t)1 << 46; /* 64 TiB: above any model, no overflow */
 
 void hth_hub_listing_deinit(hth_hub_listing *listing)
 {
@@ -50,7 +50,7 @@ static hearth_status read_file(const json_t *object, hth_hub_listing *out, heart
     if (!path)
         return hth_fail(err, HEARTH_CORRUPT, "the hub lists a file without a name");
     if (!hth_gguf_is_name(path))
-        return HEARTH_OK; /* nothing that is downloaded */
+        return HEARTH_OK; /* never downloaded */
     if (!hth_hub_path_is_safe(path))
         return hth_fail(err, HEARTH_CORRUPT,
                         "the hub lists a file whose path would leave its folder, or is none; nothing was downloaded");

@@ -39,14 +39,14 @@ static bool is_manifest_type(const json_t *root)
            (text && (strcmp(text, HTH_OLLAMA_MANIFEST) == 0 || strcmp(text, HTH_OCI_MANIFEST) == 0));
 }
 
-/* kind: that of the layer. */
+/* kind is the layer's. */
 static hearth_status add_layer(hth_ollama_manifest *out, const json_t *object, const char *kind, hearth_error *err)
 {
     const char *hex = hth_ollama_digest_hex(text_of(object, "digest"));
     const json_t *size = json_object_get(object, "size");
     hth_ollama_layer *layer = &out->layers[out->n];
 
-    /* It is shown to people, on a terminal, too. */
+    /* It is shown to users, also on a terminal. */
     if (kind[strspn(kind, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._")])
         return hth_fail(err, HEARTH_CORRUPT,
                         "the manifest has a layer of the type '%.80s', which is no name; nothing was downloaded", kind);
@@ -65,7 +65,7 @@ static hearth_status add_layer(hth_ollama_manifest *out, const json_t *object, c
                             "the manifest tells two sizes of the layer %.12s...; nothing was downloaded", hex);
     }
     (void)snprintf(layer->digest, sizeof(layer->digest), "%s", hex); /* is_hex */
-    (void)snprintf(layer->kind, sizeof(layer->kind), "%s", kind);    /* cut: only a name for people */
+    (void)snprintf(layer->kind, sizeof(layer->kind), "%s", kind);    /* may be truncated: only a name for users */
     layer->bytes = (uint64_t)json_integer_value(size);
     out->n++;
     return HEARTH_OK;

@@ -1,5 +1,5 @@
 /*
- * manifest.h - the manifest of a model at a registry of Ollama's kind: which blobs the model has
+ * manifest.h - the manifest of a model at a registry of Ollama's kind: the blobs that make up the model
  *
  * JSON: {"mediaType", "config": {"digest", "size"}, "layers": [{"mediaType", "digest", "size"}]}. The layer with the
  * media type application/vnd.ollama.image.model is the GGUF file.
@@ -28,23 +28,23 @@ typedef struct hth_ollama_layer {
 
 typedef struct hth_ollama_manifest {
     hth_ollama_layer
-        layers[HTH_OLLAMA_LAYERS_MAX + 1]; /* each digest once; the config last, if no other layer is the same */
+        layers[HTH_OLLAMA_LAYERS_MAX + 1]; /* each digest once; the config last, unless another layer has its digest */
     size_t n;
     size_t model; /* the layer of the GGUF file */
 } hth_ollama_manifest;
 
-/* The SHA-256 of a digest "sha256:HEX", in hex; NULL: it is none. */
+/* The SHA-256 of a digest "sha256:HEX", in hex; NULL if it is not one. */
 const char *hth_ollama_digest_hex(const char *digest);
 
 /*
- * Read a manifest. HEARTH_CORRUPT: it is none, or its digests, sizes or types are none of a model's. HEARTH_NOT_FOUND:
- * it has no GGUF file.
+ * Read a manifest. HEARTH_CORRUPT if it is not one, or its digests, sizes or types are not valid for a model.
+ * HEARTH_NOT_FOUND if it has no GGUF file.
  */
 hearth_status hth_ollama_manifest_read(const char *text, size_t n_bytes, hth_ollama_manifest *out, hearth_error *err);
 
 /*
- * The text of a manifest's file, for free(), with its length; NULL: it cannot be opened, is empty or too large, or
- * there is no memory. A text that could be read only in part is no JSON.
+ * The text of a manifest's file, with its length; the caller frees it. NULL if it cannot be opened, is empty or too
+ * large, or memory is out. Text that could be read only in part is not JSON.
  */
 char *hth_ollama_manifest_text(const char *path, size_t *n_out);
 

@@ -32,8 +32,8 @@ bool hth_ollama_folder(char out[PATH_MAX])
 }
 
 /*
- * The digest of the model's layer; false: the manifest has none, and is perhaps that of something else. It is read with
- * more patience than one that a registry sends: only the model matters here.
+ * The digest of the model's layer; false if the manifest has none, and may not be a model's. It is read more leniently
+ * than one from a registry: only the model matters here.
  */
 static bool read_manifest(const char *path, char digest[HTH_HUB_DIGEST_BYTES])
 {
@@ -133,7 +133,7 @@ static bool take(const hth_ollama_model *model, void *user_data)
 static bool take_if_called(const hth_ollama_model *model, void *user_data)
 {
     const finder *f = user_data;
-    const char *slash = strchr(model->name, '/'); /* behind the host */
+    const char *slash = strchr(model->name, '/'); /* after the host */
 
     return is_called(model->name, f->name) || (slash && is_called(slash + 1, f->name)) ? take(model, user_data) : true;
 }

@@ -1,5 +1,5 @@
 /*
- * ollama.h - the models in a folder of Ollama; registry.h adds to it
+ * ollama.h - the models in Ollama's directory; registry.h adds to it
  *
  *   DIRECTORY/manifests/HOST/NAMESPACE/NAME/TAG   JSON: layers with mediaType, digest and size
  *   DIRECTORY/blobs/sha256-DIGEST                 the bytes of a layer
@@ -24,23 +24,23 @@ typedef struct hth_ollama_model {
     uint64_t bytes;
 } hth_ollama_model;
 
-/* The folder. False: no variable names it. */
+/* Ollama's directory. False if no variable names it. */
 bool hth_ollama_folder(char out[PATH_MAX]);
 
-/* Visit the models, in no order, until visit returns false. A folder that is not there has none. */
+/* Visit the models, in no particular order, until visit returns false. A missing directory has none. */
 void hth_ollama_visit(const char *folder, bool (*visit)(const hth_ollama_model *model, void *user_data),
                       void *user_data);
 
 /*
- * The model with this name; the host in front of "NAMESPACE/NAME:TAG", and the tag "latest", may be left out. False:
- * there is none.
+ * The model with this name; the host before "NAMESPACE/NAME:TAG" and the tag "latest" may be omitted. False if there is
+ * none.
  */
 bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out);
 
-/* The path of a manifest. False: it is too long. */
+/* The path of a manifest. False if it is too long. */
 bool hth_ollama_manifest_path(const char *folder, const char *host, const char *owner, const char *name,
                               const char *tag, char out[PATH_MAX]);
-/* The model of exactly this registry's host, owner ("library": none), name and tag. False: there is none. */
+/* The model with exactly this registry host, owner ("library": none), name and tag. False if there is none. */
 bool hth_ollama_find_at(const char *folder, const char *host, const char *owner, const char *name, const char *tag,
                         hth_ollama_model *out);
 

@@ -68,9 +68,9 @@ hearth_status hth_hub_partial_keep(const hth_hub_partial *partial, size_t piece,
     return hth_hub_partial_write(partial, &(char){ 1 }, 1, marks_at(partial) + piece, err);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
-/* False: it is not the unfinished file of a blob of this size. */
+/* False if it is not the unfinished file of a blob of this size. */
 static bool read_marks(hth_hub_partial *partial)
 {
     char found[sizeof(magic)];
@@ -151,12 +151,12 @@ hearth_status hth_hub_partial_finish(hth_hub_partial *partial, const char *blob,
         rename(partial->path, blob) != 0)
         return hth_fail_errno(err, errno, "cannot finish '%s'", blob);
     (void)snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(blob, '/') - blob), blob); /* a part of a path */
-    /* Without this, a power cut may take the name away again; the bytes would be downloaded once more. */
+    /* Without this, a power failure may undo the rename, and the bytes would be downloaded again. */
     (void)hth_fs_sync_directory(hth_fs_system(), folder);
     return HEARTH_OK;
 }
 
 void hth_hub_partial_remove(const hth_hub_partial *partial)
 {
-    (void)unlink(partial->path); /* the checksum would refuse it again */
+    (void)unlink(partial->path); /* if this fails, the checksum will refuse it again */
 }

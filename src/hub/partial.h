@@ -1,14 +1,14 @@
 /*
- * partial.h - a blob that is being downloaded, in pieces of any order, and goes on after a crash
+ * partial.h - a blob that is being downloaded in pieces, in any order, and can be resumed after a crash
  *
  * The file BLOB.hearth.incomplete has
  *
  *   offset 0       the bytes of the blob, with holes
  *   offset bytes   "HTHPART1"
- *   then           one byte for each piece of 8 MiB: 1 where the piece is there, else 0
+ *   then           one byte for each piece of 8 MiB: 1 if the piece is present, otherwise 0
  *
- * A mark is written after its piece was synced. Other programs name their files BLOB.incomplete and take their size
- * for progress, so this name differs. The checksum of the whole blob is checked at the end.
+ * A mark is written after its piece has been synced. Other programs name their files BLOB.incomplete and interpret
+ * their size as progress, so this name differs. The checksum of the whole blob is checked at the end.
  */
 #ifndef HTH_HUB_PARTIAL_H
 #define HTH_HUB_PARTIAL_H
@@ -22,7 +22,7 @@
 
 enum { HTH_HUB_PIECE_BYTES = 8 << 20 };
 
-/* Its functions may be called by several threads at once, for different pieces; the caller guards the marks. */
+/* Several threads may call its functions at once, for different pieces; the caller guards the marks. */
 typedef struct hth_hub_partial {
     char path[PATH_MAX];
     int fd;
@@ -32,9 +32,9 @@ typedef struct hth_hub_partial {
 } hth_hub_partial;
 
 /*
- * Open the partial file of a blob, or begin it; the caller has the blob's lock. HEARTH_FULL: the device has no room for
- * the rest; the message names cache_variable as a way to another folder. End it with hth_hub_partial_close, also after
- * a failure.
+ * Open the partial file of a blob, or create it; the caller has the blob's lock. HEARTH_FULL: the device has no room
+ * for the rest; the message suggests setting cache_variable to another directory. End it with hth_hub_partial_close,
+ * even after a failure.
  */
 hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint64_t bytes, const char *cache_variable,
                                    hearth_error *err);
@@ -47,12 +47,12 @@ hearth_status hth_hub_partial_read(const hth_hub_partial *partial, void *bytes, 
 /* Make a piece durable, and write its mark; marks is not changed. */
 hearth_status hth_hub_partial_keep(const hth_hub_partial *partial, size_t piece, hearth_error *err);
 
-/* Where a piece ends. */
+/* The end offset of a piece. */
 uint64_t hth_hub_piece_end(const hth_hub_partial *partial, size_t piece);
 
-/* All pieces are there and right: make it the blob, durably. */
+/* All pieces are present and correct: make it the blob, durably. */
 hearth_status hth_hub_partial_finish(hth_hub_partial *partial, const char *blob, hearth_error *err);
-/* Its bytes are wrong: forget them. */
+/* Its bytes are wrong: remove them. */
 void hth_hub_partial_remove(const hth_hub_partial *partial);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * pull.c - see pull.h
  *
- *   list the files of the revision -> choose those of the model -> download and link each -> remember the commit
+ *   list the files of the revision -> choose those of the model -> download and link each -> store the commit
  */
 #include "hub/pull.h"
 
@@ -96,7 +96,7 @@ hearth_status hth_hub_find(const hth_hub_settings *settings, const hth_hub_refer
         if (status == HEARTH_NOT_FOUND)
             hth_fail_prefix(err, "in the cache at '%s'", settings->cache);
     }
-    /* Another download may have moved the branch to a commit of which this model was not downloaded. */
+    /* Another download may have moved the branch to a commit for which this model was not downloaded. */
     return status == HEARTH_NOT_FOUND && !revision && find_in_any(&shelf, wanted, path_out) ? HEARTH_OK : status;
 }
 
@@ -145,7 +145,7 @@ hearth_status hth_hub_pull(const hth_hub_settings *settings, const hth_hub_refer
     return status;
 }
 
-/* ---- what there is ---- */
+/* ---- offers ---- */
 
 static bool is_here(const hth_hub_shelf *shelf, const hth_hub_file *file)
 {
@@ -154,7 +154,7 @@ static bool is_here(const hth_hub_shelf *shelf, const hth_hub_file *file)
     return hth_hub_blob_path(shelf, file->digest, blob) && hth_hub_blob_is_there(blob, file->bytes);
 }
 
-/* The listing of a revision: the hub's, or, offline, the files that the cache has of it. */
+/* The listing of a revision: from the hub, or if offline, of the files in the cache. */
 static hearth_status read_listing(const hth_hub_settings *settings, const hth_hub_shelf *shelf, const char *repo,
                                   const char *revision, hth_hub_listing *out, hearth_error *err)
 {
@@ -198,7 +198,7 @@ static hearth_status read_offers(const hth_hub_listing *listing, const hth_hub_s
     hearth_status status;
 
     (void)snprintf(wanted.repo, sizeof(wanted.repo), "%s", repo);        /* as large */
-    status = hth_hub_choose(listing, &wanted, &chosen, &n_chosen, NULL); /* several may fit */
+    status = hth_hub_choose(listing, &wanted, &chosen, &n_chosen, NULL); /* several may match */
     for (size_t i = 0; i < listing->n && status != HEARTH_NO_MEMORY; i++) {
         hth_hub_offer *offers = *out;
 

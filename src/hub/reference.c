@@ -12,7 +12,7 @@
 
 enum { WORD_BYTES_MAX = 96 };
 
-/* The hubs' rule for names; the cache's folders separate owner and repository by "--". */
+/* The hubs' rule for names; the cache's directories separate owner and repository by "--". */
 static bool is_word(const char *text, size_t n)
 {
     if (n == 0 || n > WORD_BYTES_MAX || text[0] == '.' || text[0] == '-')

@@ -16,9 +16,9 @@ typedef struct hth_hub_reference {
     bool is_file;                    /* the choice is a path: it ends in ".gguf" */
 } hth_hub_reference;
 
-/* HEARTH_MISUSE, with the expected form: it is none. */
+/* HEARTH_MISUSE, with the expected form, if it is not a reference. */
 hearth_status hth_hub_reference_read(const char *text, hth_hub_reference *out, hearth_error *err);
-/* Could it be meant as a reference? It has one '/' before the first ':', and does not look like the path of a file. */
+/* Could it be meant as a reference? True if it has one '/' before the first ':' and does not look like a file path. */
 bool hth_hub_is_reference(const char *text);
 
 /* May a hub's file have this path? Relative, and no part of it is empty, "." or ".."; no control characters. */

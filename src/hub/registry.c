@@ -1,14 +1,14 @@
 /*
  * registry.c - see registry.h
  *
- *   ask for the manifest -> download each layer (download.c) -> look whether all are there -> write the manifest
+ *   request the manifest -> download each layer (download.c) -> check that all are present -> write the manifest
  *
- * Ollama sees a model by its manifest, so a crash before the last step leaves only blobs that nothing names; a later
- * pull uses them, and Ollama removes them when it starts. That may happen in the middle of a pull, too: hence the look.
+ * Ollama finds a model by its manifest, so a crash before the last step leaves only unreferenced blobs; a later pull
+ * uses them, and Ollama removes them when it starts. That may also happen during a pull, hence the check.
  *
- * FOLDER/.locks/sha256-DIGEST.lock is locked (flock) by who downloads a blob; Ollama does not look there.
+ * FOLDER/.locks/sha256-DIGEST.lock is locked (flock) while a process downloads a blob; Ollama does not use it.
  *
- * Invariant: all paths are made of the folder, the host of the registry, parts of a reference and hex digits.
+ * Invariant: all paths are made only of the directory, the registry's host, parts of a reference and hex digits.
  */
 #include "hub/registry.h"
 
@@ -28,7 +28,7 @@ static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 
 /* ---- names ---- */
 
-/* False: the n bytes are no name of a file that is safe everywhere. */
+/* False if the n bytes are not a file name that is safe everywhere. */
 static bool take_part(const char *text, size_t n, char out[HTH_OLLAMA_PART_BYTES])
 {
     if (n == 0 || n >= HTH_OLLAMA_PART_BYTES || strspn(text, letters) < n || *text == '-' || *text == '.')
@@ -57,7 +57,7 @@ hearth_status hth_ollama_reference_read(const char *text, hth_ollama_reference *
                         "'%.200s' is not the name of a model of Ollama's; the form is NAME[:TAG] or "
                         "ollama:OWNER/NAME[:TAG]",
                         text);
-    /* As in the names that hth_ollama_visit gives. The text is as large as the parts. */
+    /* As in the names from hth_ollama_visit. The text is as large as the parts. */
     if (strcmp(reference.owner, "library") == 0)
         (void)snprintf(reference.text, sizeof(reference.text), "%s:%s", reference.name, reference.tag);
     else
@@ -71,10 +71,10 @@ hearth_status hth_ollama_reference_read(const char *text, hth_ollama_reference *
 
 static const char *host_of(const hth_hub_settings *settings)
 {
-    return strstr(settings->endpoint, "://") + 3; /* hth_hub_endpoint_take saw it */
+    return strstr(settings->endpoint, "://") + 3; /* hth_hub_endpoint_take has checked it */
 }
 
-/* The host is the name of a folder. */
+/* The host must be usable as a directory name. */
 static bool is_registry(const hth_hub_settings *settings)
 {
     const char *host = host_of(settings);
@@ -129,13 +129,13 @@ hearth_status hth_ollama_reference_find(const hth_hub_settings *settings, const 
 
 /* ---- pull ---- */
 
-/* A pull's places, all in Ollama's folder; large. */
+/* The paths of a pull, all in Ollama's directory; large. */
 typedef struct pull {
     const hth_hub_settings *settings;
     const hth_ollama_reference *wanted;
-    hth_ollama_manifest manifest, old; /* that of the registry; what the folder has */
+    hth_ollama_manifest manifest, old; /* the registry's; the one in the directory */
     char manifest_path[PATH_MAX];
-    char blob[PATH_MAX], lock[PATH_MAX], url[HTH_FETCH_URL_BYTES]; /* of one layer after another */
+    char blob[PATH_MAX], lock[PATH_MAX], url[HTH_FETCH_URL_BYTES]; /* of the current layer */
 } pull;
 
 static bool has_layer(const hth_ollama_manifest *manifest, const hth_ollama_layer *layer)
@@ -191,7 +191,7 @@ static hearth_status check_layers(pull *p, hearth_error *err)
     return status;
 }
 
-/* What the folder has of the model; nothing where it has no whole one. */
+/* Read the model's manifest in the directory; empty if the model there is incomplete. */
 static void read_old(pull *p)
 {
     size_t n = 0;
@@ -202,7 +202,10 @@ static void read_old(pull *p)
     free(text);
 }
 
-/* Has the folder the same layers, by a manifest of its own? Then nothing is written: the folder may be read-only. */
+/*
+ * Does the directory already have a manifest with the same layers? If so, nothing is written: the directory may be
+ * read-only.
+ */
 static bool is_same(pull *p)
 {
     bool same = p->old.n == p->manifest.n;

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* A variable that is set to nothing counts as one that is not set. */
+/* An empty variable counts as not set. */
 static const char *variable(const char *name)
 {
     const char *value = getenv(name);
@@ -23,7 +23,7 @@ static bool join(char out[PATH_MAX], const char *folder, const char *name)
     return snprintf(out, PATH_MAX, "%s%s", folder, name) < PATH_MAX;
 }
 
-/* The folder of all that this ecosystem keeps. */
+/* The directory where this ecosystem stores everything. */
 static bool find_home(char out[PATH_MAX])
 {
     if (variable("HF_HOME"))
@@ -44,7 +44,7 @@ bool hth_hub_is_offline(void)
     return false;
 }
 
-/* White space around it does not count. False: it is too long, or could not stand in a header. */
+/* Surrounding white space is removed. False if it is too long, or not allowed in a header. */
 static bool take_token(const char *text, char out[HTH_HUB_TOKEN_BYTES])
 {
     const char *begin = text + strspn(text, " \t\r\n");
@@ -59,7 +59,7 @@ static bool take_token(const char *text, char out[HTH_HUB_TOKEN_BYTES])
     return true;
 }
 
-/* home: "" where there is none. */
+/* home is "" if there is none. */
 static hearth_status read_token(const char *home, hth_hub_settings *out, hearth_error *err)
 {
     const char *path = variable("HF_TOKEN_PATH");
@@ -76,8 +76,8 @@ static hearth_status read_token(const char *home, hth_hub_settings *out, hearth_
         return HEARTH_OK;
     file = fopen(path, "re");
     if (!file)
-        return HEARTH_OK;                         /* most people have none */
-    (void)fread(text, 1, sizeof(text) - 1, file); /* what cannot be read is no token */
+        return HEARTH_OK;                         /* most users have none */
+    (void)fread(text, 1, sizeof(text) - 1, file); /* if it cannot be read, there is no token */
     (void)fclose(file);                           /* only read from */
     return take_token(text, out->token)
              ? HEARTH_OK
@@ -117,7 +117,7 @@ hearth_status hth_hub_settings_read(hth_hub_settings *out, hearth_error *err)
     hearth_status status;
 
     if (!find_home(home))
-        home[0] = '\0'; /* a path that is too long was cut */
+        home[0] = '\0'; /* the path was too long and was truncated */
     if (!*home && !cache)
         return hth_fail(err, HEARTH_MISUSE, "there is no folder for models; set HOME, HF_HOME or HF_HUB_CACHE");
     if (!join(settings.cache, cache ? cache : home, cache ? "" : "/hub"))

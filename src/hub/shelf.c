@@ -24,7 +24,7 @@ enum { LEVELS_MAX = 8, SNAPSHOTS_MAX = 65536, COMMIT_DIGITS = HTH_HUB_COMMIT_BYT
 
 #define JOIN(out, format, ...) (snprintf(out, PATH_MAX, format, __VA_ARGS__) < PATH_MAX)
 
-/* ---- places ---- */
+/* ---- paths ---- */
 
 hearth_status hth_hub_shelf_init(hth_hub_shelf *out, const char *cache, const char *repo, hearth_error *err)
 {
@@ -66,7 +66,7 @@ hearth_status hth_hub_make_folders(const char *path, hearth_error *err)
         return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", path);
     for (char *at = strchr(folder + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
-        /* As the user's umask allows: other programs and users share this cache. */
+        /* With the permissions that the user's umask allows: other programs and users share this cache. */
         if (mkdir(folder, 0777) != 0 && errno != EEXIST)
             return hth_fail_errno(err, errno, "cannot make the folder '%s'", folder);
         *at = '/';
@@ -84,7 +84,7 @@ hearth_status hth_hub_write_file(const char *path, const char *text, size_t n_by
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, text, n_bytes, err);
     if (status == HEARTH_OK)
-        (void)fchmod(hth_whole_file_descriptor(file), 0644); /* other users of the folder may fail to read it else */
+        (void)fchmod(hth_whole_file_descriptor(file), 0644); /* otherwise other users may be unable to read it */
     return hth_whole_file_end(file, status, err);
 }
 
@@ -170,14 +170,14 @@ hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapsho
     return HEARTH_OK;
 }
 
-/* Where the link of a file leads. */
+/* The target of a file's link. */
 static void link_target(const hth_hub_file *file, char out[PATH_MAX])
 {
     size_t n = 0;
 
     for (const char *c = file->path; *c; c++)
         if (*c == '/')
-            n += (size_t)snprintf(out + n, PATH_MAX - n, "../"); /* as short as the path */
+            n += (size_t)snprintf(out + n, PATH_MAX - n, "../"); /* no longer than the path */
     (void)snprintf(out + n, PATH_MAX - n, "../../blobs/%s", file->digest);
 }
 
@@ -192,14 +192,14 @@ bool hth_hub_is_linked(const hth_hub_shelf *shelf, const char *commit, const hth
 
 hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err)
 {
-    const struct timespec tick = { .tv_nsec = 10000000 }; /* the longest of a system's clock for files */
+    const struct timespec tick = { .tv_nsec = 10000000 }; /* the longest tick of a system's file clock */
     char path[PATH_MAX], temporary[PATH_MAX], target[PATH_MAX], hex[17];
     uint8_t random[8];
     hearth_status status;
 
     hth_os_random(random, sizeof(random)); /* processes of several machines may share the cache */
     hth_hex_encode(random, sizeof(random), hex);
-    /* The temporary name does not hold the final one, since the longest names leave no room for more. */
+    /* The temporary name does not contain the final one, because the longest names leave no room for more. */
     if (!hth_hub_snapshot_path(shelf, commit, file->path, path) ||
         !JOIN(temporary, "%.*s/.%s.link", (int)(strrchr(path, '/') - path), path, hex))
         return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
@@ -207,7 +207,7 @@ hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const
     if (status != HEARTH_OK)
         return status;
     link_target(file, target);
-    (void)nanosleep(&tick, NULL); /* the link is younger than the blob, as models/trusted_digest.h wants */
+    (void)nanosleep(&tick, NULL); /* makes the link newer than the blob, as models/trusted_digest.h requires */
     if (symlink(target, temporary) != 0 || rename(temporary, path) != 0) {
         status = hth_fail_errno(err, errno, "cannot make the link '%s'", path);
         (void)unlink(temporary); /* it may be missing */
@@ -216,7 +216,7 @@ hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const
 }
 
 typedef struct reader {
-    const char *root; /* the snapshot's folder */
+    const char *root; /* the snapshot's directory */
     hth_hub_listing *out;
     bool failed;
 } reader;
@@ -243,7 +243,7 @@ static void add_file(reader *r, const char *full, const char *path)
     r->failed |= !hth_hub_listing_add(r->out, &file);
 }
 
-/* folder: in the snapshot, with a '/' at its end, or "" */
+/* folder is a path in the snapshot with a trailing '/', or "". */
 static void read_folder(reader *r, const char *folder, unsigned level)
 {
     char full[PATH_MAX], path[PATH_MAX];

@@ -23,12 +23,12 @@ enum { MODELS_MAX = 65536, LEVELS_MAX = 8 };
 
 static const char folder_prefix[] = "models--";
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 /* Called for each name; false ends the visit. */
 typedef bool (*visit_fn)(const char *name, void *user_data);
 
-/* False: some names are unknown. A folder that is not there has none. */
+/* False if some names are unknown. A missing directory has none. */
 static bool visit(const char *folder, visit_fn function, void *user_data)
 {
     DIR *directory = opendir(folder);
@@ -67,7 +67,7 @@ typedef bool (*visit_model_fn)(const hth_hub_shelf *shelf, const hth_hub_listing
 
 typedef struct walk {
     const char *cache;
-    const char *repo; /* while its snapshots are walked */
+    const char *repo; /* while its snapshots are visited */
     hth_hub_shelf shelf;
     visit_model_fn function;
     void *user_data;
@@ -104,9 +104,9 @@ static bool walk_repo(const char *folder, void *user_data)
 
     if (!repo_of(folder, repo) || hth_hub_shelf_init(&w->shelf, w->cache, repo, NULL) != HEARTH_OK ||
         snprintf(snapshots, sizeof(snapshots), "%s/snapshots", w->shelf.folder) >= (int)sizeof(snapshots))
-        return true; /* of something else */
+        return true; /* not a repository */
     w->repo = repo;
-    (void)visit(snapshots, walk_snapshot, w); /* a folder that cannot be read has no models for us */
+    (void)visit(snapshots, walk_snapshot, w); /* an unreadable directory has no models for us */
     w->repo = NULL;
     return w->status == HEARTH_OK;
 }
@@ -140,9 +140,9 @@ static bool add_model(const hth_hub_shelf *shelf, const hth_hub_listing *listing
     model = &models[l->n];
     *model = (hth_hub_model){ .bytes = 0 };
     (void)snprintf(model->name, sizeof(model->name), "%s", name);
-    (void)hth_hub_quant_of(first->path, model->quant); /* "" is an answer */
+    (void)hth_hub_quant_of(first->path, model->quant); /* "" is a valid result */
     if (!hth_hub_snapshot_path(shelf, listing->commit, first->path, model->path) || stat(model->path, &st) != 0)
-        return true; /* it went meanwhile */
+        return true; /* it was removed meanwhile */
     model->used = (uint64_t)(st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime);
     for (size_t i = 0; i < listing->n; i++)
         if (hth_hub_is_same_model(listing->files[i].path, first->path))
@@ -151,7 +151,7 @@ static bool add_model(const hth_hub_shelf *shelf, const hth_hub_listing *listing
     return true;
 }
 
-/* By name; of one name, the last used first. */
+/* By name; of equal names, the most recently used first. */
 static int by_name(const void *a, const void *b)
 {
     const hth_hub_model *first = a, *second = b;
@@ -172,7 +172,7 @@ hearth_status hth_hub_models_read(const char *cache, hth_hub_model **out, size_t
     }
     if (l.n > 0)
         qsort(l.models, l.n, sizeof(*l.models), by_name);
-    for (size_t i = 0; i < l.n; i++) /* a model that several snapshots have is one */
+    for (size_t i = 0; i < l.n; i++) /* a model in several snapshots is listed once */
         if (i == 0 || strcmp(l.models[i].name, l.models[n - 1].name) != 0)
             l.models[n++] = l.models[i];
     *out = l.models;
@@ -184,7 +184,7 @@ hearth_status hth_hub_models_read(const char *cache, hth_hub_model **out, size_t
 
 typedef struct removal {
     const char *name;
-    hth_hub_shelf shelf; /* of the repository that has it */
+    hth_hub_shelf shelf; /* of the repository that contains it */
     char (*digests)[HTH_HUB_DIGEST_BYTES];
     size_t n, capacity;
     uint64_t n_freed;
@@ -202,7 +202,7 @@ static bool remove_name(removal *r, const char *path)
     return false;
 }
 
-/* The folders of a file, from the inside out, as far as they are empty. */
+/* Remove the directories of a file, innermost first, as long as they are empty. */
 static void remove_empty_folders(const char *path, const char *outermost)
 {
     char folder[PATH_MAX];
@@ -239,7 +239,7 @@ static bool unlink_model(const hth_hub_shelf *shelf, const hth_hub_listing *list
         if (!hth_hub_snapshot_path(shelf, listing->commit, file->path, path))
             continue;
         if (remove_name(r, path) && !file->digest[0])
-            r->n_freed += file->bytes; /* a file of its own */
+            r->n_freed += file->bytes; /* a file, not a link */
         remove_empty_folders(path, shelf->folder);
     }
     return true;
@@ -252,7 +252,7 @@ typedef struct link_search {
     bool found;
 } link_search;
 
-/* Does any link below the folder lead to the blob? Found is also what cannot be looked at. */
+/* Does any link below the directory lead to the blob? Anything that cannot be examined counts as found. */
 static bool search_link(const char *name, void *user_data)
 {
     link_search *s = user_data;
@@ -276,7 +276,7 @@ static bool search_link(const char *name, void *user_data)
     return !s->found;
 }
 
-/* Open and lock the lock of a blob. -1: it is not to be had, and err has the reason. */
+/* Open and lock the lock of a blob. -1, with the reason in err, if that fails. */
 static int lock_blob(const hth_hub_shelf *shelf, const char *digest, hearth_status *status, hearth_error *err)
 {
     char path[PATH_MAX];
@@ -300,7 +300,7 @@ static int lock_blob(const hth_hub_shelf *shelf, const char *digest, hearth_stat
     return -1;
 }
 
-/* A download that runs has the lock, and links the blob next. Without the lock, the blob stays. */
+/* A running download has the lock, and links the blob next. Without the lock, the blob is kept. */
 static void remove_blob(removal *r, const char *digest)
 {
     char blob[PATH_MAX], snapshots[PATH_MAX];
@@ -325,10 +325,10 @@ static void remove_blob(removal *r, const char *digest)
     (void)close(fd); /* which unlocks it */
 }
 
-/* A ref to a snapshot that is gone would make the cache look as if it had the revision. */
+/* A ref to a removed snapshot would make the cache look as if it had the revision. */
 typedef struct refs {
     const hth_hub_shelf *shelf;
-    const char *folder; /* below refs/, with a '/' at its end, or "" */
+    const char *folder; /* below refs/, with a trailing '/', or "" */
     unsigned level;
 } refs;
 

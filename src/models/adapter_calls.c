@@ -1,8 +1,8 @@
 /*
- * adapter_calls.c - the adapters of a model as hearth.h has them: load, unload, scale, list
+ * adapter_calls.c - the adapter functions of hearth.h: load, unload, scale, list
  *
- * The file is hashed beside its loading, as the model's is. An adapter whose file changed meanwhile is refused, because
- * its rows would be kept under the hash of other bytes.
+ * The file is hashed while it is loaded, like a model's. An adapter whose file changed meanwhile is refused, because
+ * its rows would be stored under the hash of other bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static hearth_status check_name_locked(hth_adapters *adapters, const char *name,
     return HEARTH_OK;
 }
 
-/* Could requests that name no adapters run with one more of this scale? */
+/* Could requests that name no adapters run with one more adapter of this scale? */
 static hearth_status check_scale_locked(const hearth_model *model, float scale, hearth_error *err)
 {
     size_t n = scale != 0;
@@ -38,7 +38,7 @@ static hearth_status check_scale_locked(const hearth_model *model, float scale, 
     return model->is_deterministic && scale != 0 ? hth_adapters_check_deterministic(n, err) : HEARTH_OK;
 }
 
-/* one is taken over on HEARTH_OK only. */
+/* Takes over one only on HEARTH_OK. */
 static hearth_status add(hearth_model *model, hth_loaded_adapter *one, const hth_adapter_identity *identity,
                          uint32_t *id_out, hearth_error *err)
 {
@@ -105,7 +105,7 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
 
     if (status == HEARTH_OK) {
         pthread_mutex_lock(&model->adapters.lock);
-        status = check_name_locked(&model->adapters, one.name, err); /* before the work, and again after it */
+        status = check_name_locked(&model->adapters, one.name, err); /* before the work, and again afterwards */
         if (status == HEARTH_OK)
             status = check_scale_locked(model, one.scale, err);
         pthread_mutex_unlock(&model->adapters.lock);

@@ -68,7 +68,7 @@ hearth_status hth_adapter_specs_load(const hth_adapter_specs *specs, hearth_mode
         options.name = spec.name;
         options.scale = spec.scale;
         status = hearth_adapter_load(model, spec.path, &options, NULL, err);
-        if (status == HEARTH_OK && specs->wait) /* at once: a deterministic model applies one at most */
+        if (status == HEARTH_OK && specs->wait) /* after each one: a deterministic model applies at most one */
             status = hearth_adapters_scale(model, NULL, 0, err);
     }
     return status;

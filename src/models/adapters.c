@@ -93,7 +93,7 @@ hearth_status hth_adapters_choose(hth_adapters *adapters, const hearth_adapter_s
         uses[i] = (hth_adapter_use){ one->adapter, named ? named[i].scale : one->scale };
     }
     if (status == HEARTH_OK)
-        status = hth_adapter_set_new(uses, n, out, err); /* it has references of its own */
+        status = hth_adapter_set_new(uses, n, out, err); /* the set takes its own references */
     pthread_mutex_unlock(&adapters->lock);
     return status;
 }

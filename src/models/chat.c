@@ -1,7 +1,7 @@
 /*
  * chat.c - conversations to prompts
  *
- * This file checks conversations for all engines, except for their JSON. Each engine checks the rest.
+ * This file checks conversations for all engines, except their JSON, which each engine checks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ void hth_model_warn_of_template(hearth_model *model)
              model->name);
 }
 
-/* Add the texts that end a reply with a built-in template, because the model may have no token for them. */
+/* Add a built-in template's stop texts, because the model may have no token for them. */
 static hearth_status add_stops(const hth_chat_template *of, hearth_chat_prompt *prompt, hearth_error *err)
 {
     size_t room = prompt->n_stop + HTH_CHAT_TEMPLATE_STOPS_MAX;

@@ -1,11 +1,12 @@
 /*
  * chat_parser.c - parse a reply while it is generated
  *
- * The engine always reads the whole text. This file makes a stream of its readings: each reading gives the text beyond
- * the text that was given before. Text that a later reading lacks stays given.
+ * The engine always parses the whole text. This file makes a stream of its readings: each reading gives only the text
+ * beyond what was given before. Given text is not taken back, even if a later reading lacks it.
  *
- * A reading for each token would take time in the square of the reply. So each piece is read up to STEP_FROM bytes, and
- * after that the text is read whenever it has grown by a 64th. All readings together cost at most 128 times the last.
+ * A reading for each token would take time quadratic in the length of the reply. So up to STEP_FROM bytes, the text is
+ * read at each piece, and after that whenever it has grown by a 64th. All readings together cost at most 128 times the
+ * last.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,14 +20,14 @@ enum {
     REPLY_BYTES_MAX = 16 << 20,
 };
 
-/* The reader of replies to one prompt. A reading does not change it. */
+/* The reader for replies to one prompt. Reading does not change it. */
 typedef struct shared_reader {
     const hth_backend *backend;
     hth_engine_chat_reader *reader;
     atomic_uint references;
 } shared_reader;
 
-/* Text that was given; it may contain NUL bytes. text is NULL for none. */
+/* Text that was given; it may contain NUL bytes. text is NULL if there is none. */
 typedef struct given_text {
     char *text;
     size_t n;
@@ -82,7 +83,7 @@ hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prom
         return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_new: a model, a rendered prompt and out are needed");
     shared = calloc(1, sizeof(*shared));
     if (shared) {
-        shared->backend = model->backend; /* back ends are never unloaded */
+        shared->backend = model->backend; /* backends are never unloaded */
         atomic_init(&shared->references, 1);
         status = shared->backend->chat_reader_new(prompt->parser, &shared->reader, err);
         if (status != HEARTH_OK) {
@@ -133,7 +134,7 @@ static bool add_delta(hearth_chat_parser *parser, hearth_chat_delta delta)
     return true;
 }
 
-/* Append; false without memory. */
+/* Append; false if out of memory. */
 static bool extend(given_text *given, const char *more, size_t n_more)
 {
     char *grown = realloc(given->text, given->n + n_more);
@@ -145,12 +146,14 @@ static bool extend(given_text *given, const char *more, size_t n_more)
     return true;
 }
 
-/* Give the part of delta's text (all text of a reading) beyond *given, and extend *given. False without memory. */
+/*
+ * Give the part of delta's text (the whole text of a reading) beyond *given, and extend *given. False if out of memory.
+ */
 static bool give(hearth_chat_parser *parser, hearth_chat_delta delta, given_text *given)
 {
     size_t n_given = given->n;
 
-    /* A reading that differs from the given text gives nothing. A later one that continues the given text may. */
+    /* A reading that differs from the given text gives nothing. A later one may continue the given text again. */
     if (delta.n_bytes <= n_given || (n_given > 0 && memcmp(delta.text, given->text, n_given) != 0))
         return true;
     delta.text += n_given;
@@ -184,7 +187,7 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
                                                         .id = call->id }))
                 return false;
         }
-        if (i + 1 == parser->n_calls && /* those before it are complete for the reader */
+        if (i + 1 == parser->n_calls && /* those before it are complete */
             !give(parser,
                   (hearth_chat_delta){ .kind = HEARTH_DELTA_ARGUMENTS,
                                        .call = (uint32_t)i,
@@ -197,9 +200,9 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
 }
 
 /*
- * The reply has ended in a form that its template does not expect, for example with a brace that begins no call. The
- * text that was not given becomes content as it is. If there were calls, nothing is given, because the text of calls
- * cannot be told from the rest.
+ * The reply has ended in a form that its template does not expect, for example with a brace that does not begin a call.
+ * The remaining text becomes content unchanged. If there were calls, nothing is given, because the text of calls cannot
+ * be distinguished from the rest.
  */
 static bool give_rest(hearth_chat_parser *parser)
 {
@@ -223,7 +226,7 @@ static bool give_rest(hearth_chat_parser *parser)
                       (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = rest, .n_bytes = n_rest, .id = "" }));
 }
 
-/* Read the whole text again, and give the new part. */
+/* Read the whole text again and give the new part. */
 static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_error *err)
 {
     hth_chat_reply reply = { NULL };

@@ -1,8 +1,8 @@
 /*
  * chat_templates.c - see chat_templates.h
  *
- * The tokenizer adds the token before every text. If a family has no place for a system message, it goes before the
- * first message of the user.
+ * The tokenizer adds the token that begins every text. If a family has no place for a system message, it goes before
+ * the first user message.
  */
 #include "models/chat_templates.h"
 
@@ -17,7 +17,7 @@
     "{%- else -%}" body "{%- endif -%}"                      \
     "{%- endfor -%}"
 
-/* Before a message of the user: put text, which contains ns.system, once. */
+/* Before a user message: insert text, which contains ns.system, once. */
 #define SYSTEM_BEFORE(text) "{%- if ns.system -%}" text "{%- set ns.system = '' -%}{%- endif -%}"
 
 static const hth_chat_template templates[] = {

@@ -1,18 +1,18 @@
 /*
  * default_context.c - see default_context.h
  *
- * Free memory differs from day to day, and so does the size of the context. The size enters no key, so a start with
- * less memory finds the rows of a start with more. But a model with two sets of RoPE factors computes other cells with
- * a context beyond its original size, and rows of one side are useless on the other. So the total memory, which does
- * not change, decides on which side of that border the size is.
+ * Free memory varies from start to start, and so does the size of the context. The size is not part of any key, so a
+ * start with less memory finds the rows of a start with more. But a model with two sets of RoPE factors computes
+ * different cells with a context beyond its original size, and rows from one side of that limit are useless on the
+ * other. So the total memory, which does not change, decides on which side of the limit the size is.
  */
 #include "models/default_context.h"
 
 enum {
-    N_CTX_UNKNOWN = 8192,     /* if the model does not tell the size of its training */
-    N_CTX_BLIND_MAX = 32768,  /* most, if the bytes of a cell are unknown */
-    N_CTX_DEFAULT_MIN = 2048, /* less is useless: the engine then reports the missing memory */
-    DEVICE_SHARE = 2,         /* cells get this part of free device memory: a half */
+    N_CTX_UNKNOWN = 8192,     /* if the model's training context is unknown */
+    N_CTX_BLIND_MAX = 32768,  /* maximum, if the bytes per cell are unknown */
+    N_CTX_DEFAULT_MIN = 2048, /* less is useless: the engine will report the lack of memory */
+    DEVICE_SHARE = 2,         /* cells get this fraction of free device memory: a half */
     HOST_SHARE = 4,           /* and a quarter of host memory, which other models and the tiers use, too */
 };
 
@@ -29,7 +29,7 @@ uint32_t hth_default_context(uint32_t n_ctx_train, uint32_t n_ctx_short, const h
                    n_long_min = n_short_max + HTH_CONTEXT_STEP;
     uint64_t n_fit = N_CTX_BLIND_MAX;
 
-    if (room->cell_bytes > 0) { /* nothing may be free, and that is known then */
+    if (room->cell_bytes > 0) { /* the room is known, even if nothing is free */
         n_fit = n_cells(room->free_bytes, room);
         if (n_fit < N_CTX_DEFAULT_MIN)
             n_fit = N_CTX_DEFAULT_MIN;

@@ -1,8 +1,8 @@
 /*
- * detokenizer.c - tokens to text, all at once or as they come
+ * detokenizer.c - tokens to text, all at once or incrementally
  *
  * A call first collects the bytes of all of its tokens, which can fail. Then it gives them to the text stream, which
- * keeps the bytes of an incomplete character. So a call that fails has changed nothing.
+ * keeps the bytes of an incomplete character. So a call that fails changes nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static hearth_status collect(hearth_detokenizer *d, const hearth_token *tokens, 
     return status;
 }
 
-/* ---- as they come ---- */
+/* ---- incrementally ---- */
 
 hearth_status hearth_detokenizer_new(hearth_model *model, bool special, hearth_detokenizer **out, hearth_error *err)
 {

@@ -59,7 +59,7 @@ static size_t piece_of(const hth_backend *backend, const hth_engine_model *model
     return backend->piece(model, (hearth_token)token, true, out, HTH_PIECE_BYTES_MAX, &n, NULL) == HEARTH_OK ? n : 0;
 }
 
-/* A token must mean the same in both models. */
+/* A token must have the same text in both models. */
 static hearth_status check_vocabulary(const hth_model_draft *draft, uint32_t n_vocab, const hth_draft_target *target,
                                       hearth_error *err)
 {
@@ -112,8 +112,8 @@ static hearth_status check(const hth_model_draft *draft, const hth_engine_model_
 /* ---- the first step ---- */
 
 /*
- * A load that was stopped ends here, too. The model was told as loaded before, as far as it is hashed (load.c): its
- * progress does not go back.
+ * A cancelled load ends here, too. The target was already reported as loaded, as far as it is hashed (load.c), and its
+ * progress must not go back.
  */
 static bool may_continue(float fraction, void *user_data)
 {
@@ -206,7 +206,7 @@ hearth_status hth_model_draft_make_context(hth_model_draft *draft, const hearth_
     hth_engine_context_params params = {
         .n_ctx = options->draft_n_ctx ? options->draft_n_ctx : n_ctx,
         .n_batch = options->n_batch,
-        .n_seq_max = schedule->n_sequences + 1, /* one more to cut rows */
+        .n_seq_max = schedule->n_sequences + 1, /* one more, the scratch sequence */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
     };
     hth_engine_context_info info;
@@ -248,7 +248,7 @@ hearth_status hth_model_draft_identify(hth_model_draft *draft, const hth_workpla
         return status;
     hth_keyspace_set_fingerprint(&draft->place.keyspace, fingerprint);
     draft->place.policy = target->policy;
-    draft->place.on_work = target->on_work; /* a row of the draft model may end the process, too */
+    draft->place.on_work = target->on_work; /* a row of the draft model may also end the process */
     draft->place.work_user_data = target->work_user_data;
     status = hth_draft_model_open(&options, &draft->model, err);
     if (status == HEARTH_OK)

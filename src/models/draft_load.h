@@ -1,8 +1,8 @@
 /*
- * draft_load.h - load a draft model beside its target
+ * draft_load.h - load a draft model together with its target
  *
- * The steps are those of load.c. The weights are loaded before the target's context is made, because that takes its
- * memory from what is left.
+ * The steps are those of load.c. The weights are loaded before the target's context is made, because the context's size
+ * depends on the remaining memory.
  */
 #ifndef HTH_MODELS_DRAFT_LOAD_H
 #define HTH_MODELS_DRAFT_LOAD_H
@@ -24,16 +24,17 @@ typedef struct hth_draft_target {
 } hth_draft_target;
 
 /*
- * Load the weights of options->draft_model. HEARTH_UNSUPPORTED names the reason why it cannot draft for the target: the
- * first token that differs, or a kind of model whose sequences cannot be cut. Others as hearth_model_load.
+ * Load the weights of options->draft_model. HEARTH_UNSUPPORTED if it cannot draft for the target, with the reason: the
+ * first token that differs, or a kind of model whose sequences cannot be shortened. Other statuses as for
+ * hearth_model_load.
  */
 hearth_status hth_model_draft_load(hearth_runtime *runtime, const hth_draft_target *target,
                                    const hearth_model_options *options, hth_model_draft **out, hearth_error *err);
-void hth_model_draft_unload(hth_model_draft *draft); /* its engine part, after the scheduler; accepts NULL */
+void hth_model_draft_unload(hth_model_draft *draft); /* frees its engine part, after the scheduler; accepts NULL */
 void hth_model_draft_free(hth_model_draft *draft);   /* accepts NULL */
-/* Bytes of a cell, to be added to the target's; 0: unknown. */
+/* Bytes per cell, to be added to the target's; 0: unknown. */
 uint64_t hth_model_draft_cell_bytes(const hth_model_draft *draft);
-/* Make its context, of n_ctx tokens unless the options say otherwise. */
+/* Make its context, of n_ctx tokens unless the options give a size. */
 hearth_status hth_model_draft_make_context(hth_model_draft *draft, const hearth_model_options *options, uint32_t n_ctx,
                                            const hth_schedule *schedule, hearth_error *err);
 /* The second step: wait for its fingerprint, and open it for the scheduler. target is the target's place. */

@@ -1,8 +1,7 @@
 /*
- * embed.c - public requests for embeddings to jobs of the embedder, and their results back
+ * embed.c - turns public embedding requests into jobs of the embedder, and returns their results
  *
- * As in submit.c, everything that can be wrong with a request is found here, on the caller's thread: options, texts,
- * lengths.
+ * As in submit.c, a request is fully checked here, on the caller's thread: options, texts, lengths.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,8 @@
 enum {
     INPUTS_MAX = 65536,
     NORM_MAX = 64,
-    TOKENS_MAX = 4 << 20,      /* of a request: a query is repeated for each document, so a short body may be long */
-    ENCODER_TOKENS_MAX = 2048, /* of an input, unless the batch is larger: the memory of an evaluation grows with it */
+    TOKENS_MAX = 4 << 20,      /* per request: a query is repeated for each document, so a short body may have many */
+    ENCODER_TOKENS_MAX = 2048, /* per input, unless the batch is larger: the memory of an evaluation grows with it */
 };
 
 /* A request that is being read. */
@@ -26,7 +25,7 @@ typedef struct reader {
     hearth_embed_request request;
     hearth_embed_input *inputs; /* [n_inputs], copies in our size */
     hearth_pooling pooling;
-    const atomic_bool *is_gone; /* nobody waits for it any more; NULL: never */
+    const atomic_bool *is_gone; /* true: the client is gone; NULL: never */
     hth_embed_job *job;
     hearth_token *query_tokens; /* [n_query_tokens] */
     size_t n_query_tokens;
@@ -60,7 +59,7 @@ hearth_status hth_check_pooling(hearth_pooling pooling, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Did the operator switch off what the request wants? */
+/* Has the operator disabled what the request wants? */
 static hearth_status check_is_on(const reader *r, hearth_error *err)
 {
     const hearth_model *model = r->model;
@@ -113,7 +112,7 @@ static hearth_status check_options(reader *r, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* ---- inputs into tokens ---- */
+/* ---- inputs to tokens ---- */
 
 static hearth_status add_tokens(reader *r, const hearth_token *tokens, size_t n, hearth_error *err)
 {
@@ -157,7 +156,7 @@ static hearth_status add_given_tokens(reader *r, size_t i, const hearth_embed_in
     return add_tokens(r, input->tokens, input->n_tokens, err);
 }
 
-/* The template with query and document in the places of their names. */
+/* The template with query and document in place of their names. */
 static char *fill_template(const char *template, const char *query, const char *document, size_t n_document)
 {
     static const char query_name[] = "{query}", document_name[] = "{document}";
@@ -185,7 +184,7 @@ static char *fill_template(const char *template, const char *query, const char *
     return text;
 }
 
-/* As llama-server joins them: by the template, or the query, a separator and the document. */
+/* Join them as in llama-server: by the template, or as query, separator and document. */
 static hearth_status add_joined(reader *r, const char *document, size_t n_document, hearth_error *err)
 {
     const hth_engine_model_info *info = &r->model->info;
@@ -223,7 +222,9 @@ static hearth_status add_again(reader *r, size_t begin, const char *document, si
     return add_joined(r, document, n_document, err);
 }
 
-/* The bytes of a document where it may be cut: the last end of a character in (after, n], else the first one behind. */
+/*
+ * The position where a document may be cut: the last end of a character in (after, n], otherwise the first one after n.
+ */
 static size_t character_end(const char *document, size_t after, size_t n)
 {
     while (n > after && hth_utf8_goes_on(document[n]))
@@ -236,8 +237,9 @@ static size_t character_end(const char *document, size_t after, size_t n)
 }
 
 /*
- * Cut a document that is too long with its query. The tokens of its beginning are known only when it is joined and
- * tokenized, so its length is searched: by interpolation and by halves in turn, until nearly all of the room is used.
+ * Cut a document that is too long together with its query. The number of tokens is known only after joining and
+ * tokenizing, so the length is searched for, alternating interpolation and bisection, until nearly all of the room is
+ * used.
  */
 static hearth_status add_cut(reader *r, size_t i, size_t begin, const char *document, hearth_error *err)
 {
@@ -301,7 +303,7 @@ static hearth_status add_input(reader *r, size_t i, const hearth_embed_input *in
                             : add_text(r, input->text, n_bytes, r->request.tokenize_flags, err);
 }
 
-/* Cut an input at its end, but for the token that the tokenizer puts behind every text. */
+/* Truncate an input, keeping the token that the tokenizer puts after every text. */
 static void cut(reader *r, size_t begin, uint32_t n_max)
 {
     const hth_engine_model_info *info = &r->model->info;
@@ -343,7 +345,7 @@ static hearth_status read_input(reader *r, size_t i, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* The query alone must fit into an input. This bounds its work for each document, also when inputs are cut. */
+/* The query alone must fit into an input. This bounds its cost for each document, even if inputs are truncated. */
 static hearth_status read_query(reader *r, hearth_error *err)
 {
     const char *query = r->request.query;
@@ -434,7 +436,7 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
         r.job->counts_answer = terms->counts_answer;
         r.job->on_worked = terms->on_worked;
         if (id_out)
-            *id_out = id; /* before on_done runs, which may look for it there */
+            *id_out = id; /* before on_done runs, which may read it */
         status = hth_embedder_submit(model->embedder, r.job, err);
     } else {
         hth_embed_job_free(r.job);

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* Of the process, like the engine and its log. */
+/* Global, like the engine and its log. */
 static struct {
-    pthread_mutex_t lock; /* held during a question */
+    pthread_mutex_t lock; /* held during a query */
     size_t n_models;
 } process = { .lock = PTHREAD_MUTEX_INITIALIZER };
 

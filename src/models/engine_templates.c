@@ -1,8 +1,8 @@
 /*
  * engine_templates.c - the engine's built-in chat templates by name, as Jinja
  *
- * The engine has them as code, which neither its parser of replies nor ours can read (llama-chat.cpp, v0.5.0). A test
- * compares each with that code. Templates that have the same name here and there are ours (chat_templates.c).
+ * The engine has them as code (llama-chat.cpp, v0.5.0), which neither its reply parser nor ours can read. A test
+ * compares each with that code. Templates whose names we also have are ours (chat_templates.c).
  *
  * In each, r is the role of a message and c its content.
  */
@@ -14,7 +14,7 @@
 
 #define BEGIN_REPLY(text) "{%- if add_generation_prompt -%}{{ '" text "' }}{%- endif -%}"
 
-/* Results of tools are the user's. */
+/* Tool results belong to the user. */
 #define ROLES(system, user, assistant)                                                                             \
     "{%- if r == 'system' -%}{{ " system " }}{%- elif r == 'assistant' -%}{{ " assistant " }}{%- else -%}{{ " user \
     " }}{%- endif -%}"
@@ -29,7 +29,7 @@
     "{{ '[INST] ' }}" TURNS("true", mark, "'<<SYS>>\n' + " content " + '\n<</SYS>>\n\n'", content " + ' [/INST]'", \
                             content " + '</s>'")
 
-/* Those of families */
+/* Templates of families */
 #define BAILING(begin) \
     EACH("{{ '<role>' + ('HUMAN' if r == 'user' else r | upper) + '</role>' + c }}") BEGIN_REPLY(begin)
 #define EXAONE                                                                                \

@@ -11,7 +11,7 @@ enum { HTH_CHAT_TEMPLATE_STOPS_MAX = 2 };
 typedef struct hth_chat_template {
     const char *name;
     const char *source;
-    /* Texts that end a reply, because a model without an end token writes them; NULL: no more. */
+    /* Texts that end a reply, for models without an end token; NULL: no more. */
     const char *stop[HTH_CHAT_TEMPLATE_STOPS_MAX];
 } hth_chat_template;
 

@@ -3,11 +3,11 @@
  *
  * A request with a queue gets the callbacks of this file. They run on the scheduler thread of its model, copy their
  * arguments into the queue, and pause the reply when the queue exceeds a bound. The queue's lock is held when a pause
- * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply
- * would stand still for ever.
+ * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply would stop
+ * forever.
  *
- * A source that has told something is in a list of its model's until the round is over, when takers are woken; one
- * whose replies have all ended is freed then.
+ * A source with new events is in its model's list until the round is over. Then the threads that take events are woken,
+ * and sources whose replies have all ended are freed.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,12 +24,12 @@
 #include "base/structs.h"
 #include "models/events.h"
 
-/* Events lie in blocks, one after the other, and never move. */
+/* Events are stored in blocks, one after another, and never move. */
 struct hth_event_block {
     hth_event_block *next;
     size_t capacity;
     size_t n;      /* bytes written */
-    size_t n_read; /* of them, bytes taken */
+    size_t n_read; /* of those, bytes taken */
     char bytes[];  /* [capacity], of records */
 };
 
@@ -43,8 +43,8 @@ typedef struct event_chain {
 typedef struct event_reply event_reply;
 struct event_reply {
     hth_event_source *source;
-    hth_event_block *reserve; /* memory for its last event, if there is no other */
-    bool lost_events;         /* for want of memory; scheduler thread */
+    hth_event_block *reserve; /* memory for its last event, in case there is no other */
+    bool lost_events;         /* because memory ran out; scheduler thread */
 
     /* Guarded by the queue's lock. */
     bool has_ended;
@@ -53,7 +53,7 @@ struct event_reply {
 };
 
 struct hth_event_source {
-    /* Fixed once it has begun. */
+    /* Fixed after hth_events_begin. */
     hearth_events *queue;     /* a reference */
     hth_event_teller *teller; /* borrowed; its model lives until each reply has ended; NULL: a load */
     hearth_runtime *runtime;  /* of a load; borrowed until the load has ended */
@@ -69,7 +69,7 @@ struct hth_event_source {
     /* Guarded by the queue's lock. */
     bool is_held;
     bool has_ended_round; /* with events of it */
-    bool is_over;         /* only its release still uses it */
+    bool is_over;         /* used only by its release */
     uint32_t n_ended;
     event_chain kept; /* while it is held */
     hth_event_source *prev, *next;
@@ -94,7 +94,7 @@ struct hearth_events {
     bool is_readable;               /* the pipe has a byte */
     int read_fd, write_fd;          /* a pipe; neither end blocks */
     event_chain waiting;            /* to be taken */
-    size_t n_events;                /* not taken yet, with the events of held sources */
+    size_t n_events;                /* not taken yet, including events of held sources */
     size_t n_bytes;                 /* their memory */
     hth_event_block *taken;         /* blocks of taken events, valid until the next take */
     struct hth_event_record *given; /* taken events that own a result */
@@ -105,18 +105,18 @@ struct hearth_events {
 };
 
 /*
- * Put an event, with copies of all that it points to. The event takes over its result. If there is no other memory,
- * *reserve is used and becomes NULL. False without memory.
+ * Add an event, with copies of everything it points to. The event takes over its result. If there is no other memory,
+ * *reserve is used and becomes NULL. False if out of memory.
  */
 static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve);
 /* Does the queue have more events or bytes than its bounds? */
 static bool are_many_locked(const hearth_events *queue);
-/* A block for one event without text. NULL without memory. */
+/* A block for one event without text. NULL if out of memory. */
 static hth_event_block *event_block_small(void);
 /* Move the blocks of from to the end of to. */
 static void event_chain_move(event_chain *to, event_chain *from);
 
-/* Wake the takers, and make the descriptor readable, if events wait. */
+/* If events are waiting, wake the takers and make the descriptor readable. */
 static void tell_locked(hearth_events *queue);
 static void ref_locked(hearth_events *queue);
 static void unref(hearth_events *queue);
@@ -136,7 +136,7 @@ static void source_free(hth_event_source *source)
     unref(queue);
 }
 
-/* Call enlist next. NULL without memory. */
+/* A new source; call enlist next. NULL if out of memory. */
 static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, void *user_data)
 {
     hth_event_source *source = calloc(1, sizeof(*source) + n_replies * sizeof(source->replies[0]));
@@ -159,7 +159,7 @@ static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, vo
     return source;
 }
 
-/* Add a source to its queue. From now on, closing the queue cancels it, so its model or runtime is set before. */
+/* Add a source to its queue. From now on, closing the queue cancels it, so its model or runtime must be set before. */
 static void enlist(hth_event_source *source)
 {
     hearth_events *queue = source->queue;
@@ -194,7 +194,7 @@ void hth_events_release(hth_event_source *source)
     is_over = source->is_over;
     if (source->has_ended_round)
         tell_locked(queue);
-    else /* the present round wakes takers at its end, so that they find all its events */
+    else /* the current round wakes takers at its end, so that they find all its events */
         atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
     pthread_mutex_unlock(&queue->lock);
     if (is_over)
@@ -241,7 +241,7 @@ static void pause_locked(event_reply *reply)
         DL_APPEND2(source->queue->paused, reply, prev_paused, next_paused);
 }
 
-/* False: end the reply. */
+/* False if the reply must end. */
 static bool put(event_reply *reply, const hearth_event *event)
 {
     hth_event_source *source = reply->source;
@@ -314,7 +314,7 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed) {
         event.result = hearth_result_ref(result);
-        (void)put_locked(source, &event, &reply->reserve); /* has memory */
+        (void)put_locked(source, &event, &reply->reserve); /* cannot fail, because of the reserve */
     }
     if (reply->is_paused)
         DL_DELETE2(queue->paused, reply, prev_paused, next_paused);
@@ -431,22 +431,22 @@ void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hea
  *
  * source --put--> waiting --take--> taken --the next take--> spare --> waiting ...
  *
- * Events are written once, into blocks of memory, and handed out in place. A block is used again when all its events
- * were taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
+ * Events are written once, into blocks of memory, and returned in place. A block is reused when all its events have
+ * been taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
  *
- * A put does not wake anybody. Who has put something tells so at the end of the scheduler's round (hth_events_round),
- * and a taker finds all that the round has brought. The descriptor is a pipe, made when it is asked for, with one byte
- * in it from such a moment on until no event waits; the byte goes in and out under the queue's lock, so the two agree.
+ * A put wakes no thread. Takers are woken at the end of the scheduler's round (hth_events_round), and find all events
+ * of the round. The descriptor is a pipe, made on request. From the wake-up until no event is waiting, it contains one
+ * byte. The byte is written and read under the queue's lock, so it agrees with the queue.
  */
 
 enum {
     BLOCK_BYTES = 16 << 10,
-    SPARE_MAX = 64, /* blocks that are kept */
+    SPARE_MAX = 64, /* maximum number of spare blocks */
     ALIGNMENT = 8,
 };
 
 typedef struct hth_event_record {
-    size_t n_bytes; /* with what follows the event */
+    size_t n_bytes; /* including the data after the event */
     struct hth_event_record *next_given;
     hearth_event event;
 } hth_event_record;
@@ -477,7 +477,7 @@ static hth_event_block *event_block_small(void)
     return block_new(sizeof(hth_event_record) + aligned(sizeof(hearth_error)));
 }
 
-/* Reuse or free a block whose events are not needed any more. */
+/* Reuse or free a block whose events are no longer needed. */
 static void give_back_locked(hearth_events *queue, hth_event_block *block)
 {
     if (block->capacity != BLOCK_BYTES || queue->n_spare == SPARE_MAX) {
@@ -522,7 +522,7 @@ static void event_chain_move(event_chain *to, event_chain *from)
     *from = (event_chain){ .first = NULL };
 }
 
-/* Room for a record at the end of the chain; NULL without memory. */
+/* Room for a record at the end of the chain; NULL if out of memory. */
 static hth_event_record *make_room_locked(hearth_events *queue, event_chain *chain, size_t n_bytes)
 {
     hth_event_block *block = chain->last;
@@ -543,7 +543,7 @@ static hth_event_record *make_room_locked(hearth_events *queue, event_chain *cha
     return (hth_event_record *)(void *)(block->bytes + block->n - n_bytes);
 }
 
-/* A copy of n bytes at *at, which moves behind it. */
+/* Copy n bytes to *at, and advance *at past them. */
 static const void *copy_behind(char **at, const void *bytes, size_t n)
 {
     char *copy = *at;
@@ -570,7 +570,7 @@ static bool put_locked(hth_event_source *source, const hearth_event *event, hth_
         n_bytes = sizeof(*record) + aligned(n_error);
         append_block(chain, *reserve);
         *reserve = NULL;
-        record = make_room_locked(queue, chain, n_bytes); /* that is what it is for */
+        record = make_room_locked(queue, chain, n_bytes); /* this is what the reserve is for */
     }
     if (!record)
         return false;
@@ -661,7 +661,7 @@ static void unref(hearth_events *queue)
     free(queue);
 }
 
-/* Free blocks, and the results and models of events that were not taken. */
+/* Free blocks, with the results and models of events that were not taken. */
 static void free_blocks(hth_event_block *blocks)
 {
     while (blocks) {
@@ -702,7 +702,7 @@ void hearth_events_close(hearth_events *queue)
     {
         event_chain_move(&dropped, &source->kept);
         for (uint32_t i = 0; i < source->n_replies; i++)
-            if (source->teller && !source->replies[i].has_ended) /* one that is not found is about to end */
+            if (source->teller && !source->replies[i].has_ended) /* a request that is not found is about to end */
                 (void)hearth_cancel(source->teller->model, source->first_id + i, NULL);
             else if (!source->teller)
                 (void)hearth_model_load_cancel(source->runtime, source->first_id, NULL);
@@ -776,7 +776,7 @@ int hearth_events_fd(hearth_events *queue)
 
 /* ---- taking ---- */
 
-/* Recycle the events of the take before. */
+/* Recycle the events of the previous take. */
 static void recycle_locked(hearth_events *queue)
 {
     hth_event_block *last = queue->waiting.last;
@@ -789,7 +789,7 @@ static void recycle_locked(hearth_events *queue)
         LL_DELETE(queue->taken, block);
         give_back_locked(queue, block);
     }
-    if (last && last->n_read == last->n) { /* then it is the first, too */
+    if (last && last->n_read == last->n) { /* then it is also the first */
         assert(last == queue->waiting.first);
         if (last->capacity == BLOCK_BYTES)
             last->n = last->n_read = 0;
@@ -798,7 +798,7 @@ static void recycle_locked(hearth_events *queue)
     }
 }
 
-/* Take the next event; NULL: none waits. */
+/* Take the next event; NULL: none. */
 static const hearth_event *next_locked(hearth_events *queue)
 {
     event_chain *chain = &queue->waiting;

@@ -1,8 +1,8 @@
 /*
- * events.h - the producers of the events that hearth_events_take hands out
+ * events.h - the producers of the events that hearth_events_take returns
  *
  * A source produces events: the replies of one hearth_submit, or the loading of one model. It lives until its last
- * event, and holds a reference to the queue, which the caller may close before that.
+ * event, and holds a reference to the queue, which the caller may close earlier.
  *
  * A held source keeps its events until it is released. A caller uses that to prepare something between submitting and
  * the first event.
@@ -16,10 +16,10 @@
 typedef struct hth_event_source hth_event_source;
 typedef struct hth_event_block hth_event_block;
 
-/* The model as its event sources use it. Outlives them. */
+/* The model as its event sources see it. Outlives them. */
 typedef struct hth_event_teller {
     hearth_model *model;
-    /* hth_model_pause: set or end the pause of a request by one of its holders. False when the id is not known. */
+    /* hth_model_pause: set or end one holder's pause of a request. False if the id is unknown. */
     bool (*pause)(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
     hth_event_source *told; /* sources with events of this round; scheduler thread */
 } hth_event_teller;
@@ -33,25 +33,25 @@ void hth_events_begin(hth_event_source *source, uint64_t first_id);
 void hth_events_drop(hth_event_source *source);
 
 /*
- * hearth_submit for a request with a queue. The source is held: release *source_out once. text: that of
- * hth_model_prompt_of_text, if request->tokens are all tokens of it; NULL otherwise.
+ * hearth_submit for a request with a queue. The source is held: release *source_out once. text is that of
+ * hth_model_prompt_of_text if request->tokens are all of its tokens, otherwise NULL.
  */
 hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, hth_prompt_text *text,
                               uint64_t *id_out, hth_event_source **source_out, hearth_error *err);
 /* Pass the kept events and all later ones to the queue. Any thread. */
 void hth_events_release(hth_event_source *source);
 
-/* Wake the takers of new events: at the end of a round of the scheduler, or before long work. Scheduler thread. */
+/* Wake the threads that take events, at the end of a round of the scheduler or before long work. Scheduler thread. */
 void hth_events_round(hth_event_teller *teller);
 
-/* ---- of loading ---- */
+/* ---- loading ---- */
 
 /* Make a source for the load id. Its events carry id and user_data. HEARTH_NO_MEMORY. */
 hearth_status hth_events_load_new(hearth_events *queue, hearth_runtime *runtime, uint64_t id, void *user_data,
                                   hth_event_source **out, hearth_error *err);
-/* Report progress. Lost without memory; the next report tells more. */
+/* Report progress. If out of memory, the report is lost; the next one supersedes it. */
 void hth_events_load_progress(hth_event_source *source, float fraction);
-/* Put the last event and free source. model_take is taken over; NULL unless status is HEARTH_OK. */
+/* Add the last event and free source. model_take is taken over; NULL unless status is HEARTH_OK. */
 void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hearth_status status,
                          const hearth_error *error);
 

@@ -2,7 +2,8 @@
  * explain.c - the rows that the cache has for a prompt, and the reason for a miss, without running the prompt
  *
  * The caller's thread reads the prompt as hearth_submit does, and looks it up as a sequence does. It ignores cells that
- * are in the context only, because they belong to the scheduler's thread. Each block is a row once it is evaluated.
+ * are only in the context, because they belong to the scheduler's thread. Each block becomes a row once it is
+ * evaluated.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -19,7 +20,7 @@
 #include "sched/prompt_lookup.h"
 #include "sched/token_text.h"
 
-/* ---- words ---- */
+/* ---- sentences ---- */
 
 typedef struct sentence {
     char *text;
@@ -28,7 +29,7 @@ typedef struct sentence {
 
 static void say(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Append. A text that does not fit is cut at a character boundary. */
+/* Append. Text that does not fit is truncated at a character boundary. */
 static void say(sentence *s, const char *format, ...)
 {
     size_t n = strlen(s->text);
@@ -40,10 +41,10 @@ static void say(sentence *s, const char *format, ...)
     va_end(arguments);
 }
 
-/* Append a text on one line, in quotes. */
+/* Append text on one line, in quotes. */
 static void say_quoted(sentence *s, const char *text)
 {
-    size_t n_control = 0; /* bytes that are left of a control character */
+    size_t n_control = 0; /* remaining bytes of a control character */
 
     say(s, "'");
     for (size_t n = strlen(text); n > 0; text++, n--) {
@@ -72,7 +73,7 @@ static void say_time(sentence *s, uint64_t unix_s)
         say(s, " on %s", text);
 }
 
-/* part: the date, path or number that the token belongs to; "": none is known. */
+/* part is the date, path or number that the token belongs to; "": unknown. */
 static void say_where_it_left(sentence *s, const hearth_explanation *e, const char *part)
 {
     say(s, "; token %" PRIu32 ", ", e->left_at + 1);
@@ -136,7 +137,7 @@ static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_ca
         say(&s, "; nothing that begins like it was seen, as far as is remembered");
 }
 
-/* ---- the token where the prompt left ---- */
+/* ---- the token where the prompt diverged ---- */
 
 enum { TOKENS_AROUND = 24, PART_BYTES = 64 };
 
@@ -166,7 +167,7 @@ static void find_part(const hearth_model *model, const hth_model_prompt *prompt,
         }
 }
 
-/* ---- the answer ---- */
+/* ---- the result ---- */
 
 static hearth_status explain(const hearth_model *model, const hth_model_prompt *prompt, hearth_explanation *out,
                              hearth_error *err)

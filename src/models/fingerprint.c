@@ -2,9 +2,10 @@
  * fingerprint.c - hashing of model files, and the memo
  *
  * A memo entry is a file <device>-<inode>-<size>-<mtime ns>-<ctime ns>-<mode> with 64 hex digits, which rename puts in
- * place. Only the form of an entry is checked: whoever can write a wrong one can write to the cache directory. A model
- * file that changed within the last two seconds gets no entry, because another change could leave its times the same.
- * A digest that came with the file gets none, so nobody believes it any more when the operator trusts no digests.
+ * place. Only the form of an entry is checked: anyone who can write a wrong one can write to the cache directory
+ * anyway. A model file that changed within the last two seconds gets no entry, because another change could leave its
+ * times the same. A digest that came with the file gets none, so it is not used after the operator stops trusting
+ * digests.
  */
 #include "models/fingerprint.h"
 
@@ -157,7 +158,7 @@ static bool memo_read(const char *path, uint8_t out[32])
     return found;
 }
 
-/* A failure here only costs another hashing later. */
+/* A failure here only costs another hash computation later. */
 static void memo_write(const char *directory, const char *path, const uint8_t fingerprint[32])
 {
     char temporary[PATH_MAX];

@@ -18,7 +18,7 @@
 #include "base/os.h"
 
 enum {
-    TELL_MS = 100, /* between two tellings of progress */
+    TELL_MS = 100, /* between two progress reports */
 };
 
 struct hth_fingerprinting {
@@ -46,7 +46,7 @@ struct hth_fingerprinting {
     uint8_t found[HTH_SHA256_BYTES];
 
     unsigned n_parts;     /* 1: one file */
-    struct stat before[]; /* [n_parts], at the beginning; st_nlink 0: there was no file */
+    struct stat before[]; /* [n_parts], at the beginning; st_nlink 0: no file */
 };
 
 /* The parts of the split model whose first part is at path. A part that is missing is an error of the engine. */
@@ -61,7 +61,7 @@ static unsigned count_parts(const char *path)
     return n;
 }
 
-/* The path of part i, counted from 0; it may be that of one file. */
+/* The path of part i, counted from 0; also for a single file. */
 static const char *part_at(const hth_fingerprinting *f, unsigned i, char buffer[HTH_GGUF_PATH_BYTES])
 {
     return f->n_parts == 1 ? f->path : hth_gguf_file(f->path, i, buffer);
@@ -182,7 +182,7 @@ hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_opt
             f->before[i] = (struct stat){ .st_nlink = 0 };
         f->bytes += (uint64_t)f->before[i].st_size;
     }
-    f->has_thread = pthread_create(&f->thread, NULL, run, f) == 0; /* else hth_fingerprinting_wait does the work */
+    f->has_thread = pthread_create(&f->thread, NULL, run, f) == 0; /* otherwise hth_fingerprinting_wait does the work */
     *out = f;
     return HEARTH_OK;
 }
@@ -206,7 +206,7 @@ void hth_fingerprinting_cancel(hth_fingerprinting *f)
     atomic_store_explicit(&f->watch.is_cancelled, true, memory_order_relaxed);
 }
 
-/* Are the files those of the beginning? */
+/* Are the files the same as at the beginning? */
 static hearth_status check_files(const hth_fingerprinting *f, hearth_error *err)
 {
     struct stat now;
@@ -228,7 +228,7 @@ float hth_fingerprinting_fraction(const hth_fingerprinting *f)
     return bytes_read < f->bytes ? (float)bytes_read / (float)f->bytes : 1;
 }
 
-/* Tell progress until the thread has ended. */
+/* Report progress until the thread has ended. */
 static void tell_until_end(hth_fingerprinting *f, hearth_load_progress_fn progress, void *user_data)
 {
     bool has_ended = false;
@@ -240,7 +240,7 @@ static void tell_until_end(hth_fingerprinting *f, hearth_load_progress_fn progre
             hth_fingerprinting_cancel(f);
         pthread_mutex_lock(&f->lock);
         if (!f->has_ended)
-            (void)pthread_cond_timedwait(&f->ended, &f->lock, &then); /* the loop looks again */
+            (void)pthread_cond_timedwait(&f->ended, &f->lock, &then); /* the loop checks again */
         has_ended = f->has_ended;
         pthread_mutex_unlock(&f->lock);
     }

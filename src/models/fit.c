@@ -1,8 +1,8 @@
 /*
  * fit.c - see fit.h
  *
- * Each candidate is asked for as a plan is (needs.h), so the choice knows all that a plan knows: draft model, types of
- * cells, repacked weights.
+ * The needs of each candidate are queried as for a plan (needs.h), so the choice takes everything into account that a
+ * plan does: draft model, cell types, repacked weights.
  */
 #include "models/fit.h"
 
@@ -17,9 +17,9 @@
 
 enum {
     N_CTX_MIN = 4096,     /* unless the options say otherwise */
-    N_CTX_UNKNOWN = 8192, /* if the model does not tell the size of its training */
+    N_CTX_UNKNOWN = 8192, /* if the model's training context is unknown */
     HOST_MARGIN_SHARE = 16,
-    PROCESS_GROWTH_BYTES = 16 << 20, /* 5 MiB after ten questions with llama.cpp v0.5.0 */
+    PROCESS_GROWTH_BYTES = 16 << 20, /* 5 MiB after ten queries with llama.cpp v0.5.0 */
 };
 
 typedef struct asking {
@@ -30,18 +30,18 @@ typedef struct asking {
     hth_fit_limits limits;
     hth_fit_candidate asked; /* latest, with its needs */
     hth_model_needs needs;
-    uint64_t process_bytes; /* of this process, at the first question */
+    uint64_t process_bytes; /* of this process, at the first query */
 } asking;
 
-/* -1 stays as it is, because it means all devices and layers to the engine. */
+/* -1 stays unchanged, because it means all devices and layers to the engine. */
 static int32_t gpu_layers(const asking *a, uint32_t n_layers)
 {
     return n_layers == a->terms.n_layers_max ? a->options.n_gpu_layers : (int32_t)n_layers;
 }
 
 /*
- * A limit of the options is for the whole process, which grows with each question. Free memory does not have what the
- * process takes already.
+ * A limit in the options applies to the whole process, which grows with each query. Free memory already excludes what
+ * the process uses.
  */
 static uint64_t process_bytes(const asking *a)
 {
@@ -69,12 +69,12 @@ static hearth_status ask(const hth_fit_candidate *candidate, void *user_data, ht
     return HEARTH_OK;
 }
 
-/* Without a limit where the system does not tell its memory. */
+/* No limit if the system does not report its memory. */
 static uint64_t host_limit(const hearth_model_options *options, hth_fit_room room)
 {
     const uint64_t there = room == HTH_FIT_TOTAL ? hth_os_memory_bytes() : hth_os_memory_available_bytes();
 
-    if (!options->fit) /* layers alone are chosen, and the host maps weights that it cannot hold */
+    if (!options->fit) /* only layers are chosen, and the host maps weights that do not fit */
         return UINT64_MAX;
     if (options->fit_bytes > 0)
         return options->fit_bytes;
@@ -110,20 +110,20 @@ static hth_fit_terms terms_of(const hearth_model_options *options, bool keeps_co
     };
 }
 
-/* ---- the words ---- */
+/* ---- messages ---- */
 
 static unsigned long long mib(uint64_t bytes)
 {
     return (unsigned long long)((bytes + (1 << 20) - 1) >> 20);
 }
 
-/* The memory that the latest needs take, and its limit, on the host and on devices together. */
+/* The memory of the latest needs, and its limit, on the host and all devices together. */
 static void sum_up(const asking *a, hth_engine_share *parts, uint64_t *bytes, uint64_t *limit)
 {
     const hth_engine_needs *memory = &a->needs.memory;
 
     *parts = memory->host;
-    parts->weight_bytes += memory->repacked_bytes; /* twice: a worker has a copy besides the file */
+    parts->weight_bytes += memory->repacked_bytes; /* twice: a worker has a copy in addition to the file */
     *limit = a->limits.host_bytes;
     for (size_t i = 0; i < memory->n_devices; i++) {
         const hth_engine_share *share = &memory->devices[i].share;
@@ -185,11 +185,11 @@ hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, h
     const bool keeps_context = !options->fit;
 
     assert(hth_model_must_fit(options));
-    if (options->n_gpu_layers == HEARTH_GPU_LAYERS_AUTO) /* all are the most */
+    if (options->n_gpu_layers == HEARTH_GPU_LAYERS_AUTO) /* all layers are the maximum */
         options->n_gpu_layers = a.options.n_gpu_layers = HEARTH_GPU_LAYERS_ALL;
     options->fit = a.options.fit = false;
     *out = (hth_model_fit){ .n_ctx_max = 0 };
-    /* Any candidate tells the facts of the model. */
+    /* Any candidate gives the facts about the model. */
     a.terms.n_layers_max = 0;
     status = ask(&(hth_fit_candidate){ .n_ctx = keeps_context ? options->n_ctx : N_CTX_MIN }, &a, &answer, &why);
     if (status == HEARTH_OK && keeps_context && a.needs.memory.n_devices == 0)
@@ -201,8 +201,8 @@ hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, h
         status = hth_fit_choose(&a.terms, ask, &a, &choice, &why);
     }
     if (status == HEARTH_OK && (choice.at.n_ctx != a.asked.n_ctx || choice.at.n_layers != a.asked.n_layers))
-        status = ask(&choice.at, &a, &answer, &why); /* for its needs, which the words tell */
-    if (status == HEARTH_UNSUPPORTED) {              /* also when another load began meanwhile */
+        status = ask(&choice.at, &a, &answer, &why); /* for its needs, which the message reports */
+    if (status == HEARTH_UNSUPPORTED) {              /* also if another load began meanwhile */
         hth_warn(hth_runtime_log(runtime), "'%s' cannot be fitted into memory, and is loaded as it is: %s", path,
                  why.message);
         return HEARTH_OK;

@@ -7,10 +7,13 @@
 #include "models/fit_choice.h"
 #include "models/needs.h"
 
-/* The memory that a choice must fit into, without limits in the options. */
+/* The memory that a choice must fit into if the options have no limits. */
 typedef enum hth_fit_room {
-    HTH_FIT_FREE, /* the memory that is free now: for a load */
-    /* For a plan, in which other models may leave: nine tenths of the machine's, and hth_fit_device_part of GPUs. */
+    HTH_FIT_FREE, /* the currently free memory: for a load */
+    /*
+     * For a plan, where other models may be unloaded: nine tenths of the machine's memory, and hth_fit_device_part of
+     * GPUs.
+     */
     HTH_FIT_TOTAL,
 } hth_fit_room;
 
@@ -21,12 +24,12 @@ static inline bool hth_model_must_fit(const hearth_model_options *options)
 }
 
 /*
- * Choose n_ctx and n_gpu_layers of options with `fit`, which hth_model_read_options has read, log the choice, and take
- * `fit` away. With HEARTH_GPU_LAYERS_AUTO alone, choose n_gpu_layers for n_ctx as it is, and nothing where there are no
- * GPUs; memory of the host is no limit then. found, of GPUs, is for HTH_FIT_TOTAL; NULL: nothing. Asks for needs as
- * hth_model_needs_ask, some dozen times, and takes no other memory. An engine that tells no needs leaves the options as
- * they are, with a warning. HEARTH_NO_MEMORY with the sizes: not even the least context fits. Others as
- * hearth_model_load.
+ * Choose n_ctx and n_gpu_layers of options with `fit`, which hth_model_read_options has read, log the choice, and clear
+ * `fit`. With HEARTH_GPU_LAYERS_AUTO alone, choose n_gpu_layers for the given n_ctx, or nothing if there are no GPUs;
+ * host memory is then no limit. found is the memory found on GPUs, for HTH_FIT_TOTAL; NULL: none. Queries needs as
+ * hth_model_needs_ask does, about a dozen times, and takes no other memory. If the engine does not report needs, the
+ * options stay as they are, with a warning. HEARTH_NO_MEMORY, with the sizes, if not even the minimum context fits.
+ * Other statuses as for hearth_model_load.
  */
 hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, hth_fit_room room,
                                     const hth_fit_found *found, hearth_model_options *options, hth_model_fit *out,

@@ -2,7 +2,7 @@
  * fit_choice.c - see fit_choice.h
  *
  *   1. All layers with the largest context, which usually fit.
- *   2. The most layers that fit on the devices with the smallest context. Fewer layers take more of the host, so no
+ *   2. The most layers that fit on the devices with the smallest context. Fewer layers take more host memory, so no
  *      number of layers fits if this one does not fit there.
  *   3. With them, the largest context that fits.
  */
@@ -11,8 +11,8 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MARGIN_SHARE = 16 };                  /* of a device's memory is the margin, */
-#define MARGIN_BYTES_MAX (UINT64_C(1) << 30) /* or so much: other programs take no more on a larger device */
+enum { MARGIN_SHARE = 16 };                  /* this fraction of a device's memory is the margin, */
+#define MARGIN_BYTES_MAX (UINT64_C(1) << 30) /* but at most this: other programs take no more on a larger device */
 
 /* ---- needs and limits ---- */
 
@@ -23,7 +23,7 @@ uint64_t hth_fit_device_part(uint64_t total_bytes, uint64_t found_bytes)
     return found_bytes > 0 && found_bytes < most ? found_bytes : most;
 }
 
-/* More than was found may be free now, because another program left. So the server will see it, with the answer. */
+/* More than was found may be free now, because another program ended. The server will find it, too, from the answer. */
 static uint64_t found_on(const hth_engine_device_share *device, const hth_fit_found *found)
 {
     for (size_t i = 0; found && i < found->n; i++)
@@ -73,7 +73,7 @@ static hearth_status ask_for(const search *s, hth_fit_candidate candidate, hth_f
     return s->ask(&candidate, s->user_data, out, s->err);
 }
 
-/* The context of a step: 0 is the least, n_steps is the most. */
+/* The context of a step: 0 is the minimum, n_steps the maximum. */
 static uint32_t context_at(const hth_fit_terms *terms, uint32_t step)
 {
     const uint64_t n_ctx = ((uint64_t)terms->n_ctx_min / HTH_CONTEXT_STEP + step) * HTH_CONTEXT_STEP;
@@ -90,7 +90,7 @@ static uint32_t n_steps(const hth_fit_terms *terms)
     return terms->n_ctx_max > terms->n_ctx_min ? (terms->n_ctx_max - base - 1) / HTH_CONTEXT_STEP + 1 : 0;
 }
 
-/* The most layers below the maximum that fit on the devices with the least context; 0 if none do. */
+/* The largest number of layers below the maximum that fit on the devices with the minimum context; 0 if none do. */
 static hearth_status choose_layers(const search *s, uint32_t *out)
 {
     uint32_t fits = 0, too_many = s->terms->n_layers_max;
@@ -112,7 +112,10 @@ static hearth_status choose_layers(const search *s, uint32_t *out)
     return HEARTH_OK;
 }
 
-/* The largest context that fits with n_layers; the least one does. knows_most: the most was asked for, and does not. */
+/*
+ * The largest context that fits with n_layers, given that the minimum does. knows_most: the maximum is known not to
+ * fit.
+ */
 static hearth_status choose_context(const search *s, uint32_t n_layers, bool knows_most, uint32_t *out)
 {
     uint32_t fits = 0, too_many = n_steps(s->terms) + !knows_most;

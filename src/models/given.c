@@ -111,7 +111,7 @@ static hearth_status check_counts(const hearth_conversation *c, hearth_error *er
     return HEARTH_OK;
 }
 
-/* Copy the calls of all turns into one array, into which the turns then point. */
+/* Copy the calls of all turns into one array, which the turns then point into. */
 static hearth_status read_calls(hth_given_conversation *out, hearth_error *err)
 {
     size_t n_turns = out->conversation.n_turns, n = 0;

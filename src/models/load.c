@@ -5,7 +5,7 @@
  *   2. With both, the model gets its keyspace, and its scheduler starts.
  *
  * After the first step, a model can render templates and tokenize, because these need no keys. Requests wait for the
- * second step. So Hearth looks up and saves rows under the fingerprint of the loaded file only.
+ * second step. So Hearth looks up and saves rows only under the fingerprint of the loaded file.
  */
 #include <assert.h>
 #include <limits.h>
@@ -26,7 +26,7 @@
 #include "models/model_inside.h"
 
 enum {
-    HISTORY_NAME_BYTES = 16, /* of the fingerprint, in the name of the folder */
+    HISTORY_NAME_BYTES = 16, /* of the fingerprint, in the name of the directory */
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
     N_IDLE_MIN = 4, /* limits of the number of idle sequences */
@@ -110,7 +110,7 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
 
 /* ---- the first step ---- */
 
-/* Other metadata make another model. */
+/* Overridden metadata makes a different model. */
 static hearth_status note_overrides(hearth_model *model, const hearth_engine_options *engine, hearth_error *err)
 {
     static const char domain[] = "hearth-metadata-v1";
@@ -175,8 +175,8 @@ hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_opt
 }
 
 /*
- * Sequences of the context: assigned ones and idle ones. Idle sequences are cheap with plain attention only: they use
- * cells that no request needs. Other kinds of models keep state for each sequence.
+ * The number of sequences of the context, assigned and idle. Idle sequences are cheap only with plain attention, where
+ * they use cells that no request needs. Other kinds of models keep state for each sequence.
  */
 static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
 {
@@ -245,7 +245,7 @@ hth_engine_context_params hth_model_context_params(const hearth_model *model, co
     return (hth_engine_context_params){
         .n_ctx = options->n_ctx > 0 ? options->n_ctx : default_context(model, options),
         .n_batch = options->n_batch,
-        .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* one more to cut rows */
+        .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* one more, the scratch sequence */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
         .type_k = options->type_k,
         .type_v = options->type_v,
@@ -364,7 +364,7 @@ static hearth_status load_draft(hearth_model *model, const hearth_model_options 
     return hth_model_draft_load(model->runtime, &target, options, &model->draft, err);
 }
 
-/* The engine tells what it has loaded. While the file is hashed more slowly, that part counts. */
+/* The engine reports the loaded fraction. If hashing the file is slower, its fraction counts. */
 static bool on_progress(float fraction, void *user_data)
 {
     const hearth_model *model = user_data;
@@ -455,7 +455,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     assert(model);
     status = load_engine(model, &given, err);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else has it */
+        hth_model_end(model); /* no one else has a reference */
         return status;
     }
     *out = model;
@@ -464,7 +464,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
 
 /* ---- the second step ---- */
 
-/* Open the history, in a folder named by the fingerprint without salts: a model that is loaded again finds it. */
+/* Open the history, in a directory named after the fingerprint without salts, so that a reloaded model finds it. */
 static void open_history(hearth_model *model, const uint8_t fingerprint[32])
 {
     const hth_runtime_settings *settings = hth_runtime_settings_of(model->runtime);
@@ -488,10 +488,10 @@ static void open_history(hearth_model *model, const uint8_t fingerprint[32])
         snprintf(path, sizeof(path), "%s/%s", settings->history_directory, name) < (int)sizeof(path))
         options.directory = path;
     options.key = hth_cache_signing_key(model->place.cache);
-    model->place.true_tokens = hth_true_tokens_new(&options); /* without memory there is no history */
+    model->place.true_tokens = hth_true_tokens_new(&options); /* if out of memory, there is no history */
 }
 
-/* Changes that make another model are folded in like an adapter that all requests have. */
+/* Changes that make a different model are folded in like an adapter of all requests. */
 static hearth_status fold(hearth_model *model, const uint8_t digest[HTH_SHA256_BYTES], hearth_error *err)
 {
     hth_folded_adapter change = { .scale = 1 };
@@ -586,7 +586,7 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     assert(model);
     status = hth_model_identify(model, err);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else has it */
+        hth_model_end(model); /* no one else has a reference */
         return status;
     }
     *out = model;

@@ -1,9 +1,9 @@
 /*
- * load_start.c - load a model on a thread of the library, with events of its progress
+ * load_start.c - load a model on a thread of the library, with progress events
  *
  * A load is in the list of its runtime from hearth_model_load_start to its last event. During that time it can be
- * cancelled by its id, with its queue, or with the runtime. The engine asks between two pieces of a file whether to
- * continue. The fingerprint, which may take as long, is cancelled through its model.
+ * cancelled by its id, with its queue, or with the runtime. Between two pieces of a file, the engine asks whether to
+ * continue. Fingerprinting, which may take as long, is cancelled through its model.
  *
  * The next start, or the closing of the runtime, joins the threads of ended loads. So no thread outlives its runtime.
  */
@@ -19,7 +19,7 @@
 #include "models/model_inside.h"
 
 enum {
-    SINGLE_TEXTS = 11, /* in the options, without those of lists */
+    SINGLE_TEXTS = 11, /* in the options, excluding those in lists */
     TEXTS_MAX = SINGLE_TEXTS + HEARTH_CONTROL_VECTORS_MAX + HEARTH_TENSOR_OVERRIDES_MAX + HEARTH_METADATA_OVERRIDES_MAX
 };
 
@@ -84,7 +84,7 @@ static void load_free(load *one)
     free(one);
 }
 
-/* Put a copy in the place of a text. False without memory. */
+/* Replace a text by an owned copy. False if out of memory. */
 static bool own(load *one, const char **text)
 {
     char *copy = *text ? strdup(*text) : NULL;
@@ -98,7 +98,7 @@ static bool own(load *one, const char **text)
     return true;
 }
 
-/* Put copies of a list's texts into to, and to into the place of the list. */
+/* Put copies of a list's texts into to, and replace the list by to. */
 static bool own_list(load *one, const char *const **list, size_t n, const char **to)
 {
     for (size_t i = 0; i < n; i++) {
@@ -110,7 +110,7 @@ static bool own_list(load *one, const char *const **list, size_t n, const char *
     return true;
 }
 
-/* The options were checked. */
+/* The options must have been checked. */
 static bool copy_engine_options(load *one)
 {
     hearth_engine_options *engine = &one->engine;
@@ -124,7 +124,7 @@ static bool copy_engine_options(load *one)
            own_list(one, &engine->metadata_overrides, engine->n_metadata_overrides, one->metadata_overrides);
 }
 
-/* Copy all strings and structs to which the options point. False without memory. */
+/* Copy all strings and structs that the options point to. False if out of memory. */
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
@@ -185,7 +185,7 @@ static hearth_status run(load *one, hearth_model **out, hearth_error *err)
                                           : hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
     (void)note_identifying(one, NULL);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else has it */
+        hth_model_end(model); /* no one else has a reference */
         return status;
     }
     *out = model;

@@ -1,7 +1,7 @@
 /*
- * metadata.c - the metadata in the file of a model
+ * metadata.c - the metadata in a model's file
  *
- * The strings of a file may be any bytes. The functions repair them to UTF-8.
+ * The strings in a file may contain any bytes. The functions repair them to UTF-8.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
  * model.c - a loaded model: its handle, its engine part, and their users
  *
- * The handle (hearth_model) lives as long as somebody has a reference. The engine part (weights, context, scheduler)
+ * The handle (hearth_model) lives as long as there is a reference to it. The engine part (weights, context, scheduler)
  * lives until the model is unloaded or shut down, or until the last reference is dropped. Calls that use the engine
  * part enter and leave it, and it is freed only when no call is inside. Freeing waits for running requests and joins a
- * thread. So hearth_model_unload starts a thread for it, and hearth_model_unref leaves it to the ender (runtime.c).
+ * thread, so hearth_model_unload starts a thread for it, and hearth_model_unref leaves it to the ender (runtime.c).
  */
 #include "models/model.h"
 
@@ -24,7 +24,7 @@ bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens)
     bool keeps;
 
     if (hth_model_enter(model, "hth_model_keeps_prompt", NULL) != HEARTH_OK)
-        return false; /* an unloaded model keeps nothing */
+        return false; /* an unloaded model saves nothing */
     keeps = place->cache && place->kind != HTH_MODEL_UNCACHED &&
             hth_policy_should_save_prompt((int64_t)n_tokens, &place->policy);
     hth_model_leave(model);
@@ -67,7 +67,7 @@ void hth_model_leave(hearth_model *model)
     pthread_mutex_unlock(&model->lock);
 }
 
-/* Refuse new users. True for one caller only, who then frees the engine part. */
+/* Refuse new users. True for only one caller, which then frees the engine part. */
 static bool claim_engine_part(hearth_model *model)
 {
     bool first;
@@ -91,7 +91,7 @@ static void free_engine_part(hearth_model *model)
         pthread_cond_wait(&model->users_changed, &model->lock);
     scheduler = model->scheduler;
     embedder = model->embedder;
-    model->scheduler = NULL; /* hearth_cancel looks here */
+    model->scheduler = NULL; /* hearth_cancel checks this */
     model->embedder = NULL;
     pthread_mutex_unlock(&model->lock);
     hth_embedder_free(embedder);
@@ -103,7 +103,7 @@ static void free_engine_part(hearth_model *model)
     }
     hangs = !hth_true_tokens_free(model->place.true_tokens);
     if (hangs)
-        hth_runtime_ref(model->runtime); /* a device hangs: what its thread uses stays */
+        hth_runtime_ref(model->runtime); /* a device hangs: keep what its thread uses */
     else if (model->backend)
         model->backend->model_free(model->engine_model);
     if (model->refuses_questions && !hangs)
@@ -151,7 +151,7 @@ void hearth_model_unload(hearth_model *model)
     begins = !model->unloading;
     model->unloading = true;
     if (begins) {
-        /* The embedder is not NULL: nobody has claimed the engine part. */
+        /* The embedder is not NULL, because the engine part is not claimed. */
         if (model->scheduler)
             hth_scheduler_refuse(model->scheduler);
         hth_embedder_refuse(model->embedder);
@@ -169,7 +169,7 @@ void hth_model_stop_identifying(hearth_model *model)
     hth_model_draft_stop_identifying(model->draft);
 }
 
-/* Make requests, and the wait for a fingerprint, end soon. */
+/* Make requests and the wait for a fingerprint end soon. */
 static void cancel_work(hearth_model *model)
 {
     hth_model_stop_identifying(model);
@@ -266,7 +266,7 @@ void hearth_model_unref(hearth_model *model)
     hth_runtime_end_member(model->runtime, &model->member);
 }
 
-/* ---- its facts ---- */
+/* ---- properties ---- */
 
 bool hth_model_drafts(const hearth_model *model)
 {

@@ -1,5 +1,5 @@
 /*
- * model.h - calls into a model, beyond hearth.h, for other files of the library and the server
+ * model.h - functions of a model, beyond hearth.h, for the library and the server
  */
 #ifndef HTH_MODELS_MODEL_H
 #define HTH_MODELS_MODEL_H
@@ -18,7 +18,7 @@ enum { HTH_TOKENIZE_CHAT = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS };
 /*
  * hearth_model_load in two steps. Between them the model can be used, but takes no requests.
  *
- * After the first step *out is not in the runtime's list. Tokens, templates and hearth_model_info_get work, with a
+ * After the first step, *out is not in the runtime's list. Tokens, templates and hearth_model_info_get work, with a
  * fingerprint of zeros. The only other legal calls are hth_model_identify (once), hth_model_shut_down and
  * hearth_model_unref.
  */
@@ -26,17 +26,17 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
                                     hearth_model **out, hearth_error *err);
 /*
  * The second step: wait for the file's fingerprint and start the scheduler. Blocks while the file is read. After a
- * failure the model is as before, and the caller unrefs it. HEARTH_CANCELLED when it is shut down meanwhile; other
- * statuses as hearth_model_load.
+ * failure the model is unchanged, and the caller unrefs it. HEARTH_CANCELLED if it is shut down meanwhile; other
+ * statuses as for hearth_model_load.
  */
 hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
 
 /*
- * A copy of the model's chat template, released with free, with U+FFFD for bytes that are no UTF-8; HEARTH_OK with NULL
- * when it has none. Any thread.
+ * A copy of the model's chat template, with U+FFFD for invalid UTF-8, which the caller frees. HEARTH_OK with NULL if it
+ * has none. Any thread.
  */
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
-/* Likewise the template's abilities: a JSON object of booleans with llama.cpp's names. */
+/* The same for the template's capabilities: a JSON object of booleans with llama.cpp's names. */
 hearth_status hth_model_template_abilities(hearth_model *model, char **out, hearth_error *err);
 
 /* A text that is a whole prompt. */
@@ -47,43 +47,46 @@ typedef struct hth_prompt_source {
     const char *cache_salt; /* the request's; NULL: none */
     bool no_cache_read;     /* the history is not read */
     /*
-     * The rendered conversation that is the text, whose plain places are read as text: it shares no history with other
-     * texts. NULL: it is none.
+     * The rendered conversation that the text comes from; its plain spans are read as text, and it shares no history
+     * with other texts. NULL: none.
      */
     const hearth_chat_prompt *chat;
-    const atomic_bool *is_gone; /* nobody waits for the tokens any more: HEARTH_CANCELLED; NULL: never */
+    const atomic_bool *is_gone; /* true: the client is gone, which returns HEARTH_CANCELLED; NULL: never */
 } hth_prompt_source;
 
 typedef struct hth_prompt_tokens {
     hearth_token *tokens; /* [n_tokens], released with free */
     size_t n_tokens;
-    hth_prompt_text *text; /* a reference, for hth_submit_held; NULL: there is no history */
+    hth_prompt_text *text; /* a reference, for hth_submit_held; NULL: no history */
 } hth_prompt_tokens;
 
-/* The tokens of a prompt, those of the history first. Statuses as hearth_tokenize. Any thread. */
+/* The tokens of a prompt, beginning with those from the history. Statuses as for hearth_tokenize. Any thread. */
 hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                        hearth_error *err);
-/* HEARTH_TOO_LONG: so many tokens are no prompt for this context; err has the remedy. n_ctx_train 0: unknown. */
+/*
+ * Fill err with HEARTH_TOO_LONG: this many tokens do not fit in the context. The message includes the remedy.
+ * n_ctx_train 0: unknown.
+ */
 hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train, hearth_error *err);
 /*
- * Has a text of n_bytes certainly more tokens than the context has room for? Then it is HEARTH_TOO_LONG, as above, with
- * the tokens that it has at least. HEARTH_OK for a text that is short enough to count them. Any thread.
+ * HEARTH_TOO_LONG, as above, if a text of n_bytes certainly has more tokens than fit in the context, with their minimum
+ * number. HEARTH_OK for a text that is short enough to be tokenized. Any thread.
  */
 hearth_status hth_model_check_length(const hearth_model *model, size_t n_bytes, hearth_error *err);
-/* hearth_tokenize, with HEARTH_CANCELLED as soon as is_gone (NULL: never) is set. */
+/* hearth_tokenize, but HEARTH_CANCELLED as soon as is_gone (may be NULL) is set. */
 hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
                                  const atomic_bool *is_gone, hearth_token *tokens, size_t capacity, size_t *n_out,
                                  hearth_error *err);
 
 /*
- * The control tokens of fill-in-the-middle: before the text in front of the gap, before the text behind it, and before
- * the text of the gap. False: the model has none. Any thread.
+ * The control tokens of fill-in-the-middle: before the prefix, before the suffix, and before the text of the gap. False
+ * if the model has none. Any thread.
  */
 bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
 
-/* Are the next tokens of a reply guessed, for requests that say nothing of it? Never changes. Any thread. */
+/* Is speculative drafting on for requests that do not set it? Never changes. Any thread. */
 bool hth_model_drafts(const hearth_model *model);
-/* Copy the recommendations of the model's file for sampling. They never change. Any thread. */
+/* Copy the model file's recommendations for sampling. They never change. Any thread. */
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
 
 /* The requests that a prefix belongs to: their salt, and the adapters that they name (hearth_request). */
@@ -93,23 +96,26 @@ typedef struct hth_prefix_owner {
     size_t n_adapters;
 } hth_prefix_owner;
 
-/* The parts of an adapter that stay the same in the next process, whatever its scale is then. */
+/* The properties of an adapter that stay the same in the next process, whatever its scale is then. */
 typedef struct hth_adapter_identity {
-    uint32_t id;      /* above all that were given */
-    float load_scale; /* of its first loading */
+    uint32_t id;      /* greater than all ids assigned so far */
+    float load_scale; /* from when it was first loaded */
 } hth_adapter_identity;
 
 /* hearth_adapter_load for an adapter that an earlier process had; identity NULL: a new one. */
 hearth_status hth_model_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
                                      const hth_adapter_identity *identity, uint32_t *id_out, hearth_error *err);
 /*
- * The adapters of requests that name none, with their scales: *n_out of them. With a name, the adapter of that name
- * alone, with the scale that it was loaded with or, where that is 0, with 1. False: no adapter has the name, or the
- * model is unloaded.
+ * The adapters of requests that name none, with their scales: *n_out of them. With a name, only the adapter of that
+ * name, with the scale that it was loaded with or, if that is 0, with 1. False if no adapter has the name, or the model
+ * is unloaded.
  */
 bool hth_model_adapters(hearth_model *model, const char *name, hearth_adapter_scale out[HTH_ADAPTERS_MAX],
                         size_t *n_out);
-/* A digest of all that these adapters, [n], do; zeros for none. HEARTH_NOT_FOUND names the id that is not loaded. */
+/*
+ * A digest of the effect of these adapters, [n]; zeros for none. HEARTH_NOT_FOUND, with a message that names the id
+ * that is not loaded.
+ */
 hearth_status hth_model_adapters_digest(hearth_model *model, const hearth_adapter_scale *adapters, size_t n,
                                         uint8_t out[32], hearth_error *err);
 
@@ -119,9 +125,9 @@ bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 /* A server's terms for a request for embeddings. */
 typedef struct hth_embed_terms {
     const atomic_bool *is_gone;    /* true: the request counts as cancelled; NULL: never */
-    uint64_t n_values_max;         /* of its vectors together */
-    hth_embed_worked_fn on_worked; /* with the request's user_data; NULL: nobody asks */
-    bool counts_answer; /* the vectors count as memory of waiting requests until the last reference is given back */
+    uint64_t n_values_max;         /* of all its vectors together */
+    hth_embed_worked_fn on_worked; /* called with the request's user_data; may be NULL */
+    bool counts_answer; /* the vectors count as memory of waiting requests until the last reference is released */
 } hth_embed_terms;
 
 /* hearth_embed_submit on these terms, which are copied. HEARTH_MISUSE beyond n_values_max. */
@@ -131,11 +137,11 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
 void hth_embed_wait_idle(hearth_model *model);
 
 /*
- * Cancel the model's requests, save, and free the engine part. The handle stays. Blocks. Not on a scheduler's thread.
- * Accepts NULL.
+ * Cancel the model's requests, save, and free the engine part. The handle remains. Blocks. Must not be called on a
+ * scheduler's thread. Accepts NULL.
  */
 void hth_model_shut_down(hearth_model *model);
-/* Shut down and free a model without references. Blocks. Not on a scheduler's thread. */
+/* Shut down and free a model without references. Blocks. Must not be called on a scheduler's thread. */
 void hth_model_end(hearth_model *model);
 
 #endif

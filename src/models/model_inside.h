@@ -1,5 +1,5 @@
 /*
- * model_inside.h - shared by the files of a model
+ * model_inside.h - internals shared by the files of a model
  */
 #ifndef HTH_MODELS_MODEL_INSIDE_H
 #define HTH_MODELS_MODEL_INSIDE_H
@@ -26,11 +26,11 @@ struct hearth_model {
     const hth_backend *backend;
     hth_engine_model_info info;
     const hth_chat_template *chat_template; /* a built-in one; NULL: the model's or the caller's */
-    atomic_bool has_warned;                 /* that the model may not know the template in use */
+    atomic_bool has_warned;                 /* whether it has warned that the model may not know the template in use */
     bool is_deterministic;
-    bool refuses_questions; /* while it has an engine part; one that is asked for its needs does not */
+    bool refuses_questions; /* while it has an engine part; not set for a model that is only queried for its needs */
     bool has_overrides;     /* of metadata */
-    bool turns_positions;   /* in another way than the file says */
+    bool turns_positions;   /* rotates positions (RoPE) differently than the file says */
     uint8_t overrides_digest[32];
     bool no_embeddings; /* as in the options; likewise the next one */
     bool no_reranking;
@@ -41,20 +41,23 @@ struct hearth_model {
     uint32_t n_threads;
     hearth_pooling pooling;    /* as in the options */
     uint32_t embed_tokens_max; /* of one input */
-    uint32_t draft_max;        /* for requests that say nothing of it; likewise the next one */
+    uint32_t draft_max;        /* for requests that do not set it; likewise the next one */
     uint32_t draft_min;
     hearth_load_progress_fn progress; /* of the options; NULL: none */
     void *progress_user_data;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
-    hth_model_draft *draft;             /* its draft model, whose engine part belongs to that below; NULL: none */
-    /* Of the file, with the control vectors, without salts and adapters; from the second step of loading on. */
+    hth_model_draft *draft; /* its draft model, whose engine part belongs to the engine part below; NULL: none */
+    /*
+     * The fingerprint of the file with the control vectors, without salts and adapters; set in the second step of
+     * loading.
+     */
     uint8_t model_fingerprint[32];
 
     _Atomic unsigned references;
     hth_runtime_member member;
     hearth_work_fn on_work; /* the caller's; NULL: none */
     void *work_user_data;
-    hth_event_teller teller; /* of its requests' events */
+    hth_event_teller teller; /* for its requests' events */
     hth_pulse pulse;
 
     /* The engine part; changes only while `users` is 0 and `unloading` is set. */
@@ -64,7 +67,7 @@ struct hearth_model {
 
     /*
      * Guards the fields below, and place.keyspace until the end of the second step of loading. Only the scheduler's
-     * lock is taken while it is held.
+     * lock may be taken while it is held.
      */
     pthread_mutex_t lock;
     /*
@@ -77,14 +80,14 @@ struct hearth_model {
     unsigned users;   /* calls inside the engine part */
     bool unloading;   /* no new users */
     bool is_claimed;  /* a thread is about to free the engine part */
-    bool engine_gone; /* it was freed */
+    bool engine_gone; /* the engine part was freed */
     bool has_unloader;
     pthread_t unloader;
 };
 
 /*
  * Enter the engine part, which is not freed before the caller leaves. function names the public function in messages.
- * HEARTH_MISUSE without a model, HEARTH_CANCELLED when it is unloaded.
+ * HEARTH_MISUSE without a model, HEARTH_CANCELLED if it is unloaded.
  */
 hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_error *err);
 void hth_model_leave(hearth_model *model);
@@ -98,42 +101,42 @@ enum { HTH_N_CTX_MAX = 1 << 24 };
 
 /* Check the caller's options and copy them; fields that an older caller lacks get their defaults. */
 hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err);
-/* A model of which nothing is loaded; the options were read. Ended with hth_model_end. HEARTH_NO_MEMORY. */
+/* A new model, with nothing loaded yet. options must have been read. End it with hth_model_end. HEARTH_NO_MEMORY. */
 hearth_status hth_model_new(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
                             hearth_model **out, hearth_error *err);
-/* Load its weights, or the metadata only. Statuses as hearth_model_load. */
+/* Load its weights, or only the metadata. Statuses as for hearth_model_load. */
 hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_options *options, bool no_weights,
                                      hearth_error *err);
-/* The parameters of its context, without abort. Chooses n_ctx, and logs the reason, where the options have none. */
+/* The parameters of its context, without abort. If the options have no n_ctx, chooses it and logs the reason. */
 hth_engine_context_params hth_model_context_params(const hearth_model *model, const hearth_model_options *options);
 /* Make hth_model_identify end soon with HEARTH_CANCELLED, if it waits for a fingerprint. Any thread. */
 void hth_model_stop_identifying(hearth_model *model);
 
-/* Copy a text, cut to whole characters. */
+/* Copy a text, truncated to whole characters. */
 void hth_copy_text(char *to, size_t capacity, const char *from);
 /* HEARTH_MISUSE for a pooling that does not exist. */
 hearth_status hth_check_pooling(hearth_pooling pooling, hearth_error *err);
-/* Of requests that name none; never HEARTH_POOLING_MODEL. */
+/* The pooling of requests that name none; never HEARTH_POOLING_MODEL. */
 hearth_pooling hth_model_pooling(const hearth_model *model);
-/* Tokens of one input to embed: one evaluation takes them all. */
+/* The maximum tokens of one input to embed: one evaluation takes them all. */
 uint32_t hth_model_embed_tokens_max(const hth_engine_model_info *info, bool generates, uint32_t n_batch);
 
-/* Check a text: HEARTH_TOO_LONG, or HEARTH_INVALID_TEXT if it is not UTF-8. what names it in messages. */
+/* Check a text: HEARTH_TOO_LONG, or HEARTH_INVALID_TEXT if it is not UTF-8. what is its name in messages. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
-/* As hth_model_prompt_of_text, for a text that was checked. The caller has entered the model. */
+/* Like hth_model_prompt_of_text, for a text that was checked. The caller has entered the model. */
 hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                     hearth_error *err);
 
 /*
  * The tokens of the request's prompt, 1 to the size of the context. The caller has entered the model, and releases
- * tokens and text. Statuses as hearth_submit.
+ * tokens and text. Statuses as for hearth_submit.
  */
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
                                       hearth_error *err);
 /* The model's keyspace, with a request's adapters and salt (NULL: none). HEARTH_NO_MEMORY. */
 hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_set *adapters, const char *cache_salt,
                                  hth_keyspace *out, hearth_error *err);
-/* The same for requests of this owner. Statuses as hth_adapters_choose. */
+/* The same for requests of this owner. Statuses as for hth_adapters_choose. */
 hearth_status hth_model_request_keyspace(hearth_model *model, const hth_prefix_owner *owner, hth_keyspace *out,
                                          hearth_error *err);
 
@@ -142,20 +145,20 @@ typedef struct hth_model_prompt {
     hth_keyspace keyspace; /* with the request's adapters and salt */
     hearth_token *tokens;  /* [n_tokens] */
     size_t n_tokens;
-    size_t n_known;         /* leading ones from the history */
+    size_t n_known;         /* leading tokens from the history */
     hth_prefix_owner owner; /* its pointers are the request's */
     bool no_cache_read;
 } hth_model_prompt;
 
 /*
  * Read a request's prompt and enter the model, until hth_model_prompt_give_back. function names the public function in
- * messages. Statuses as hearth_submit.
+ * messages. Statuses as for hearth_submit.
  */
 hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
                                     hth_model_prompt *out, hearth_error *err);
 void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt);
 
-/* hth_scheduler_pause. False also without a scheduler. */
+/* hth_scheduler_pause. Also false without a scheduler. */
 bool hth_model_pause(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
 
 /* Warn once that a conversation is rendered with a template that the model may not know. */

@@ -1,8 +1,8 @@
 /*
  * needs.c - see needs.h
  *
- * The steps are those of load.c, without weights: the metadata, the parameters of the context, the plan of the engine
- * for both. The process that asks tells the rest: libraries, vocabulary, and heap.
+ * The steps are those of load.c, without weights: the metadata, the parameters of the context, the engine's plan for
+ * both. The rest is measured in the querying process: libraries, vocabulary, and heap.
  */
 #include "models/needs.h"
 
@@ -103,7 +103,7 @@ static hearth_status ask(hearth_runtime *runtime, const char *path, const hearth
     if (status != HEARTH_OK)
         return status;
     if (options->no_mmap)
-        needs.memory.repacked_bytes = 0; /* there is no other copy */
+        needs.memory.repacked_bytes = 0; /* there is no second copy */
     needs.n_ctx = params.n_ctx;
     needs.process_bytes = hth_os_process_resident_bytes(getpid());
     *out = needs;

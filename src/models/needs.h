@@ -1,5 +1,5 @@
 /*
- * needs.h - the memory that a model would take, asked from the metadata of its file
+ * needs.h - the memory that a model would need, queried from its file's metadata
  */
 #ifndef HTH_MODELS_NEEDS_H
 #define HTH_MODELS_NEEDS_H
@@ -15,17 +15,18 @@ typedef struct hth_model_fit {
 
 typedef struct hth_model_needs {
     hth_engine_needs memory; /* with the draft model */
-    uint64_t process_bytes;  /* of a process that has loaded the engine and the vocabulary, and nothing else */
+    uint64_t process_bytes;  /* of a process that has loaded only the engine and the vocabulary */
     uint32_t n_ctx;
-    uint32_t n_ctx_train; /* by the file; 0: unknown */
-    uint32_t n_layers;    /* of the model; 0: not told */
+    uint32_t n_ctx_train; /* from the file; 0: unknown */
+    uint32_t n_layers;    /* of the model; 0: unknown */
     hth_model_fit fit;
 } hth_model_needs;
 
 /*
- * Ask for the needs of a model with these options, of which `fit` is not looked at. Takes no memory for weights, cells
- * and buffers. The engine may end the process, and keeps some memory: ask in a process of its own. Waits for other
- * questions. HEARTH_UNSUPPORTED: the engine cannot tell, or the process has models. Others as hearth_model_load.
+ * Query the needs of a model with these options, except `fit`, which is ignored. Takes no memory for weights, cells and
+ * buffers. The engine may end the process, and keeps some memory, so use a separate process. Waits for other queries.
+ * HEARTH_UNSUPPORTED if the engine cannot report needs, or the process has models. Other statuses as for
+ * hearth_model_load.
  */
 hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
                                   hth_model_needs *out, hearth_error *err);

@@ -14,7 +14,7 @@
 
 enum {
     SAVE_MS = 60000,
-    SAVE_TRIES = 8,   /* another try follows when a row was removed before it was read */
+    SAVE_TRIES = 8,   /* retries if a row was removed before it was read */
     FORGET_ROWS = 64, /* rows between two waits for the writers; fewer than a cache remembers as gone (rejected.h) */
 };
 
@@ -51,7 +51,7 @@ static hearth_status look_up(const hearth_model *model, const hth_keyspace *keys
     return hth_prompt_lookup(&place, keyspace, tokens, n_tokens, true, out, err);
 }
 
-/* ---- into a file ---- */
+/* ---- save to a file ---- */
 
 static hearth_status export(const hearth_model *model, const hth_keyspace *keyspace, const hth_lookup *lookup,
                             const hearth_token *tokens, const char *path, const hth_folder_limits *limits,
@@ -139,7 +139,7 @@ hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner
     return status;
 }
 
-/* ---- out of a file ---- */
+/* ---- restore from a file ---- */
 
 hearth_status hth_prefix_restore(hearth_model *model, const hth_prefix_owner *owner, const char *path,
                                  hth_prefix_restored *out, hearth_error *err)
@@ -169,9 +169,9 @@ hearth_status hth_prefix_restore(hearth_model *model, const hth_prefix_owner *ow
     return status;
 }
 
-/* ---- into RAM ---- */
+/* ---- warm ---- */
 
-/* A row that is removed after the lookup is no failure: fewer tokens are warm then. */
+/* A row that is removed after the lookup is not an error: fewer tokens are then warm. */
 static hearth_status warm(const hearth_model *model, const hth_keyspace *keyspace, const hth_lookup *lookup,
                           uint32_t *n_warm_out, hearth_error *err)
 {
@@ -227,7 +227,7 @@ hearth_status hth_prefix_flush(hth_cache *cache, hearth_error *err)
                     SAVE_MS / 1000);
 }
 
-/* ---- away ---- */
+/* ---- erase ---- */
 
 /* The found rows, from the beginning of a prompt to its end. */
 typedef struct found_rows {
@@ -247,8 +247,8 @@ static bool add_found(found_rows *rows, const hth_row_id *id)
 }
 
 /*
- * A row may end at any position: a tail ends with a turn; logits stay where a prompt ended whose tail was superseded.
- * So look at every position.
+ * A row may end at any position: a tail ends with a turn, and logits remain where a prompt ended even after its tail
+ * was superseded. So check every position.
  */
 static hearth_status find_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, found_rows *out, hearth_error *err)
@@ -273,7 +273,7 @@ static hearth_status find_rows(hth_cache *cache, const hth_keyspace *keyspace, c
     return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to erase a prompt");
 }
 
-/* Remove rows before the rows that they stand on. After a time-out the rest stays. */
+/* Remove rows before the rows that they depend on. After a timeout the rest stays. */
 static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                                 uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
@@ -292,7 +292,7 @@ static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, 
     return status;
 }
 
-/* Let go of the cells of these tokens, so that erased rows do not come back. */
+/* Release the cells of these tokens, so that erased rows do not come back. */
 static hearth_status forget(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
                             uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
@@ -351,7 +351,7 @@ hearth_status hth_prefix_erase(hearth_model *model, const hth_prefix_owner *owne
     return status;
 }
 
-/* ---- pinned ---- */
+/* ---- pin ---- */
 
 /* The longest prefix of these tokens with a row at its end, and its length. */
 static hearth_status find_end(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,

@@ -15,7 +15,7 @@ typedef struct json_cursor {
     bool in_text;
 } json_cursor;
 
-/* A character behind a backslash; -1: it is none of JSON. */
+/* The character that an escape stands for; -1: not a JSON escape. */
 static int32_t read_escape(json_cursor *c)
 {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -39,7 +39,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The next character: of a text, a quotation mark around it, or of other parts. */
+/* The next character: of a string, a quotation mark around it, or of other parts. */
 static int32_t next_character(json_cursor *c)
 {
     while (!c->in_text && c->at < c->end && is_blank(*c->at))
@@ -58,7 +58,7 @@ static int32_t next_character(json_cursor *c)
     return (int32_t)hth_utf8_next(&c->at, c->end);
 }
 
-/* Does a number or word go on behind this character of it? "1 2" is not "12". */
+/* Does a number or word continue after this character? "1 2" is not "12". */
 static bool goes_on(const json_cursor *c, int32_t character)
 {
     return !c->in_text && character > 0 && character < 0x80 && !strchr("{}[]:,", character) && c->at < c->end &&

@@ -1,9 +1,9 @@
 /*
- * reply_reading.h - do two texts of a reply say the same?
+ * reply_reading.h - do two texts of a reply mean the same?
  *
- * The parser of the chat template reads both. They say the same if reasoning and content are equal, and the calls have
- * the same names, in the same order, and arguments that are the same JSON: equal but for blanks between its parts and
- * for escapes in its texts. Objects with another order of keys count as different.
+ * The chat template's parser reads both. They mean the same if reasoning and content are equal, and the calls have the
+ * same names, in the same order, and arguments that are the same JSON: equal except for white space between its parts
+ * and for escapes in its strings. Objects with a different key order count as different.
  */
 #ifndef HTH_MODELS_REPLY_READING_H
 #define HTH_MODELS_REPLY_READING_H
@@ -13,12 +13,12 @@
 typedef struct hth_reply_reading {
     const hth_backend *backend;
     const char *parser;             /* of the rendered conversation */
-    hth_engine_chat_reader *reader; /* made when it is needed; NULL at first */
+    hth_engine_chat_reader *reader; /* made on first use; initially NULL */
 } hth_reply_reading;
 
 void hth_reply_reading_end(hth_reply_reading *reading);
 
-/* hth_same_reply_fn with an hth_reply_reading. One thread at a time. */
+/* An hth_same_reply_fn; user_data is an hth_reply_reading. One thread at a time. */
 bool hth_reply_says_the_same(const char *a, size_t n_a, const char *b, size_t n_b, void *user_data);
 
 /* Are two texts the same JSON? */

@@ -1,7 +1,7 @@
 /*
  * rows.c - the public functions that export, import, remove, warm and pin rows
  *
- * Functions with a key ask the cache, which holds rows of any model. Functions with a prompt call prefix.h with the
+ * Functions with a key use the cache, which has rows of any model. Functions with a prompt call prefix.h with the
  * tokens of the request.
  */
 #include <assert.h>
@@ -134,7 +134,7 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
     hearth_status status = check(runtime, key, "hearth_runtime_remove", &cache, err);
     uint32_t n_rows = 0;
 
-    /* A row that is still being saved would come back. */
+    /* Otherwise a row that is still being saved would come back. */
     if (status == HEARTH_OK)
         status = hth_prefix_flush(cache, err);
     if (status != HEARTH_OK)
@@ -241,7 +241,7 @@ hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *re
     return status;
 }
 
-/* What is done with the prefix of a prompt. *n_tokens_out: its length. */
+/* An operation on the prefix of a prompt. *n_tokens_out is its length. */
 typedef hearth_status (*prefix_fn)(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                    uint32_t n_tokens, uint32_t *n_tokens_out, hearth_error *err);
 

@@ -1,12 +1,12 @@
 /*
- * runtime.c - the runtime: its options, its list of models, its opening and closing
+ * runtime.c - the runtime: its options, its list of models, opening and closing
  *
  * The caller holds one reference to the runtime, and every model holds another. Closing shuts down every model (frees
  * its engine part; the handle stays), closes the cache, and drops the caller's reference. The last model handle frees
  * the memory.
  *
- * Dropping the last reference to a model never blocks. A thread, the ender, ends such models one after the other, and
- * ends when none is left. Closing the runtime waits for it.
+ * Dropping the last reference to a model never blocks. A thread, the ender, ends such models one after another, and
+ * exits when none is left. Closing the runtime waits for it.
  */
 #include "models/runtime.h"
 
@@ -24,7 +24,7 @@
 enum { CLOSE_WRITES_MS = 10000, STRATEGIES_MAX = 16 };
 
 struct hearth_runtime {
-    /* Set by open; close sets cache to NULL once more. */
+    /* Set by open; close resets cache to NULL. */
     hth_log log;      /* passes lines on to user_log */
     hth_cache *cache; /* NULL: disabled, or closed */
     hth_runtime_settings settings;
@@ -41,7 +41,7 @@ struct hearth_runtime {
 
     /* Guards user_log, and is held for reading during its call, so that close waits for the call. Innermost lock. */
     pthread_rwlock_t log_lock;
-    hearth_log_fn user_log; /* NULL: closed; its user may be gone */
+    hearth_log_fn user_log; /* NULL: closed; its user data may be gone */
     void *user_log_data;
 
     /* Guards the fields below. While it is held, only try_ref is called, and no other lock is taken. */
@@ -52,7 +52,7 @@ struct hearth_runtime {
     size_t capacity_members;
     bool closing;
     hth_runtime_member *to_end; /* models without references */
-    bool ender_works;           /* the ender still looks at to_end */
+    bool ender_works;           /* the ender still processes to_end */
     bool has_ender;             /* join it */
     pthread_t ender;
     hth_strategy strategies[STRATEGIES_MAX]; /* [n_strategies], by hearth_runtime_add_strategy */
@@ -201,7 +201,7 @@ static void log_to_user(hearth_log_level level, const char *source, const char *
     pthread_rwlock_unlock(&runtime->log_lock);
 }
 
-/* Log nothing from now on, although model handles or a writer that hangs may use the log longer. */
+/* Log nothing from now on, although model handles or a hanging writer may still use the log. */
 static void silence(hearth_runtime *runtime)
 {
     pthread_rwlock_wrlock(&runtime->log_lock);
@@ -252,7 +252,7 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
     return HEARTH_OK;
 }
 
-/* The path of a folder in a directory; NULL without memory. */
+/* The path of a subdirectory; NULL if out of memory. */
 static char *folder_in(const char *directory, const char *name)
 {
     size_t n = strlen(directory) + strlen(name) + 2;
@@ -297,9 +297,9 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
                  "nothing will be cached on disk: neither HEARTH_CACHE nor HOME is set; set one of them");
 
     status = hth_cache_open(&cache_options, &runtime->cache, err);
-    /* A directory that the cache refused is not used for fingerprints, either. */
+    /* A directory that the cache refused is not used for fingerprints either. */
     if (status == HEARTH_OK && cache_options.directory && hth_cache_is_durable(runtime->cache)) {
-        /* Without memory for them, large models are hashed again, and the history is in memory only. */
+        /* If out of memory, large models are hashed again, and the history is only in memory. */
         runtime->memo_directory = folder_in(cache_options.directory, "fingerprints");
         runtime->history_directory = folder_in(cache_options.directory, "history");
         runtime->settings.history_directory = runtime->history_directory;
@@ -401,7 +401,7 @@ void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
     if (!runtime->ender_works) {
         join_ender(runtime); /* it has released the lock for good, so this does not deadlock */
         runtime->has_ender = pthread_create(&runtime->ender, NULL, run_ender, runtime) == 0;
-        runtime->ender_works = runtime->has_ender; /* else the next ender or hearth_runtime_close ends the model */
+        runtime->ender_works = runtime->has_ender; /* otherwise the next ender or hearth_runtime_close ends the model */
     }
     pthread_cond_broadcast(&runtime->models_changed);
     pthread_mutex_unlock(&runtime->lock);
@@ -427,7 +427,7 @@ void hearth_runtime_close(hearth_runtime *runtime)
         }
         if (!member || !member->try_ref(member->model)) {
             pthread_cond_wait(&runtime->models_changed,
-                              &runtime->lock); /* until a dying model has left the list, or the ender is done */
+                              &runtime->lock); /* until an ending model has left the list, or the ender is done */
             continue;
         }
         runtime->n_members--;
@@ -437,11 +437,11 @@ void hearth_runtime_close(hearth_runtime *runtime)
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
-    join_ender(runtime); /* the remaining models are handles, which end without a thread */
+    join_ender(runtime); /* the remaining models are only handles, which end without a thread */
     is_ended = hth_cache_close(runtime->cache, CLOSE_WRITES_MS);
     runtime->cache = NULL;
     silence(runtime);
-    if (is_ended) /* else the runtime stays for the writer that hangs */
+    if (is_ended) /* otherwise the runtime stays for the hanging writer */
         hth_runtime_unref(runtime);
 }
 

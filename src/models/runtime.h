@@ -1,8 +1,8 @@
 /*
- * runtime.h - shared by all models of a runtime: cache, log, counters, the list of models
+ * runtime.h - shared by all models of a runtime: cache, log, counters, list of models
  *
- * Any thread may call these functions. Results live as long as the runtime's memory, except the cache, which ends with
- * hearth_runtime_close.
+ * Any thread may call these functions. Results live as long as the runtime's memory, except for the cache, which ends
+ * with hearth_runtime_close.
  */
 #ifndef HTH_MODELS_RUNTIME_H
 #define HTH_MODELS_RUNTIME_H
@@ -32,7 +32,10 @@ hth_counters *hth_runtime_counters(hearth_runtime *runtime);
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n);
 /* The last reserved id; 0: none. */
 uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime);
-/* Copy a strategy by name; NULL: the default. HEARTH_MISUSE: there is none; the message lists the built-in names. */
+/*
+ * Copy a strategy by name; NULL: the default. HEARTH_MISUSE for an unknown name, with a message that lists the built-in
+ * ones.
+ */
 hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err);
 
 /* The default quota of the RAM tier: an eighth of the memory, at most 4 GiB. */
@@ -42,11 +45,11 @@ uint64_t hth_runtime_ram_bytes_default(void);
 typedef struct hth_runtime_member {
     hearth_model *model;
     /*
-     * Take a reference. False: the last one is gone. Called under the lock of the list; hth_runtime_remove takes it
-     * before the model is freed.
+     * Take a reference. False if the last one is gone. Called with the list's lock held; hth_runtime_remove takes that
+     * lock before the model is freed.
      */
     bool (*try_ref)(hearth_model *model);
-    /* Cancel the requests and free the engine part; the handle stays. Blocks. */
+    /* Cancel the requests and free the engine part; the handle remains. Blocks. */
     void (*shut_down)(hearth_model *model);
     /* Shut down and free a model without references. Calls hth_runtime_remove. Blocks. */
     void (*end)(hearth_model *model);
@@ -56,17 +59,17 @@ typedef struct hth_runtime_member {
 /* Add a model to the list, borrowed until it is removed. HEARTH_CANCELLED: the runtime is closing. HEARTH_NO_MEMORY. */
 hearth_status hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member, hearth_error *err);
 void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member);
-/* Let a thread of the runtime end a model without references. Does not block. */
+/* Have a thread of the runtime end a model without references. Does not block. */
 void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member);
 
-/* ---- loads on own threads (load_start.c) ---- */
+/* ---- loads on their own threads (load_start.c) ---- */
 
 typedef struct hth_loads hth_loads;
-/* NULL without memory. */
+/* NULL if out of memory. */
 hth_loads *hth_loads_new(void);
-/* No load is left. Accepts NULL. */
+/* No load may be left. Accepts NULL. */
 void hth_loads_free(hth_loads *loads);
-/* Refuse new loads, cancel the running ones, and wait for their ends. */
+/* Refuse new loads, cancel the running ones, and wait for them to end. */
 void hth_loads_end(hth_loads *loads);
 hth_loads *hth_runtime_loads(const hearth_runtime *runtime);
 

@@ -1,7 +1,7 @@
 /*
  * runtime_cache.c - the public functions for the cache of a runtime: counters, rows, limits
  *
- * All may be called while requests run. Functions that walk over rows or remove files block their caller only.
+ * All may be called while requests run. Functions that iterate over rows or remove files block only their caller.
  */
 #include <assert.h>
 #include <stdlib.h>

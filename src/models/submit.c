@@ -12,7 +12,10 @@
 #include "models/given.h"
 #include "models/model_inside.h"
 
-/* Clients cut a conversation by the number of tokens that they are told. Up to here, to count them takes no time. */
+/*
+ * Clients shorten a conversation by the number of tokens that an error reports. Up to this size, counting them takes no
+ * time.
+ */
 enum { COUNTED_BYTES_MAX = 256 << 10 };
 
 /* A copy of the tokens of a request, if they fit the context. */
@@ -27,7 +30,7 @@ static hearth_status copy_tokens(const hearth_model *model, const hearth_request
                             request->tokens[i], model->info.n_vocab - 1);
     out->n_tokens = n;
     if (n > model->place.n_ctx)
-        return HEARTH_OK; /* refused by its length */
+        return HEARTH_OK; /* refused later because of its length */
     out->tokens = malloc((n ? n : 1) * sizeof(*out->tokens));
     if (!out->tokens)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n);
@@ -49,7 +52,7 @@ static hearth_status tokenize_prompt(hearth_model *model, const hearth_request *
     };
     hearth_status status;
 
-    /* It would have the token that begins every text. But an empty prompt is nearly always a mistake. */
+    /* It would have the token that begins every text, but an empty prompt is nearly always a mistake. */
     if (source.n_bytes == 0)
         return hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character");
     status = hth_check_text("the prompt", source.text, source.n_bytes, err);
@@ -166,7 +169,7 @@ static hearth_status check_room(const hearth_model *model, const hearth_request 
     return HEARTH_OK;
 }
 
-/* A token that does not exist would never stop anything. */
+/* A token that does not exist would never end a reply. */
 static hearth_status check_stop_tokens(const hearth_model *model, const hth_request *request, hearth_error *err)
 {
     for (size_t i = 0; i < request->n_stop_tokens; i++)
@@ -195,7 +198,7 @@ static bool may_be_parent(const hth_request *request, const hth_key *key)
     return memcmp(key->bytes, given, n / 2) == 0 && (n % 2 == 0 || key->bytes[n / 2] >> 4 == given[n / 2] >> 4);
 }
 
-/* Find the prefix of the prompt that the parent key names. A key of another conversation is a mistake. */
+/* Find the prefix of the prompt that the parent key names. A key from another conversation is an error. */
 static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
     const bool is_whole = request->n_parent_digits == 2 * HTH_KEY_BYTES;
@@ -314,7 +317,7 @@ void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt)
     hth_model_leave(model);
 }
 
-/* text: as of hth_submit_held. */
+/* text is as for hth_submit_held. */
 static hearth_status make_slots(hearth_model *model, const hearth_request *given, hth_prompt_text *text,
                                 hth_slot **slots, uint64_t *id_out, hearth_error *err)
 {
@@ -395,7 +398,7 @@ hearth_status hth_submit_held(hearth_model *model, const hearth_request *request
     return submit(model, request, text, id_out, source_out, err);
 }
 
-/* hearth_complete passes events on to the caller's callbacks, and waits for on_done. */
+/* hearth_complete forwards events to the caller's callbacks, and waits for on_done. */
 typedef struct completion {
     const hearth_request *request;
     const hearth_result **results; /* [request->n] */
@@ -596,7 +599,7 @@ hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, 
     status = hth_model_enter(model, "hearth_model_save", err);
     if (status != HEARTH_OK)
         return status;
-    if (model->scheduler) /* else there is nothing to save */
+    if (model->scheduler) /* otherwise there is nothing to save */
         status = hth_scheduler_save(model->scheduler, reason, timeout_ms, err);
     hth_model_leave(model);
     return status;

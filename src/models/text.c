@@ -35,7 +35,7 @@ static hth_true_tokens *history_of(hearth_model *model)
     return known;
 }
 
-/* Take the tokens of a text from the history, as far as they are known there. */
+/* Take the tokens of a text from the history, as far as they are known. */
 static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *known, const hth_prompt_source *source,
                                        const hth_keyspace *keyspace, hth_prompt_tokens *out, hearth_error *err)
 {
@@ -58,7 +58,7 @@ static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *kno
     else
         status = hth_true_tokens_of(known, keyspace->fingerprint, text, n_bytes, flags, source->is_gone, &out->tokens,
                                     &out->n_tokens, &n_known, err);
-    if (status == HEARTH_OK) /* without memory for it, the reply is not recorded */
+    if (status == HEARTH_OK) /* if out of memory, the reply is not recorded */
         out->text = hth_prompt_text_new(text, n_bytes, flags, (uint32_t)n_known);
     if (out->text)
         memcpy(out->text->fingerprint, keyspace->fingerprint, sizeof(out->text->fingerprint));
@@ -66,7 +66,7 @@ static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *kno
     return status;
 }
 
-/* The text of a rendered conversation with its marks; NULL without memory. */
+/* The text of a rendered conversation with its marks; NULL if out of memory. */
 static char *marked_text(const hearth_chat_prompt *chat, size_t *n_out)
 {
     char *made = malloc(chat->n_bytes + chat->n_plain);
@@ -137,7 +137,7 @@ hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_sou
     return status;
 }
 
-/* The end of a call that gives n tokens to its caller. */
+/* Return n tokens to the caller. */
 static hearth_status give_tokens(const hearth_token *from, size_t n, hearth_token *tokens, size_t capacity,
                                  size_t *n_out, hearth_error *err)
 {
@@ -196,7 +196,7 @@ hearth_status hearth_prompt_tokenize(hearth_model *model, const hearth_request *
     return status;
 }
 
-/* A copy of a text of the engine, which lives until we leave the model. */
+/* Copy one of the engine's texts, which is valid until we leave the model. */
 static hearth_status copy_text(hearth_model *model, const char *const *text, char **out, const char *function,
                                hearth_error *err)
 {
@@ -207,7 +207,7 @@ static hearth_status copy_text(hearth_model *model, const char *const *text, cha
     if (status != HEARTH_OK)
         return status;
     if (*text) {
-        /* A file may hold any bytes, and those who ask need a text. */
+        /* A file may contain any bytes, and callers need valid text. */
         copy = hth_utf8_repaired(*text, strlen(*text), &n);
         if (!copy)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the text of the chat template");

@@ -1,10 +1,11 @@
 /*
  * trusted_digest.c - see trusted_digest.h
  *
- * Times decide whether a digest is that of the file. A file that is written later has a later time of modification. One
- * that is put in the place of another keeps its own, but not its time of change; a link that is set anew has new times
- * itself. Nobody can set a time of change. So the digest's must be later: two changes in one tick of the clock have the
- * same time, and the order is unknown. For a blob, the times of the link stand for those of the digest.
+ * Times decide whether a digest belongs to the file. A file that is written later has a later modification time. A file
+ * that replaces another keeps its modification time, but not its status-change time; a link that is made again has new
+ * times itself. No user can set a status-change time. So the digest's must be strictly later: two changes in one clock
+ * tick have the same time, and their order is unknown. For a blob, the times of the link take the place of those of the
+ * digest.
  */
 #include "models/trusted_digest.h"
 
@@ -99,7 +100,9 @@ static const char *cause_of_link(const char *path, const struct stat *file)
     return is_older(&link, file) ? is_old : NULL;
 }
 
-/* Is it the path of a blob, "models--OWNER--REPO/blobs/HEX" or "blobs/sha256-HEX"? Cuts the path to the folder. */
+/*
+ * Is it the path of a blob, "models--OWNER--REPO/blobs/HEX" or "blobs/sha256-HEX"? Truncates the path to the directory.
+ */
 static bool read_blob_path(char *path, uint8_t out[HTH_SHA256_BYTES])
 {
     char *name = strrchr(path, '/'), *folder, *repo;

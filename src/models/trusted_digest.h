@@ -1,14 +1,14 @@
 /*
- * trusted_digest.h - the SHA-256 that came with a file, which is taken instead of hashing the file
+ * trusted_digest.h - the SHA-256 that came with a file, which is used instead of hashing the file
  *
- *   PATH.sha256             one line as of sha256sum, beside the file: 64 hex digits, and the name of the file or none
- *   models--.../blobs/HEX   the file itself in the cache of a hub (hub/shelf.h), which is named by its digest
- *   blobs/sha256-HEX        the same in Ollama's folder (hub/ollama.h)
+ *   PATH.sha256             one line as from sha256sum, next to the file: 64 hex digits, optionally the file name
+ *   models--.../blobs/HEX   the file itself, named by its digest, in the cache of a hub (hub/shelf.h)
+ *   blobs/sha256-HEX        the same in Ollama's directory (hub/ollama.h)
  *
- * Nobody checks the bytes. So whoever writes a wrong digest makes two models share rows. A digest counts only if it and
- * its folder belong to this user or to root, nobody else may write to them, and it is younger than the file: the one
- * beside the file must have been written after the file and come to its place after it. The name of a blob counts only
- * through a link that was set after the last change of the blob.
+ * The bytes are not checked, so a wrong digest makes two models share rows. A digest counts only if it and its
+ * directory belong to this user or to root, no other user can write to them, and it is newer than the file: a digest
+ * next to the file must have been written and put in place after the file. The name of a blob counts only through a
+ * link that was made after the last change of the blob.
  */
 #ifndef HTH_MODELS_TRUSTED_DIGEST_H
 #define HTH_MODELS_TRUSTED_DIGEST_H
@@ -19,8 +19,8 @@
 #include "base/log.h"
 
 /*
- * The digest of the file at path, whose fstat is *file. False, with a warning where there is one that does not count:
- * hash the file. A path that is too long has none.
+ * The digest of the file at path, whose fstat is *file. False if the file must be hashed, with a warning if there is a
+ * digest that does not count. A path that is too long has no digest.
  */
 bool hth_trusted_digest(const char *path, const struct stat *file, const hth_log *log, uint8_t out[HTH_SHA256_BYTES]);
 

@@ -16,7 +16,7 @@ static const hearth_sampler usual_steps[] = {
     HEARTH_SAMPLER_TYPICAL_P,   HEARTH_SAMPLER_TOP_P,      HEARTH_SAMPLER_MIN_P,       HEARTH_SAMPLER_XTC,
     HEARTH_SAMPLER_TEMPERATURE, HEARTH_SAMPLER_ADAPTIVE_P,
 };
-/* With Mirostat, whose cut comes last. */
+/* The steps with Mirostat, whose cut comes last. */
 static const hearth_sampler mirostat_steps[] = { HEARTH_SAMPLER_PENALTIES, HEARTH_SAMPLER_DRY,
                                                  HEARTH_SAMPLER_TEMPERATURE };
 
@@ -45,7 +45,7 @@ static unsigned penalty_of(hearth_sampler step)
     return step == HEARTH_SAMPLER_PENALTIES ? HTH_PENALTY_RECENT : step == HEARTH_SAMPLER_DRY ? HTH_PENALTY_DRY : 0;
 }
 
-/* The list may begin with the k likeliest when only steps that keep the order of tokens come before top_k. */
+/* The list may begin with the k likeliest if only steps that keep the order of tokens come before top_k. */
 static size_t first_of(const hth_chain *chain)
 {
     for (size_t i = 0; i < chain->n_steps; i++) {
@@ -79,7 +79,7 @@ void hth_chain_init(hth_chain *chain, const hearth_sampling *sampling)
         listed |= 1u << steps[i];
         if (steps[i] == HEARTH_SAMPLER_ADAPTIVE_P)
             chain->is_adaptive = true;
-        else if (chain->n_steps == 0 && penalty > chain->leading) /* the two in their usual order */
+        else if (chain->n_steps == 0 && penalty > chain->leading) /* both in their usual order */
             chain->leading |= penalty;
         else
             chain->steps[chain->n_steps++] = steps[i];
@@ -110,18 +110,18 @@ bool hth_chain_needs_logits(const hth_chain *chain)
 
 /* ---- steps ---- */
 
-/* Put all that are left into the list. */
+/* Put all remaining candidates into the list. */
 static void complete(hth_choices *c)
 {
     if (c->is_all)
         return;
     c->n = hth_filter_from(c->logits, c->n_vocab, c->floor, c->list);
-    if (c->n == 0) /* the list is as before */
+    if (c->n == 0) /* the list did not change */
         c->n = 1;
     c->is_all = true;
 }
 
-/* Only what is at least as likely as floor is left. */
+/* Keep only candidates whose logit is at least floor. */
 static void raise_floor(hth_choices *c, float floor)
 {
     float highest = c->list[0].probability;
@@ -136,7 +136,7 @@ static void raise_floor(hth_choices *c, float floor)
     c->floor = floor > c->floor ? floor : c->floor;
 }
 
-/* The sum of exp(logit - highest) over all that are left. */
+/* The sum of exp(logit - highest) over all remaining candidates. */
 static double total_of(const hth_choices *c)
 {
     return c->is_all ? hth_filter_total_of(c->list, c->n)
@@ -166,7 +166,7 @@ static void keep_top_p(hth_choices *c, float p)
     c->is_all = true;
 }
 
-/* The deviations of the logits of all that are left. The list's are copied, because the filter reads an array. */
+/* Apply top-n-sigma to all remaining logits. Those of the list are copied, because the filter reads an array. */
 static void keep_sigma(hth_choices *c, float n_sigma)
 {
     const float *logits = c->logits;
@@ -181,7 +181,7 @@ static void keep_sigma(hth_choices *c, float n_sigma)
     raise_floor(c, hth_filter_sigma_floor(logits, n, c->is_all ? -FLT_MAX : c->floor, n_sigma));
 }
 
-/* The temperature between its bounds, by how evenly the probabilities are spread (dynatemp; llama.cpp pull 4972). */
+/* The temperature between its bounds, by the entropy of the probabilities (dynatemp; llama.cpp pull 4972). */
 static float temperature_of(const hth_chain *chain, hth_choices *c)
 {
     const hearth_sampling *s = &chain->sampling;
@@ -208,7 +208,7 @@ static bool is_finite(double value)
     return fabs(value) <= FLT_MAX; /* false for a NaN */
 }
 
-/* Divide the logits of all that are left. The order stays. A logit that becomes too low for a float drops out. */
+/* Divide all remaining logits. The order does not change. A logit that becomes too low for a float is dropped. */
 static void scale(hth_choices *c, float temperature)
 {
     size_t n = 0;
@@ -229,7 +229,7 @@ static void scale(hth_choices *c, float temperature)
     c->logits = c->own;
 }
 
-/* Penalties that come after other steps: they see the logits that those left. */
+/* Penalties that come after other steps: they act on the logits that those have left. */
 static void penalize(hth_choices *c, hth_penalties *penalties, unsigned which)
 {
     if (!penalties)
@@ -252,7 +252,7 @@ static void keep_by_mirostat(const hth_chain *chain, hth_choices *c)
         keep_top_k(c, hth_filter_mirostat(c->list, c->is_all ? c->n : c->n_vocab, c->n_vocab, chain->state));
         return;
     }
-    /* Whose surprise, -log2 p, is at most mu: p >= 2^-mu. */
+    /* Keep those whose surprisal, -log2 p, is at most mu: p >= 2^-mu. */
     raise_floor(c, (float)(c->list[0].probability + log(total_of(c)) - chain->state * log(2)));
 }
 
@@ -286,18 +286,18 @@ static void step(const hth_chain *chain, hearth_sampler which, hth_choices *c, h
     case HEARTH_SAMPLER_TOP_P: keep_top_p(c, s->top_p); break;
     /* min_p: Nguyen et al., "Turning Up the Heat", arXiv:2407.01082 */
     case HEARTH_SAMPLER_MIN_P: raise_floor(c, c->list[0].probability + logf(s->min_p)); break;
-    case HEARTH_SAMPLER_XTC: (void)drop_top(chain, c, position); break; /* the list knows where it begins */
+    case HEARTH_SAMPLER_XTC: (void)drop_top(chain, c, position); break; /* the list keeps track of its beginning */
     case HEARTH_SAMPLER_TEMPERATURE: scale(c, temperature_of(chain, c)); break;
-    case HEARTH_SAMPLER_ADAPTIVE_P: break; /* comes after all of them */
+    case HEARTH_SAMPLER_ADAPTIVE_P: break; /* comes after all other steps */
     }
 }
 
 /* ---- adaptive-p ---- */
 
 /*
- * Prefer candidates whose probability is near a target, which moves so that the average of the drawn tokens'
- * probabilities comes to the wanted one (llama.cpp pull request 17927, src/llama-sampler.cpp, v0.5.0). The list has
- * probabilities before and after.
+ * Prefer candidates whose probability is near a target, which moves so that the average probability of the drawn tokens
+ * approaches the wanted one (llama.cpp pull request 17927, src/llama-sampler.cpp, v0.5.0). The list has probabilities
+ * before and after.
  */
 static void adapt(hth_chain *chain, hth_choices *c)
 {
@@ -333,7 +333,7 @@ void hth_chain_run(hth_chain *chain, hth_choices *c, hth_penalties *penalties, u
     }
     for (size_t i = 0; i < n_steps; i++)
         if (i + 1 == n_steps && chain->steps[i] == HEARTH_SAMPLER_TEMPERATURE && chain->sampling.mirostat == 0)
-            temperature = temperature_of(chain, c); /* softening takes it along */
+            temperature = temperature_of(chain, c); /* applied when softening */
         else
             step(chain, chain->steps[i], c, penalties, position);
     if (chain->sampling.mirostat != 0)

@@ -9,7 +9,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Does a come after b in the list? The heap has the last candidate on top. */
+/* Does a come after b in the list? The heap has the last candidate at the top. */
 static bool is_behind(const hth_candidate *a, const hth_candidate *b)
 {
     return a->probability != b->probability ? a->probability < b->probability : a->token > b->token;
@@ -23,7 +23,7 @@ static void swap(hth_candidate *a, hth_candidate *b)
     *b = c;
 }
 
-/* heap[at] may be too likely for its place: move it down. */
+/* heap[at] may be too likely for its position: move it down. */
 static void sink(hth_candidate *heap, size_t n, size_t at)
 {
     for (;;) {
@@ -68,7 +68,7 @@ size_t hth_filter_likeliest(const float *logits, size_t n, hth_candidate *out, s
     make_heap(out, n_out);
     least = n_out > 0 ? out[0].probability : 0;
     for (; i < n; i++)
-        /* Of equal logits the one that is in has the lower id. False for a NaN. */
+        /* Of equal logits, the one already in the list has the lower id. False for NaN. */
         if (logits[i] > least && logits[i] <= FLT_MAX) {
             out[0] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
             sink(out, n_out, 0);
@@ -115,7 +115,7 @@ double hth_filter_total_of(const hth_candidate *candidates, size_t n)
     return total;
 }
 
-/* Sort candidates by distance, each with its own; of equal distances the likelier first. Heap sort on two arrays. */
+/* Sort candidates by their distances; of equal distances, the likelier first. Heap sort on two arrays. */
 static bool is_farther(const hth_candidate *c, const float *d, size_t a, size_t b)
 {
     return d[a] != d[b] ? d[a] > d[b] : is_behind(&c[a], &c[b]);
@@ -266,7 +266,7 @@ size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature)
         total += exp((candidates[i].probability - highest) / temperature);
     for (; n_kept < n; n_kept++) {
         candidates[n_kept].probability = (float)(exp((candidates[n_kept].probability - highest) / temperature) / total);
-        if (candidates[n_kept].probability <= 0 && n_kept > 0) /* the rest is less likely still */
+        if (candidates[n_kept].probability <= 0 && n_kept > 0) /* the rest is even less likely */
             break;
     }
     return n_kept;

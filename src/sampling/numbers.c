@@ -31,7 +31,7 @@ bool hth_sampling_number_takes_negatives(const hth_sampling_number *number)
     return number->kind == HTH_NUMBER_OFF || number->kind == HTH_NUMBER_MINUS || number->kind == HTH_NUMBER_SIGNED;
 }
 
-/* As it stands there. */
+/* The raw value in the struct. */
 static double value_in(const hth_sampling_number *number, const hearth_sampling *sampling)
 {
     const void *at = (const char *)sampling + number->in_sampling;
@@ -80,7 +80,7 @@ hearth_status hth_sampling_check_numbers(const hearth_sampling *sampling, hearth
         const bool is_real = hth_sampling_number_is_real(number);
         const double value = value_in(number, sampling), low = hth_sampling_low(number, sampling);
 
-        /* Floats are compared as such: 0.99f is above 0.99. A NaN is in no range. */
+        /* Floats are compared as floats: 0.99f is above 0.99. NaN is in no range. */
         if (is_real ? (float)value >= (float)low && (float)value <= (float)number->high
                     : value >= low && value <= number->high)
             continue;

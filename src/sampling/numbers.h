@@ -1,8 +1,8 @@
 /*
- * numbers.h - the numbers of hearth_sampling: one row each, and all that Hearth knows of it
+ * numbers.h - the numbers of hearth_sampling: one row each, with everything that Hearth knows about it
  *
- * The checks of the library, requests and the settings that replies report, options and configuration, recommendations
- * of models, drafts, and the test of the documents come from these rows. Their order is that of options and replies.
+ * These rows define the library's checks, the fields of requests, the settings in replies, options and configuration,
+ * models' recommendations, drafts, and the test of the documentation. Their order is that of options and replies.
  */
 #ifndef HTH_SAMPLING_NUMBERS_H
 #define HTH_SAMPLING_NUMBERS_H
@@ -13,14 +13,14 @@
 
 #include "hearth.h"
 
-/* The window of a penalty that is the whole context, as far as penalties look back. The library itself refuses it. */
+/* A penalty window of the whole context, as far as penalties look back. The library itself refuses this value. */
 #define HTH_WHOLE_CONTEXT UINT32_MAX
-enum { HTH_LAST_N_MAX = 65536 }; /* most tokens that penalties and DRY look back */
+enum { HTH_LAST_N_MAX = 65536 }; /* maximum number of tokens that penalties and DRY look back */
 
 typedef enum hth_number_kind {
     HTH_NUMBER_REAL,   /* a float */
     HTH_NUMBER_OFF,    /* a float that is off at 0; requests may write any negative number for that */
-    HTH_NUMBER_MINUS,  /* the same; settings tell -1 where it is off, as llama-server does */
+    HTH_NUMBER_MINUS,  /* the same; settings report -1 if it is off, as in llama-server */
     HTH_NUMBER_SIGNED, /* an int32_t; requests may write -1 for 0 */
     HTH_NUMBER_COUNT,  /* a uint32_t */
     HTH_NUMBER_WINDOW, /* a uint32_t, a number of tokens to look back; -1 is HTH_WHOLE_CONTEXT */
@@ -28,14 +28,14 @@ typedef enum hth_number_kind {
 
 enum {
     HTH_NUMBER_COMMON = 1,  /* its option is in the short help */
-    HTH_NUMBER_DRAFTED = 2, /* the guesses of a draft model depend on it, too */
-    HTH_NUMBER_OF_DRY =
-        4, /* without DRY it is free from 0 on, so that a struct of zeros but for a few fields is good */
+    HTH_NUMBER_DRAFTED = 2, /* a draft model's guesses also depend on it */
+    HTH_NUMBER_OF_DRY = 4,  /* without DRY it may be anything from 0 on, so that a mostly zeroed struct is valid */
 };
 
 /*
- * field: in hearth_sampling, and its key in a configuration. name: llama.cpp's, of requests and of settings. config: in
- * a generation_config.json, and of vLLM's clients; "": none. flag, value, help: of the option.
+ * field: the name in hearth_sampling, and the key in a configuration. name: llama.cpp's, in requests and settings.
+ * config: the name in a generation_config.json, which vLLM's clients also use; "": none. flag, value, help: of the
+ * option.
  */
 /* clang-format off */
 #define HTH_SAMPLING_NUMBERS_EACH(ROW)                                                                                 \
@@ -88,7 +88,7 @@ enum {
         "adaptive-decay", "X", "adaptive-p: how slowly it forgets the drawn tokens")
 /* clang-format on */
 
-/* Values of the numbers, before they are a request's. NAN: not given; -1 is a whole window. */
+/* Values of the numbers, before they are applied to a request. NAN: not given; -1: a window of the whole context. */
 #define HTH_NUMBER_VALUE(field, ...) double field;
 typedef struct hth_sampling_values {
     HTH_SAMPLING_NUMBERS_EACH(HTH_NUMBER_VALUE)
@@ -114,13 +114,13 @@ bool hth_sampling_number_takes_negatives(const hth_sampling_number *number);
 double hth_sampling_get(const hth_sampling_number *number, const hearth_sampling *sampling);
 /* Set it to a value from low to high; -1 as above. */
 void hth_sampling_set(const hth_sampling_number *number, double value, hearth_sampling *sampling);
-/* The least value that it may have beside the other values of sampling. */
+/* Its minimum, given the other values of sampling. */
 double hth_sampling_low(const hth_sampling_number *number, const hearth_sampling *sampling);
 
-/* Windows of the whole context become windows of n_ctx tokens, at most HTH_LAST_N_MAX. */
+/* Replace windows of the whole context by windows of n_ctx tokens, at most HTH_LAST_N_MAX. */
 void hth_sampling_cut_windows(hearth_sampling *sampling, uint32_t n_ctx);
 
-/* HEARTH_MISUSE names the first number that is out of its range. */
+/* HEARTH_MISUSE with a message that names the first number that is out of range. */
 hearth_status hth_sampling_check_numbers(const hearth_sampling *sampling, hearth_error *err);
 
 #endif

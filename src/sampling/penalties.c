@@ -1,7 +1,7 @@
 /*
  * penalties.c - rings of the last tokens, and the changes that follow from them
  *
- * For each earlier place, DRY needs the number of tokens before it that equal the last tokens of the text. With the
+ * For each earlier position, DRY needs the number of tokens before it that equal the last tokens of the text. With the
  * tokens reversed, this is the Z function of one sequence, which takes linear time (Gusfield, "Algorithms on Strings,
  * Trees, and Sequences", 1997, 1.4).
  */
@@ -14,7 +14,7 @@
 
 #include "sampling/sampling.h"
 
-/* The bit of a count that tells that this call has dealt with the token. */
+/* The bit of a count that marks the token as processed in this call. */
 #define DONE (UINT32_C(1) << 31)
 
 typedef struct ring {
@@ -51,7 +51,7 @@ static bool ring_init(ring *r, uint32_t capacity)
     return r->tokens != NULL;
 }
 
-/* Add a token. Returns the token that falls out, or -1. */
+/* Add a token. Returns the token that is pushed out, or -1. */
 static hearth_token ring_put(ring *r, hearth_token token)
 {
     hearth_token old = r->n == r->capacity ? r->tokens[r->next] : -1;
@@ -100,7 +100,7 @@ static bool init_breakers(hth_penalties *p, const hearth_sampling *sampling, uin
     return true;
 }
 
-/* Does a breaker end in this token, perhaps after it began in earlier ones? Moves the tail of the text on. */
+/* Does a breaker end in this token, possibly having begun in earlier ones? Advances the tail of the text. */
 static bool ends_breaker(hth_penalties *p, hearth_token token)
 {
     const hth_piece *piece = &p->vocabulary->pieces[token];

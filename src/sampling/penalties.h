@@ -1,13 +1,14 @@
 /*
- * penalties.h - change logits by the last tokens: penalties, and DRY
+ * penalties.h - change logits depending on the last tokens: penalties and DRY
  *
  * Penalties lower the logits of the last tokens (Keskar et al., "CTRL", arXiv:1909.05858, with the engine's correction
  * for negative logits; frequency and presence as in the OpenAI API). DRY works against repeated phrases (P. E.
  * Weidmann, text-generation-webui pull request 5677): a token that would lengthen a repetition of n tokens loses
  * multiplier * base ^ (n - allowed length). Tokens of the prompt count, too.
  *
- * DRY's phrase breakers are looked for in the text. No repetition reaches back over the token in which a breaker ends,
- * and a token that contains a breaker is never penalized. (The engine guesses how a breaker may be tokenized.)
+ * DRY's phrase breakers are searched for in the text. No repetition extends back beyond the token in which a breaker
+ * ends, and a token that contains a breaker is never penalized. (The engine instead guesses how a breaker may be
+ * tokenized.)
  *
  * One thread at a time uses an object.
  */
@@ -19,7 +20,7 @@
 typedef struct hth_penalties hth_penalties;
 
 /*
- * sampling is checked by the caller, and copied. vocabulary is borrowed; only DRY needs it (else NULL).
+ * sampling must have been checked, and is copied. vocabulary is borrowed; only DRY needs it (otherwise NULL).
  * HEARTH_NO_MEMORY.
  */
 hearth_status hth_penalties_new(const hearth_sampling *sampling, uint32_t n_vocab, const hth_vocabulary *vocabulary,
@@ -29,7 +30,7 @@ void hth_penalties_free(hth_penalties *penalties); /* accepts NULL */
 /* Accept a token of the prompt or of the reply. */
 void hth_penalties_accept(hth_penalties *penalties, hearth_token token);
 
-/* The parts of it, in their usual order. */
+/* The kinds of penalties, in their usual order. */
 typedef enum hth_penalty {
     HTH_PENALTY_RECENT = 1, /* repetition, frequency, presence */
     HTH_PENALTY_DRY = 2,

@@ -1,11 +1,10 @@
 /*
  * sampler.c - turn logits into candidates, looking at as few tokens as possible
  *
- * logit_bias, grammar, penalties and DRY change single logits, in a copy that is made only when one of them has
- * something to change. The grammar only forbids, so it commutes with the others. So the likeliest tokens are found
- * first, and the grammar is asked about these; it is asked about the whole vocabulary only when too few of them are
- * allowed. Then the chain (chain.c) shortens the sorted list. Without top_k the list begins with the PREFIX_MAX
- * likeliest.
+ * logit_bias, grammar, penalties and DRY change single logits, in a copy that is made only if one of them has something
+ * to change. The grammar only forbids tokens, so it commutes with the others. So the likeliest tokens are found first
+ * and checked against the grammar; the whole vocabulary is checked only if too few of them are allowed. Then the chain
+ * (chain.c) shortens the sorted list. Without top_k, the list begins with the PREFIX_MAX likeliest.
  */
 #include "sampling/sampler.h"
 
@@ -23,8 +22,8 @@
 #include "sampling/sampling.h"
 
 enum {
-    PREFIX_MAX = 1024, /* candidates to begin with when a filter may need all */
-    PROBES_MIN = 256,  /* likeliest tokens that a grammar is asked about before all are */
+    PREFIX_MAX = 1024, /* candidates to begin with if a filter may need all */
+    PROBES_MIN = 256,  /* likeliest tokens that are checked against a grammar before all are */
 };
 
 struct hth_engine_sampler {
@@ -33,7 +32,7 @@ struct hth_engine_sampler {
     const hearth_token *ends;
     size_t n_ends;
 
-    hearth_logit_bias *bias; /* finite, and -INFINITY; [n_bias] */
+    hearth_logit_bias *bias; /* finite or -INFINITY; [n_bias] */
     size_t n_bias;
     hearth_token *forced; /* tokens with bias +INFINITY, [n_forced] */
     float *forced_logits;
@@ -42,8 +41,8 @@ struct hth_engine_sampler {
     hth_penalties *penalties; /* NULL: none */
     hth_gbnf *gbnf;           /* the tables of the grammar; NULL: none */
     hth_grammar *grammar;     /* likewise */
-    hth_thinking *thinking;   /* NULL: reasoning has no bound */
-    hth_triggers *triggers;   /* not NULL: the grammar waits for one of them */
+    hth_thinking *thinking;   /* NULL: reasoning has no limit */
+    hth_triggers *triggers;   /* if not NULL, the grammar waits for one of them */
     const hth_vocabulary *vocabulary;
     hth_shown_token *shown; /* [n_shown] */
     size_t n_shown;
@@ -87,7 +86,7 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
     return HEARTH_OK;
 }
 
-/* The text of a token. A shown token has its name. */
+/* The text of a token; for a shown token, its name. */
 static void text_of(const hth_engine_sampler *s, hearth_token token, const uint8_t **bytes, size_t *n_bytes)
 {
     const hth_piece *piece = &s->vocabulary->pieces[token];
@@ -120,7 +119,7 @@ static hearth_status grammar_accept(hth_engine_sampler *s, hearth_token token, h
     return hth_grammar_accept(s->grammar, token, err);
 }
 
-/* A trigger that the grammar does not begin with would end every reply that shows it. */
+/* A trigger that the grammar cannot begin with would end every reply that contains it. */
 static hearth_status check_trigger(hth_engine_sampler *s, const hearth_trigger *trigger, size_t i, hearth_error *err)
 {
     bool ok = true;
@@ -164,7 +163,7 @@ static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *
     return status;
 }
 
-/* Called at the first choice, because requests that wait need no arrays, and there may be thousands. */
+/* Called at the first choice, because waiting requests, of which there may be thousands, need no arrays. */
 static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
 {
     size_t k = s->chain.n_first;
@@ -179,7 +178,7 @@ static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
     if (is_typical)
         s->distances = calloc(n, sizeof(s->distances[0]));
     if (s->logits && s->end_logits && (!is_typical || s->distances))
-        s->candidates = calloc(n, sizeof(s->candidates[0])); /* last: it tells that all are there */
+        s->candidates = calloc(n, sizeof(s->candidates[0])); /* last: it marks all arrays as allocated */
     if (s->candidates)
         return HEARTH_OK;
     free(s->logits);
@@ -336,7 +335,7 @@ static bool is_allowed(hth_engine_sampler *s, hearth_token token)
         return true;
     if (!s->triggers || hth_triggers_has_token(s->triggers, token))
         return grammar_allows(s, token);
-    /* The grammar waits. A text that fires a trigger must be one with which the grammar can begin. */
+    /* The grammar waits. If the text fires a trigger, the grammar must be able to begin with it. */
     text_of(s, token, &bytes, &n_bytes);
     if (n_bytes == 0)
         return true;
@@ -351,7 +350,9 @@ static bool may_begin(void *user_data, const uint8_t *bytes, size_t n_bytes)
     return hth_grammar_allows_text(s->grammar, bytes, n_bytes);
 }
 
-/* Which tokens may come while the grammar waits? A text that fires a trigger must begin as the grammar does. */
+/*
+ * Which tokens may come while the grammar waits? If a text fires a trigger, the grammar must be able to begin with it.
+ */
 static hearth_status mask_waiting(hth_engine_sampler *s, hearth_error *err)
 {
     hearth_status status = hth_triggers_mask(s->triggers, s->vocabulary, s->allowed, may_begin, s, err);
@@ -385,7 +386,7 @@ static void forbid_all(hth_engine_sampler *s)
         s->logits[i] = -INFINITY;
 }
 
-/* Keep only tokens with bias +INFINITY, if the grammar allows one of them. True: only these are left. */
+/* Keep only tokens with bias +INFINITY, if the grammar allows one of them. True if only these are left. */
 static bool force(hth_engine_sampler *s)
 {
     size_t n = 0;
@@ -404,7 +405,10 @@ static bool force(hth_engine_sampler *s)
     return true;
 }
 
-/* Forbid all but the next token of a forced end of reasoning, if the grammar allows it. True: nothing else is left. */
+/*
+ * Forbid all but the next token of a forced end of reasoning, if the grammar allows it. True if only that token is
+ * left.
+ */
 static bool close_thinking(hth_engine_sampler *s)
 {
     hearth_token token = s->thinking ? hth_thinking_forced(s->thinking) : HTH_NO_TOKEN;
@@ -449,7 +453,7 @@ static bool any_finite(const float *logits, size_t n)
     return false;
 }
 
-/* The k likeliest tokens after all changes of single logits. *logits_out has all logits, changed. */
+/* The k likeliest tokens after all changes of single logits. *logits_out has all changed logits. */
 static hearth_status select_candidates(hth_engine_sampler *s, const float *values, bool forbids_end, size_t k,
                                        const float **logits_out, size_t *n_out, hearth_error *err)
 {
@@ -479,7 +483,7 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     if (close_thinking(s) || (s->n_forced > 0 && force(s)))
         binds = false;
     if (binds && hth_chain_needs_logits(&s->chain)) {
-        status = forbid_by_grammar(s, err); /* of all that are not allowed */
+        status = forbid_by_grammar(s, err); /* forbids all that are not allowed */
         binds = false;
     }
     if (binds)

@@ -2,7 +2,7 @@
  * sampler.h - the sampling chain of hearth_sampling, for any engine
  *
  * A backend passes in the parts of its vocabulary, and puts the functions below into its table. So the chain, its order
- * and its arithmetic are the same with every engine.
+ * and its arithmetic are the same for every engine.
  */
 #ifndef HTH_SAMPLING_SAMPLER_H
 #define HTH_SAMPLING_SAMPLER_H
@@ -16,7 +16,7 @@
 typedef struct hth_shown_token {
     hearth_token token;
     uint32_t n_bytes;
-    uint8_t bytes[120]; /* the name; a token with a longer one is left out */
+    uint8_t bytes[120]; /* the name; a token with a longer name is left out */
 } hth_shown_token;
 enum { HTH_SHOWN_TOKENS_MAX = 64 };
 
@@ -27,18 +27,18 @@ typedef struct hth_sampler_parts {
     const hth_vocabulary *vocabulary; /* only if hth_sampler_needs_text; outlives the samplers */
     const hth_shown_token *shown;     /* [n_shown], copied */
     size_t n_shown;
-    const hth_thinking_parts *thinking; /* copied; NULL: reasoning has no bound */
-    hth_gbnf *gbnf_take;                /* of the grammar or the schema; taken, also on failure */
+    const hth_thinking_parts *thinking; /* copied; NULL: reasoning has no limit */
+    hth_gbnf *gbnf_take;                /* of the grammar or the schema; taken over, even on failure */
 } hth_sampler_parts;
 
 /* Does an option need the text of tokens: DRY, or a grammar? */
 bool hth_sampler_needs_text(const hearth_sampling *sampling);
 
-/* As hth_backend.sampler_new. The caller has checked sampling. */
+/* Like hth_backend.sampler_new. The caller has checked sampling. */
 hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler_parts *parts, hth_engine_sampler **out,
                               hearth_error *err);
 
-/* As the functions of hth_backend. One thread at a time uses a sampler. */
+/* Like the functions of hth_backend. One thread at a time uses a sampler. */
 hearth_status hth_sampler_new_like(const hth_engine_sampler *like, const hearth_sampling *sampling,
                                    hth_engine_sampler **out, hearth_error *err);
 void hth_sampler_free(hth_engine_sampler *s);

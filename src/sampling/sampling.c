@@ -1,5 +1,5 @@
 /*
- * sampling.c - the limits of the sampling options that are no numbers; numbers.h has those
+ * sampling.c - the limits of the sampling options other than numbers, which are in numbers.h
  */
 #include "sampling/sampling.h"
 

@@ -1,8 +1,8 @@
 /*
  * sampling.h - check sampling options
  *
- * Only the checks that need no model. Making the sampler shows whether a grammar, a schema or a pattern compiles, and
- * whether a token is in the vocabulary.
+ * Only the checks that need no model. Whether a grammar, a schema or a pattern compiles, and whether a token is in the
+ * vocabulary, is checked when the sampler is made.
  */
 #ifndef HTH_SAMPLING_SAMPLING_H
 #define HTH_SAMPLING_SAMPLING_H
@@ -11,7 +11,7 @@
 #include "sampling/numbers.h"
 
 enum {
-    HTH_LOGIT_BIAS_MAX = 4096, /* biases of tokens; over HTTP, each token of a text counts */
+    HTH_LOGIT_BIAS_MAX = 4096, /* token biases; over HTTP, each token of a text counts */
     HTH_DRY_BREAKERS_MAX = 64,
     HTH_DRY_BREAKER_BYTES_MAX = 64,
     HTH_GRAMMAR_BYTES_MAX = 256 * 1024, /* of a grammar, and of a schema */
@@ -23,18 +23,19 @@ enum {
 };
 
 /*
- * HEARTH_MISUSE names the option, its value and the allowed range: "sampling: top_p is 1.5; it must be 0 to 1".
- * Reserved fields are not checked. sampling must not be NULL. Arrays are read as long as their counts say.
+ * HEARTH_MISUSE with a message that names the option, its value and the allowed range: "sampling: top_p is 1.5; it must
+ * be 0 to 1". Reserved fields are not checked. sampling must not be NULL, and arrays must have as many elements as
+ * their counts say.
  */
 hearth_status hth_sampling_check(const hearth_sampling *sampling, hearth_error *err);
 
 /* Does an option need the last tokens: penalties, or DRY? */
 bool hth_sampling_penalizes(const hearth_sampling *sampling);
 bool hth_sampling_has_dry(const hearth_sampling *sampling);
-/* Is reasoning bounded, and is it known how it ends? */
+/* Is reasoning limited, and is its end known? */
 bool hth_sampling_bounds_thinking(const hearth_sampling *sampling);
 
-/* The texts that end a phrase of DRY, *n_out of them: those of sampling, borrowed, or the static defaults. */
+/* DRY's phrase breakers, *n_out of them: those of sampling, borrowed, or the static defaults. */
 const char *const *hth_sampling_dry_breakers(const hearth_sampling *sampling, size_t *n_out);
 
 #endif

@@ -15,7 +15,7 @@ struct hth_thinking {
     const hth_vocabulary *vocabulary;
     thinking_state state;
     uint32_t n_left; /* INSIDE */
-    size_t n_closed; /* CLOSING: closing tokens that have come */
+    size_t n_closed; /* CLOSING: closing tokens that have appeared */
     /* The end of the text since the state changed. */
     char tail[TAIL_BYTES];
     size_t n_tail;
@@ -49,7 +49,7 @@ static hearth_status read_mark(const char *text, hth_thinking_tokenize_fn tokeni
     memcpy(out->text, text, strlen(text));
     status = tokenize(model, text, out->tokens, capacity, &out->n_tokens, err);
     if (out->n_tokens > capacity)
-        out->n_tokens = 0; /* the text alone is looked for */
+        out->n_tokens = 0; /* only the text is searched for */
     return status;
 }
 
@@ -128,14 +128,14 @@ static void note(hth_thinking *t, hearth_token token)
     t->latest[t->n_latest++] = token;
 }
 
-/* Have the tokens come? */
+/* Have the tokens appeared? */
 static bool tokens_have_come(const hth_thinking *t, const hth_thinking_mark *mark)
 {
     return mark->n_tokens > 0 && mark->n_tokens <= t->n_latest &&
            memcmp(t->latest + t->n_latest - mark->n_tokens, mark->tokens, mark->n_tokens * sizeof(t->latest[0])) == 0;
 }
 
-/* Does a line begin here in the tail, but for blanks? */
+/* Does a line begin here in the tail, ignoring blanks? */
 static bool is_line_begin(const hth_thinking *t, size_t at)
 {
     while (at > 0 && (t->tail[at - 1] == ' ' || t->tail[at - 1] == '\t'))
@@ -143,7 +143,7 @@ static bool is_line_begin(const hth_thinking *t, size_t at)
     return at > 0 ? t->tail[at - 1] == '\n' : !t->is_tail_cut;
 }
 
-/* Has the text come? A text that is longer than a token may have begun in the tokens before it. */
+/* Has the text appeared? A text that is longer than a token may have begun in earlier tokens. */
 static bool text_has_come(const hth_thinking *t, const hth_thinking_mark *mark, bool begins_line)
 {
     size_t n = strlen(mark->text);
@@ -160,8 +160,8 @@ static bool has_come(const hth_thinking *t, const hth_thinking_mark *mark)
 }
 
 /*
- * Does reasoning begin? A control token, which has no text, says so anywhere. A text, which a reply may quote, says so
- * at the beginning of a line only.
+ * Does reasoning begin? A control token, which has no text, begins it anywhere. A text, which a reply may quote, begins
+ * it only at the beginning of a line.
  */
 static bool begins(const hth_thinking *t, const hth_thinking_mark *mark)
 {
@@ -178,7 +178,7 @@ static bool is_between_characters(const hth_thinking *t)
         if ((byte & 0xc0) != 0x80) /* a character begins here */
             return back >= (byte >= 0xf0 ? 4u : byte >= 0xe0 ? 3u : byte >= 0xc0 ? 2u : 1u);
     }
-    return true; /* a whole character of four bytes, or none that can become whole */
+    return true; /* a whole character of four bytes, or an invalid one */
 }
 
 void hth_thinking_accept(hth_thinking *t, hearth_token token)

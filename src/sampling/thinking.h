@@ -1,14 +1,14 @@
 /*
- * thinking.h - a bound for the tokens of reasoning, after which the reasoning is closed
+ * thinking.h - a limit on the tokens of reasoning, after which the reasoning is closed
  *
- *   OUTSIDE -> INSIDE    the text that begins reasoning has come, at the beginning of a line or as a control token
- *   INSIDE  -> OUTSIDE   the text that ends it has come
- *   INSIDE  -> CLOSING   the budget is used up, and the text is at the end of a character
- *   CLOSING -> OUTSIDE   every closing token has come
+ *   OUTSIDE -> INSIDE    the text that begins reasoning appeared, at the beginning of a line or as a control token
+ *   INSIDE  -> OUTSIDE   the text that ends it appeared
+ *   INSIDE  -> CLOSING   the budget is used up, and the text ends with a whole character
+ *   CLOSING -> OUTSIDE   every closing token appeared
  *
- * While it closes, one token is forced after the other. Everything is a function of the reply's tokens. Each further
- * piece of reasoning gets the whole budget again. A text is recognised in the text of tokens, or as the tokens that it
- * becomes when it is tokenized by itself, because control tokens have no text.
+ * In CLOSING, one token after another is forced. Everything is a function of the reply's tokens. Each further piece of
+ * reasoning gets the whole budget again. A text is recognized in the text of tokens, or as the tokens that it becomes
+ * when it is tokenized by itself, because control tokens have no text.
  */
 #ifndef HTH_SAMPLING_THINKING_H
 #define HTH_SAMPLING_THINKING_H
@@ -28,28 +28,31 @@ typedef struct hth_thinking_mark {
 
 typedef struct hth_thinking_parts {
     hth_thinking_mark begin, end;
-    hearth_token closing[HTH_THINKING_TOKENS_MAX]; /* to force: a message and the end; at least one */
+    hearth_token closing[HTH_THINKING_TOKENS_MAX]; /* to be forced: a message and the end; at least one */
     size_t n_closing;
     uint32_t budget;
-    bool is_inside; /* the prompt ends in reasoning */
+    bool is_inside; /* the prompt ends within reasoning */
 } hth_thinking_parts;
 
 typedef struct hth_thinking hth_thinking;
 
-/* The tokens of a text, with names of control tokens read. *n_out may exceed capacity; nothing is written then. */
+/*
+ * The tokens of a text, in which names of control tokens are recognized. *n_out may exceed capacity; nothing is then
+ * written.
+ */
 typedef hearth_status (*hth_thinking_tokenize_fn)(const void *model, const char *text, hearth_token *tokens,
                                                   size_t capacity, size_t *n_out, hearth_error *err);
-/* Fill *out from sampling, which bounds thinking. HEARTH_MISUSE when the message has too many tokens. */
+/* Fill *out from sampling, which must limit reasoning. HEARTH_MISUSE if the message has too many tokens. */
 hearth_status hth_thinking_read(const hearth_sampling *sampling, hth_thinking_tokenize_fn tokenize, const void *model,
                                 hth_thinking_parts *out, hearth_error *err);
 
-/* parts are copied, vocabulary is borrowed. NULL without memory. */
+/* parts are copied, vocabulary is borrowed. NULL if out of memory. */
 hth_thinking *hth_thinking_new(const hth_thinking_parts *parts, const hth_vocabulary *vocabulary);
 const hth_thinking_parts *hth_thinking_parts_of(const hth_thinking *thinking);
 void hth_thinking_free(hth_thinking *thinking); /* accepts NULL */
 
 void hth_thinking_accept(hth_thinking *thinking, hearth_token token);
-/* The token that must come next; HTH_NO_TOKEN: any may. */
+/* The token that must come next; HTH_NO_TOKEN: any token may. */
 hearth_token hth_thinking_forced(const hth_thinking *thinking);
 
 #endif

@@ -10,14 +10,14 @@
 #include "sched/slot_draft.h"
 
 enum {
-    SPARE_PART = 10, /* drawing and saving have this part of a tick: a tenth */
-    IDLE_PART = 50,  /* idle cells may cost this part of an evaluation: a fiftieth */
-    FILL_TURNS = 16, /* of so many evaluations that filling would speed up, one is measured as it is */
+    SPARE_PART = 10, /* drawing and saving get this fraction of a tick: a tenth */
+    IDLE_PART = 50,  /* idle cells may cost this fraction of an evaluation: a fiftieth */
+    FILL_TURNS = 16, /* of this many evaluations that padding would speed up, one is measured without */
 };
 
 static const float least_likely = 0.02f;      /* a guess of the text */
-static const float least_beside_model = 0.5f; /* the same beside a draft model, which probably has a better guess */
-static const float least_gain = 1.05f;        /* of drafts, by their probabilities, which are estimates */
+static const float least_beside_model = 0.5f; /* the same with a draft model, which probably has a better guess */
+static const float least_gain = 1.05f;        /* of drafts, by their estimated probabilities */
 
 struct hth_batch {
     const hth_workplace *place;
@@ -26,13 +26,13 @@ struct hth_batch {
     uint32_t n_slots;
     hearth_plan_item *items; /* [n_slots] */
     uint32_t *n_tokens;      /* [n_slots] */
-    hth_draft_wish *wishes;  /* [n_slots]: room for them */
-    hth_slot **wishing;      /* [n_slots]: likewise, their slots */
+    hth_draft_wish *wishes;  /* [n_slots], scratch space */
+    hth_slot **wishing;      /* [n_slots], their slots */
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_rows;
-    uint32_t n_fill;      /* rows of the scratch sequence behind them */
+    uint32_t n_fill;      /* rows of the scratch sequence after them */
     uint32_t scratch;     /* its id, with n_fill */
-    uint32_t n_fills;     /* evaluations that were to be filled */
+    uint32_t n_fills;     /* evaluations that were due to be padded */
     uint32_t n_sequences; /* with rows */
     bool is_hurried;
     hth_row_costs costs;
@@ -108,7 +108,7 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot)
     uint32_t i = batch->n_slots++;
 
     slot->n_in_batch = 0;
-    slot->n_draft = 0; /* of an evaluation that failed */
+    slot->n_draft = 0; /* left from a failed evaluation */
     /* The loop is short, because nearly all slots were in the last tick. Long prompts take turns. */
     for (; i > 0 && batch->slots[i - 1]->last_ticked > slot->last_ticked; i--)
         batch->slots[i] = batch->slots[i - 1];
@@ -137,7 +137,7 @@ uint32_t hth_batch_n_rows(const hth_batch *batch)
 
 /* ---- planning ---- */
 
-/* Tokens of prompts that fit into the time of a tick: whole minimal chunks, at least one. */
+/* Tokens of prompts that fit into the duration of a tick: whole minimal chunks, at least one. */
 static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
 {
     uint64_t tick_ns = hth_ms_to_ns(schedule->max_tick_ms);
@@ -157,15 +157,15 @@ static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
     return item->is_decode ? 2 : n_tokens % HTH_CHUNK_MIN != 0 || item->position % HTH_CHUNK_MIN != 0;
 }
 
-/* The tokens that n_rows rows give by the probabilities of their drafts, for each unit of time. */
+/* The expected tokens per unit of time for n_rows rows, by the probabilities of their drafts. */
 static float rate_of(const hth_batch *batch, float n_tokens, uint32_t n_rows)
 {
     return n_tokens / (float)hth_row_costs_of(&batch->costs, hth_row_costs_fill(&batch->costs, n_rows));
 }
 
 /*
- * The least that a token of a draft costs, as a part of the time of a token without drafts: the cost of a row at the
- * best number of rows up to n_max.
+ * The minimum cost of a draft token, as a fraction of the time of a token without drafts: the cost of a row at the best
+ * number of rows up to n_max.
  */
 static float price_of(const hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
@@ -181,7 +181,7 @@ static float price_of(const hth_batch *batch, uint32_t n_streams, uint32_t n_max
     return least > 0 ? least : 0;
 }
 
-/* Drafts of the draft model for the slots that the text gave none, with at most n_max rows in all. */
+/* Get drafts from the draft model for the slots without a draft from the text, with at most n_max rows in total. */
 static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
     uint64_t token_ns = hth_row_costs_of(&batch->costs, n_streams) / n_streams;
@@ -206,7 +206,7 @@ static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
         hth_slot_take_draft(batch->wishing[i], &batch->wishes[i]);
 }
 
-/* The slot whose next token of a draft, behind the chosen ones, is the likeliest; n_slots: no slot has more. */
+/* The slot whose next draft token, after the chosen ones, is the likeliest; n_slots: no slot has more. */
 static uint32_t likeliest(const hth_batch *batch)
 {
     float most = 0;
@@ -214,7 +214,7 @@ static uint32_t likeliest(const hth_batch *batch)
 
     for (uint32_t i = 0; i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];
-        uint32_t n_chosen = batch->n_tokens[i] - 1; /* of a slot without tokens, more than any draft has */
+        uint32_t n_chosen = batch->n_tokens[i] - 1; /* for a slot without tokens, more than any draft has */
 
         if (n_chosen < slot->n_draft && slot->draft_right[n_chosen] > most) {
             most = slot->draft_right[n_chosen];
@@ -225,8 +225,8 @@ static uint32_t likeliest(const hth_batch *batch)
 }
 
 /*
- * Choose the number of rows, at most n_max, that promises the most tokens in its time, and cut the drafts to it. No
- * draft becomes shorter than the least of its request.
+ * Choose the number of rows, at most n_max, that promises the most tokens per unit of time, and cut the drafts to it.
+ * No draft becomes shorter than its request's minimum.
  */
 static void choose_drafts(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
@@ -379,7 +379,7 @@ const float *hth_batch_draft_logits(const hth_batch *batch, const hth_slot *slot
     return batch->place->backend->logits(batch->place->context, slot->first_row + slot->n_in_batch - slot->n_draft + i);
 }
 
-/* Does it have what its last tokens asked for? */
+/* Does it have the results that its last tokens asked for? */
 static bool has_results(const hth_batch *batch, const hth_slot *slot)
 {
     const hth_batch_row *last = &batch->rows[slot->first_row + slot->n_in_batch - 1];
@@ -422,7 +422,7 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     set_pulse(batch);
     status = place->backend->decode(place->context, batch->rows, batch->n_rows + batch->n_fill, result, err);
     if (batch->n_fill > 0)
-        (void)place->backend->seq_remove(place->context, batch->scratch, 0, UINT32_MAX); /* a whole one: always goes */
+        (void)place->backend->seq_remove(place->context, batch->scratch, 0, UINT32_MAX); /* all of it: never fails */
     atomic_store_explicit(&batch->pulse->n, 0, memory_order_release);
     for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];
@@ -437,7 +437,7 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     note_prompt_logits(batch);
     end = hth_workplace_now(place);
     hth_row_costs_note(&batch->costs, batch->n_rows + batch->n_fill,
-                       end - begin); /* with the prompts' log probabilities */
+                       end - begin); /* including the prompts' log probabilities */
     for (uint32_t i = 0; i < batch->n_slots; i++) {
         hth_slot *slot = batch->slots[i];
 

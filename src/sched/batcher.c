@@ -1,5 +1,5 @@
 /*
- * batcher.c - a batcher's opening and closing, the ends of requests, and the tick
+ * batcher.c - opening and closing a batcher, ending requests, and the tick
  */
 #include "sched/batcher.h"
 
@@ -11,9 +11,9 @@
 #include "sched/slot_draft.h"
 
 enum {
-    GAIN_MIN = 32,    /* least tokens of another request's prefix that are worth waiting for */
+    GAIN_MIN = 32,    /* minimum tokens of another request's prefix that are worth waiting for */
     BREAKS_MAX = 3,   /* failed evaluations after which a request does not begin again */
-    RESTORE_PART = 4, /* a restore may take this part of a tick's time while a reply streams: a quarter */
+    RESTORE_PART = 4, /* a restore may take this fraction of a tick while a reply streams: a quarter */
 };
 
 static inline uint64_t batcher_now(const hth_batcher *batcher)
@@ -26,23 +26,23 @@ static inline uint64_t aging_ns(const hth_batcher *batcher)
     return hth_ms_to_ns(batcher->schedule.aging_ms);
 }
 
-/* Cells that no running slot holds and none was promised. */
+/* Cells that are neither held by nor promised to a running slot. */
 static uint32_t n_available(const hth_batcher *batcher);
 /* Admit waiting slots in their order, until one has to wait. */
 static void batcher_admit(hth_batcher *batcher);
 
-/* Tokens in the sequence of a running slot. */
+/* The number of tokens in the sequence of a running slot. */
 static uint32_t n_evaluated(const hth_slot *slot);
 /*
- * The running slot that computes the longest part of this slot's prefix, and the tokens of that part. NULL when no part
- * is much longer than n_have, the tokens that are there already.
+ * The running slot that computes the longest part of this slot's prefix, and the number of tokens of that part. NULL if
+ * no part is much longer than n_have, the tokens that are already there.
  */
 static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out);
-/* Begin an admitted slot: it waits for another slot, or occupies a sequence. */
+/* Begin an admitted slot, which waits for another slot or occupies a sequence. */
 static void start(hth_batcher *batcher, hth_slot *slot);
-/* Deliver echoed prompts and replayed replies, at most schedule.n_tell tokens; the longest running slot first. */
+/* Deliver echoed prompts and replayed replies, at most schedule.n_tell tokens, longest running slot first. */
 static void batcher_tell(hth_batcher *batcher);
-/* Advance the slots that begin as far as they come without an evaluation. */
+/* Advance the slots that are beginning as far as possible without an evaluation. */
 static void advance(hth_batcher *batcher);
 
 static bool is_ready(const hth_slot *slot);
@@ -108,7 +108,7 @@ const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher)
 
 /* ---- ending ---- */
 
-/* End of the time for which a sequence that is released now is kept for its session. */
+/* The time until which a sequence that is released now is kept for its session. */
 static uint64_t session_until(const hth_batcher *batcher)
 {
     return batcher_now(batcher) + hth_ms_to_ns(batcher->schedule.session_idle_ms);
@@ -123,7 +123,7 @@ static void end(hth_batcher *batcher, hth_slot *slot)
     hth_slot_free(slot);
 }
 
-/* Slots that wait for this leader wait no more: they look for a prefix again. */
+/* Slots that wait for this leader stop waiting and look for a prefix again. */
 static void leave_followers(hth_batcher *batcher, const hth_slot *leader)
 {
     for (uint32_t i = 0; i < batcher->n_running; i++)
@@ -172,7 +172,7 @@ static bool is_past(uint64_t begin_ns, uint32_t limit_ms, uint64_t now)
     return limit_ms > 0 && now - begin_ns >= hth_ms_to_ns(limit_ms);
 }
 
-/* Has the reader paused the request for too long? A newcomer that has told nothing may wait paused. */
+/* Has the reader paused the request for too long? A newcomer that has delivered nothing may wait while paused. */
 static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
     unsigned n_pauses = atomic_load_explicit(&slot->request->n_pauses, memory_order_relaxed);
@@ -187,7 +187,7 @@ static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     return now - slot->paused_ns >= hth_ms_to_ns(batcher->schedule.stalled_ms);
 }
 
-/* Must a lingering slot end: its prompt is evaluated, its time is over, or another request waits? */
+/* Must a lingering slot end, because its prompt is evaluated, its time is over, or another request waits? */
 static bool has_lingered(const hth_batcher *batcher, const hth_slot *slot, uint64_t now)
 {
     uint64_t until = atomic_load_explicit(&slot->request->linger_until_ns, memory_order_relaxed);
@@ -195,7 +195,7 @@ static bool has_lingered(const hth_batcher *batcher, const hth_slot *slot, uint6
     return until > 0 && (slot->started_ns == 0 || slot->was_prefilled || batcher->somebody_waits || now >= until);
 }
 
-/* End a slot that was cancelled or whose time is over. True: it ended. */
+/* End a slot that was cancelled or whose time is over. True if it ended. */
 static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
     const hth_request *request = slot->request;
@@ -255,7 +255,7 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory to queue the request");
         end(batcher, slot);
     } else if (hth_slot_is_cancelled(slot) ||
-               hth_slot_lingers(slot)) { /* an earlier tick may have looked before this slot arrived */
+               hth_slot_lingers(slot)) { /* an earlier tick may have checked before this slot arrived */
         atomic_store_explicit(&batcher->any_cancelled, true, memory_order_relaxed);
     }
 }
@@ -304,7 +304,7 @@ static bool is_busy(const hth_batcher *batcher)
     return false;
 }
 
-/* Room and prefixes, for which slots wait, come from slots that leave, begin or are evaluated. */
+/* A count of events that can free room or complete prefixes for waiting slots: slots leave, begin or are evaluated. */
 static uint64_t n_events(const hth_batcher *batcher)
 {
     return batcher->n_left + batcher->n_begun + batcher->n_ticks;
@@ -400,7 +400,7 @@ void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], con
                         uint32_t n_tokens, uint32_t n_kept)
 {
     hth_pool_forget(batcher->pool, fingerprint, tokens, n_tokens, n_kept);
-    if (batcher->place.draft_model) /* the fingerprint is of one of the two */
+    if (batcher->place.draft_model) /* the fingerprint belongs to one of the two */
         hth_draft_model_forget(batcher->place.draft_model, fingerprint, tokens, n_tokens, n_kept);
 }
 
@@ -442,7 +442,7 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 
 /* ---- admit waiting slots by the cells that they need, and preempt others for them ---- */
 
-enum { TICKS_AS_BEFORE = 64 }; /* a refused preemption is tried again after so many */
+enum { TICKS_AS_BEFORE = 64 }; /* a refused preemption is tried again after this many ticks */
 
 static uint32_t n_outstanding(const hth_slot *slot)
 {
@@ -464,7 +464,10 @@ static uint32_t n_available(const hth_batcher *batcher)
     return promised < n ? n - (uint32_t)promised : 0;
 }
 
-/* Cells that a slot would take: those of its tokens, except tokens that it shares with running slots now or soon. */
+/*
+ * The number of cells that a slot would take: those of its tokens, except tokens that it shares with running slots now
+ * or soon.
+ */
 static uint32_t batcher_n_needed(const hth_batcher *batcher, const hth_slot *slot)
 {
     hth_pool_query query = hth_slot_pool_query(slot);
@@ -479,8 +482,8 @@ static uint32_t batcher_n_needed(const hth_batcher *batcher, const hth_slot *slo
 }
 
 /*
- * May a waiting slot preempt a running one? It needs a higher priority, and an earlier place in the queue: a slot that
- * rose by waiting is not sent back to wait.
+ * May a waiting slot preempt a running one? It needs a higher priority and an earlier position in the queue: a slot
+ * that rose by waiting is not sent back to wait.
  */
 static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, const hth_slot *running)
 {
@@ -491,11 +494,9 @@ static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, co
            hth_queue_is_before(&first, &second, batcher->looked_ns, aging_ns(batcher));
 }
 
-/* ---- who makes room ---- */
+/* ---- making room ---- */
 
-/*
- * The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none is left.
- */
+/* The running slot to preempt first for a waiting one: the youngest of the lowest priority. NULL: none is left. */
 static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting)
 {
     hth_slot *found = NULL;
@@ -520,7 +521,7 @@ static void set_going(hth_slot *slot, bool is_going)
         hth_pool_pretend_released(slot->entry, is_going);
 }
 
-/* Are there a place and cells for a waiting slot, when the slots counted as preempted are gone? */
+/* Would there be a place and cells for a waiting slot if the slots counted as preempted were gone? */
 static bool fits(const hth_batcher *batcher, const hth_slot *waiting)
 {
     uint32_t n_staying = 0;
@@ -531,9 +532,9 @@ static bool fits(const hth_batcher *batcher, const hth_slot *waiting)
 }
 
 /*
- * Choose the slots to preempt for a waiting slot: the first candidates that together free enough, without those that
- * are not needed for it. Cells that other slots keep, or that the waiting slot shares, count as no gain. Returns how
- * many; 0: all candidates together are not enough.
+ * Choose the slots to preempt for a waiting slot: the first candidates that together free enough, minus those that turn
+ * out not to be needed. Cells that other slots keep, or that the waiting slot shares, do not count as freed. Returns
+ * the number of slots; 0: all candidates together are not enough.
  */
 static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiting, hth_slot **victims)
 {
@@ -580,11 +581,11 @@ static void suspend(hth_batcher *batcher, hth_slot *slot)
 
 static bool save_all(hth_slot *slot)
 {
-    slot->cannot_suspend = !hth_slot_save_all(slot); /* it is not tried again */
+    slot->cannot_suspend = !hth_slot_save_all(slot); /* if it fails, it is not tried again */
     return !slot->cannot_suspend;
 }
 
-/* Preempt running slot i, which keeps its position in the order. False when it cannot be saved: it stays. */
+/* Preempt running slot i, which keeps its position in the order. False if it cannot be saved; it then stays. */
 static bool suspend_at(hth_batcher *batcher, uint32_t i)
 {
     if (!save_all(batcher->running[i]))
@@ -594,8 +595,9 @@ static bool suspend_at(hth_batcher *batcher, uint32_t i)
 }
 
 /*
- * To count what all would leave takes a look at each of their cells. It comes out as before while nobody leaves or
- * begins and nobody rises; only who pauses, or goes on, may change it, which is seen a little later.
+ * A count of changes that can affect choose_victims, which is expensive because it visits each cell. Its result is the
+ * same while no slot leaves, begins or rises in priority. A slot that pauses or resumes may change it, too, but that is
+ * noticed a little later.
  */
 static uint64_t n_changes(const hth_batcher *batcher)
 {
@@ -615,7 +617,7 @@ static void note_refused(hth_batcher *batcher, const hth_slot *waiting)
     batcher->refused_until_ns = hth_waiting_line_next_rise(&batcher->line, batcher->looked_ns, aging_ns(batcher));
 }
 
-/* Preempt slots of lower priority for a waiting slot, after all of them were saved: as many as it takes, or none. */
+/* Preempt slots of lower priority for a waiting slot, after all of them are saved: as many as needed, or none. */
 static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
 {
     hth_slot *victims[HTH_PARALLEL_MAX];
@@ -627,7 +629,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
     while (n_saved < n) {
         if (save_all(victims[n_saved++]))
             continue;
-        n = choose_victims(batcher, waiting, victims); /* without the slot that could not be saved */
+        n = choose_victims(batcher, waiting, victims); /* excludes the slot that could not be saved */
         n_saved = 0;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -637,7 +639,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
     return n > 0;
 }
 
-/* True when the slot cannot be admitted whatever it shares. A cheap test: it compares no prompts. */
+/* True if the slot cannot be admitted whatever it shares. A cheap test that compares no prompts. */
 static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
 {
     uint32_t n_alone = hth_slot_n_expected(slot);
@@ -656,7 +658,7 @@ static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
 
 /* ---- admission ---- */
 
-/* Admit the first slot of the line. False when it has to wait; then all others wait too. */
+/* Admit the first slot of the line. False if it has to wait; then all others wait, too. */
 static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
     hth_slot *slot = hth_waiting_line_first(&batcher->line, now, aging_ns(batcher));
@@ -688,7 +690,7 @@ enum { QUIET_PART = 10 };
 
 /* ---- waiting for a common prefix ---- */
 
-/* Leading tokens that slot can take from other, because both prompts begin with them. */
+/* The number of leading tokens that slot can take from other, because both prompts begin with them. */
 static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, const hth_slot *other)
 {
     hth_pool_query mine = hth_slot_pool_query(slot), theirs = hth_slot_pool_query(other);
@@ -712,7 +714,8 @@ static uint32_t n_evaluated(const hth_slot *slot)
 }
 
 /*
- * Can slot wait for leader? A leader that waits itself must have come before slot, so that no two wait for each other.
+ * Can slot wait for leader? A leader that is itself waiting must have arrived before slot, so that no two slots wait
+ * for each other.
  */
 static bool can_lead(const hth_slot *leader, const hth_slot *slot)
 {
@@ -749,7 +752,7 @@ static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, u
 
 /* ---- beginning ---- */
 
-/* Are the parent's tokens in the context or in rows? True after a failure too: the real lookup will tell. */
+/* Are the parent's tokens in the context or in rows? Also true after a failure: the real lookup will decide. */
 static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 {
     const hth_request *request = slot->request;
@@ -770,10 +773,9 @@ static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 }
 
 /*
- * A parent key that is not known yet may name rows that another process is still writing. They are waited for as long
- * as anything is written at all, at most resume_wait_ms: what is not heard of for a tenth of that time is not coming.
- * Only this request's own lookup decides, so that the wait tells nothing of rows under other salts. True while it
- * waits.
+ * An unknown parent key may name rows that another process is still writing. The slot waits while rows are being
+ * published, at most resume_wait_ms; if none is published for a tenth of that time, the wait ends. Only this request's
+ * own lookup decides, so that the wait reveals nothing about rows under other salts. True while it waits.
  */
 static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
@@ -823,7 +825,7 @@ static void start(hth_batcher *batcher, hth_slot *slot)
     hth_slot_begin(slot, batcher->pool);
 }
 
-/* The prefix that it can share has changed since its admission, so it may need more cells now. */
+/* The prefix that slot i can share has changed since its admission, so it may need more cells now. */
 static void start_again(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
@@ -878,7 +880,7 @@ static void advance(hth_batcher *batcher)
         if (batcher->n_running < n_running)
             i--;
     }
-    end_complete(batcher); /* slots that need no evaluation; they cannot be preempted any more */
+    end_complete(batcher); /* slots that need no evaluation; they can no longer be preempted */
 }
 
 /* ---- one evaluation: gather the ready slots, and use its results ---- */
@@ -900,9 +902,9 @@ static void grow_room(hth_batcher *batcher, hth_slot *slot)
 }
 
 /*
- * Everybody who runs has outgrown the context, or is paused. Who is paused makes room first, for nobody is to wait for
- * a slow reader; then the youngest does, and goes on when there is some. What cannot be saved for that ends here, as in
- * a context that is full.
+ * All running slots have outgrown the context, or are paused. Paused slots are preempted first, so that no request
+ * waits for a slow reader; then the youngest, which continues when there is room. A slot that cannot be saved ends
+ * here, as with a full context.
  */
 static void relieve(hth_batcher *batcher)
 {
@@ -911,7 +913,7 @@ static void relieve(hth_batcher *batcher)
     for (uint32_t i = batcher->n_running; i-- > 0;) {
         const hth_slot *slot = batcher->running[i];
 
-        /* One that tells has few cells or none, but cells are promised to it. */
+        /* A slot in TELL has few cells or none, but cells are promised to it. */
         if ((slot->state != HTH_SLOT_EVALUATE && slot->state != HTH_SLOT_TELL) || !hth_slot_waits_for_reader(slot))
             continue;
         if (!slot->cannot_suspend && suspend_at(batcher, i))
@@ -919,7 +921,7 @@ static void relieve(hth_batcher *batcher)
         any_paused = true;
     }
     if (any_paused)
-        return; /* a paused slot that cannot be saved continues, or ends as stalled, before long */
+        return; /* a paused slot that cannot be saved soon continues or ends as stalled */
     for (uint32_t i = batcher->n_running; i-- > 0;) {
         hth_slot *slot = batcher->running[i];
 
@@ -975,7 +977,7 @@ static void gather_ready(hth_batcher *batcher)
         relieve(batcher);
 }
 
-/* Draw after the last token, and after the tokens of the draft as long as they are the drawn ones. */
+/* Draw after the last token, and after each draft token as long as the drawn tokens match the draft. */
 static void draw(const hth_batch *batch, hth_slot *slot)
 {
     hth_slot_draw(slot);
@@ -1002,18 +1004,18 @@ static void use_logits(hth_batcher *batcher)
     }
 }
 
-/* The sequence was emptied under its slot: restore or compute it again. */
+/* The slot's sequence was emptied: restore or compute it again. */
 static void begin_again(hth_batcher *batcher, hth_slot *slot)
 {
     hth_slot_note_broken(slot);
     if (slot->n_breaks++ >= BREAKS_MAX)
-        return; /* evaluate the rest; the next failure is its own */
+        return; /* evaluate the rest; the next failure is counted for this slot */
     if (hth_sequence_n_tokens(slot->entry->sequence) == 0) {
         hth_slot_release(slot, batcher->pool, session_until(batcher));
         slot->n_needed = slot->n_room; /* its reply may need more cells; the next tick checks */
         slot->leader = NULL;
         slot->state = HTH_SLOT_PREFIX;
-        leave_followers(batcher, slot); /* else they could wait for each other */
+        leave_followers(batcher, slot); /* otherwise they could wait for each other */
     }
 }
 
@@ -1023,7 +1025,7 @@ static void batcher_evaluate(hth_batcher *batcher)
     uint32_t n_slots;
     hth_decode_result result = HTH_DECODE_OK;
     hearth_status status;
-    bool is_alone; /* it fails for no other reason than its one slot */
+    bool is_alone; /* a failure is due to its only slot */
 
     n_slots = hth_batch_plan(batcher->batch, &batcher->schedule, batcher->one_by_one > 0);
     if (n_slots == 0)
@@ -1038,7 +1040,7 @@ static void batcher_evaluate(hth_batcher *batcher)
     status = hth_batch_evaluate(batcher->batch, &result, &err);
     if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&
         hth_pool_make_room(batcher->pool, hth_cells_n_unheld(hth_pool_cells(batcher->pool))))
-        status = hth_batch_evaluate(batcher->batch, &result, &err); /* empty all finished ones */
+        status = hth_batch_evaluate(batcher->batch, &result, &err); /* after emptying all finished sequences */
     if (status == HEARTH_OK && result == HTH_DECODE_OK) {
         use_logits(batcher);
         return;
@@ -1049,7 +1051,7 @@ static void batcher_evaluate(hth_batcher *batcher)
         if (slot->n_in_batch == 0)
             continue;
         if (result == HTH_DECODE_ABORTED)
-            hth_slot_note_broken(slot); /* all are cancelled, and end with the next tick */
+            hth_slot_note_broken(slot); /* all are cancelled and end with the next tick */
         else if (status != HEARTH_OK)
             begin_again(batcher, slot);
         if (!is_alone || result == HTH_DECODE_ABORTED)

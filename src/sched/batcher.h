@@ -6,13 +6,13 @@
  *   end requests that are cancelled or out of time
  *   admit waiting requests whose cells fit; a higher priority may preempt running requests
  *   deliver echoed prompts and replayed replies
- *   begin: share live cells, wait for a prefix that another request computes, restore rows
+ *   begin: share live cells, wait for a prefix that another request is computing, restore rows
  *   draw from saved logits
  *   let the strategy fill a batch, evaluate it
  *   draw and deliver tokens; save completed rows; end complete requests
  *
- * A batcher has no thread and takes no lock: the scheduler's thread ticks it, and a test may do so with a clock of its
- * own. Its results depend only on the order of calls, the clock and the engine.
+ * A batcher has no thread and takes no lock: the scheduler's thread ticks it, and a test can do so with its own clock.
+ * Its results depend only on the order of calls, the clock and the engine.
  */
 #ifndef HTH_SCHED_BATCHER_H
 #define HTH_SCHED_BATCHER_H
@@ -28,31 +28,31 @@ typedef struct hth_batcher hth_batcher;
 /* workplace and schedule are copied. Everything that they point to must outlive the batcher, and so must pulse. */
 hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedule *schedule, hth_pulse *pulse,
                                hth_ended_fn ended, void *user_data, hth_batcher **out, hearth_error *err);
-/* No request runs or waits any more (asserted). Nothing is saved. Accepts NULL. */
+/* No request may run or wait (asserted). Saves nothing. Accepts NULL. */
 void hth_batcher_close(hth_batcher *batcher);
 /* The copy: the argument of hth_slot_new. */
 const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
-/* Put a slot into the waiting line; taken over. Without memory it ends at once. */
+/* Put a slot into the waiting line, which takes it over. If out of memory, the slot ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);
-/* Admit slots of the line now rather than with the next tick. True: none is left there. */
+/* Admit slots of the line now rather than with the next tick. True if the line is now empty. */
 bool hth_batcher_admit_now(hth_batcher *batcher);
-/* Cancel a request whose slot was added, or will be, and has not ended: it ends with the next tick. Any thread. */
+/* Cancel a request that has not ended and whose slot was added or will be: it ends with the next tick. Any thread. */
 void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
 /*
- * Likewise, but let the prefill of the request continue for at most ms, as long as no other request waits. Nobody waits
+ * The same, but the prefill of the request continues for at most ms, as long as no other request waits. No client waits
  * for its reply.
  */
 void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms);
 /* One tick. False when nothing is left to do before hth_batcher_wake_ns or the next call. */
 bool hth_batcher_tick(hth_batcher *batcher);
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher); /* UINT64_MAX: never */
-/* No request waits or runs. */
+/* Does no request wait or run? */
 bool hth_batcher_is_idle(const hth_batcher *batcher);
 
 /* Save every sequence; with HEARTH_SAVE_EVICT empty the finished ones. */
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason);
-/* False when no cells are kept for the session. */
+/* False if no cells are kept for the session. */
 bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session);
 /* hth_pool_forget, in the draft model's sequences, too. */
 void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,

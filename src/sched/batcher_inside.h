@@ -1,5 +1,5 @@
 /*
- * batcher_inside.h - the batcher's state, for batcher.c, and for tests that check what must always hold of it
+ * batcher_inside.h - the batcher's state, for batcher.c and for tests that check its invariants
  */
 #ifndef HTH_SCHED_BATCHER_INSIDE_H
 #define HTH_SCHED_BATCHER_INSIDE_H
@@ -17,10 +17,10 @@ struct hth_batcher {
     void *user_data;
 
     hth_waiting_line line;
-    atomic_bool any_cancelled; /* a waiting slot may have been cancelled since the last look; any thread sets it */
+    atomic_bool any_cancelled; /* a waiting slot may have been cancelled since the last check; any thread sets it */
     bool somebody_waits;       /* as of the last admission */
-    hth_slot **running;        /* [n_running], the longest first */
-    hth_slot **ready;          /* [n_running]: room to choose among them */
+    hth_slot **running;        /* [n_running], longest running first */
+    hth_slot **ready;          /* [n_running]: scratch space to choose among them */
     hth_turns turns;
     uint32_t n_running;
 
@@ -30,12 +30,12 @@ struct hth_batcher {
     uint64_t n_ticks;
     uint64_t n_preempted;
     uint64_t n_left;         /* requests that have left their places */
-    uint64_t looked_ns;      /* at the line, last */
-    uint32_t n_to_tell;      /* most tokens to deliver in the rest of this tick */
-    uint64_t refused_number; /* of the waiting slot for which no preemption made room; 0: none */
-    uint64_t refused_after;  /* changes counted at that time */
+    uint64_t looked_ns;      /* last check of the line */
+    uint32_t n_to_tell;      /* maximum number of tokens to deliver in the rest of this tick */
+    uint64_t refused_number; /* of the waiting slot that no preemption can make room for; 0: none */
+    uint64_t refused_after;  /* n_changes at that time */
     uint64_t refused_until_ns;
-    uint32_t one_by_one; /* evaluations to come with one slot each, to find the one that fails */
+    uint32_t one_by_one; /* remaining evaluations with one slot each, to find the slot that fails */
 };
 
 #endif

@@ -10,19 +10,19 @@
 #include "base/smaller.h"
 
 enum {
-    INPUTS_MAX = 32, /* at once; more gain little, because a batch has room for few inputs that are worth caching */
-    STATES_MAX = 8,  /* likewise, of models that keep state for each sequence */
+    INPUTS_MAX = 32, /* at once; more would gain little, because few inputs that are worth caching fit in a batch */
+    STATES_MAX = 8,  /* the same for models with state per sequence */
     CELLS_MIN = 2048,
-    ROWS_MAX = 512, /* of an evaluation, whose logits take memory */
+    ROWS_MAX = 512, /* of an evaluation; their logits take memory */
 };
 
 struct hth_cached_embedder {
-    hth_workplace place; /* the model's, with the context below */
+    hth_workplace place; /* the model's, but with the context below */
     hth_engine_context *context;
     hth_schedule schedule;
     hth_counters *counters;
     hth_batcher *batcher;
-    hth_pulse pulse;   /* the context does not ask it */
+    hth_pulse pulse;   /* unused by the context */
     uint32_t n;        /* inputs that have begun */
     bool all_admitted; /* none of them waits for cells */
 };
@@ -50,7 +50,7 @@ static hearth_status make_context(hth_cached_embedder *embedder, const hth_cache
     if (place->n_ctx > options->n_ctx_short) /* with the same RoPE factors as the model's context */
         params.n_ctx = hth_larger(params.n_ctx, options->n_ctx_short + 1);
     params.n_batch = hth_smaller(place->n_batch, ROWS_MAX);
-    params.n_seq_max = embedder->schedule.n_sequences + 1; /* one more to cut rows */
+    params.n_seq_max = embedder->schedule.n_sequences + 1; /* one more, the scratch sequence */
     params.abort = options->abort;
     params.abort_user_data = options->abort_user_data;
     status = place->backend->context_new(place->engine_model, &params, &embedder->context, err);
@@ -77,11 +77,11 @@ static hearth_status make_context(hth_cached_embedder *embedder, const hth_cache
     }
     place->true_tokens = NULL;
     place->draft_model = NULL;
-    place->on_work = NULL; /* it tells of the scheduler's work */
+    place->on_work = NULL; /* it reports the scheduler's work */
     return HEARTH_OK;
 }
 
-/* hth_ended_fn */
+/* An hth_ended_fn. */
 static void input_ended(hth_slot *slot, void *user_data)
 {
     hth_cached_embedder *embedder = user_data;
@@ -176,7 +176,7 @@ void hth_cached_embedder_tick(hth_cached_embedder *embedder)
     (void)hth_batcher_tick(embedder->batcher); /* while there are inputs, there is something to do */
     embedder->all_admitted = hth_batcher_admit_now(embedder->batcher);
     if (embedder->n == 0)
-        hth_batcher_save(embedder->batcher, HEARTH_SAVE_EVICT); /* and empty */
+        hth_batcher_save(embedder->batcher, HEARTH_SAVE_EVICT); /* and empty the finished sequences */
 }
 
 void hth_cached_embedder_forget(hth_cached_embedder *embedder, const uint8_t fingerprint[32],

@@ -8,7 +8,7 @@
 
 typedef struct cell {
     uint16_t n_sequences;
-    uint16_t n_held; /* of them, held */
+    uint16_t n_held; /* of those, the held ones */
 } cell;
 
 struct hth_cells {

@@ -1,5 +1,5 @@
 /*
- * draft.c - chains of places behind the same three tokens
+ * draft.c - chains of positions after the same three tokens
  */
 #include "sched/draft.h"
 
@@ -10,11 +10,11 @@
 
 enum {
     GRAM = 3,           /* tokens of a hash: the shortest repetition */
-    CHAIN_MAX = 16,     /* places that a guess compares */
+    CHAIN_MAX = 16,     /* positions that a guess compares */
     MATCH_MAX = 64,     /* a longer repetition counts as this */
     CLASSES = 4,        /* of lengths: up to 4, 8, 16 tokens, and longer */
     HEADS_MIN_BITS = 8, /* of the smallest hash table */
-    LEARN_PART = 32,    /* a token that was guessed, right or wrong, moves a probability by this part */
+    LEARN_PART = 32,    /* a guessed token, right or wrong, moves a probability by this fraction */
     NOTHING = -1,       /* between the expected tokens and the prompt */
 };
 
@@ -23,16 +23,16 @@ static const float first_probability[CLASSES] = { 0.4f, 0.6f, 0.8f, 0.9f };
 
 struct hth_draft {
     hearth_token *text; /* [n_text]: expected tokens, NOTHING, prompt, reply */
-    uint32_t *before;   /* [n_text] before[i]: the latest place before i behind the same GRAM tokens as i; 0: none */
+    uint32_t *before;   /* [n_text] before[i]: the latest position before i after the same GRAM tokens as i; 0: none */
     uint32_t n_text;
     size_t text_capacity;
     size_t before_capacity;
-    uint32_t *heads; /* [1 << head_bits], by hash: the latest place; 0: none */
+    uint32_t *heads; /* [1 << head_bits], by hash: the latest position; 0: none */
     unsigned head_bits;
     uint32_t n_before_reply;
 
-    uint32_t at;      /* the text from here on was guessed to follow; 0 with n_match 0: nowhere */
-    uint32_t n_match; /* so many tokens before at are those before the end */
+    uint32_t at;      /* the guess is the text from here on; 0 with n_match 0: no guess */
+    uint32_t n_match; /* this many tokens before at equal those before the end */
     float probability[CLASSES];
 };
 
@@ -70,7 +70,7 @@ static void enter(hth_draft *draft, uint32_t place)
     *head = place;
 }
 
-/* Make room for n_more tokens. A larger table takes in all places anew. */
+/* Make room for n_more tokens. If the table grows, all positions are inserted again. */
 static bool grow(hth_draft *draft, size_t n_more)
 {
     hearth_token *text = hth_grown_by(draft->text, draft->n_text, n_more, &draft->text_capacity, sizeof(*text));
@@ -105,7 +105,7 @@ static float *probability_of(hth_draft *draft, uint32_t n)
     return &draft->probability[n <= 4 ? 0 : n <= 8 ? 1 : n <= 16 ? 2 : 3];
 }
 
-/* Compare an appended token with the guess of it, also if nobody asked for the guess. */
+/* Compare an appended token with its guess, even if the guess was not requested. */
 static void learn(hth_draft *draft, hearth_token token)
 {
     bool is_right = draft->text[draft->at] == token;
@@ -152,7 +152,7 @@ hth_draft *hth_draft_new(const hearth_token *prompt, size_t n_prompt, const hear
         return NULL;
     }
     draft->n_before_reply = draft->n_text;
-    draft->n_match = n_expected > 0 ? MATCH_MAX : 0; /* the expected reply begins at 0; the caller is trusted first */
+    draft->n_match = n_expected > 0 ? MATCH_MAX : 0; /* the expected reply, at 0, is trusted at first */
     return draft;
 }
 
@@ -163,7 +163,7 @@ uint32_t hth_draft_n_reply(const hth_draft *draft)
 
 /* ---- guesses ---- */
 
-/* The number of equal tokens before place and before the end, up to MATCH_MAX. */
+/* The number of equal tokens before place and before the end, at most MATCH_MAX. */
 static uint32_t match_at(const hth_draft *draft, uint32_t place)
 {
     uint32_t n = 0;
@@ -173,7 +173,7 @@ static uint32_t match_at(const hth_draft *draft, uint32_t place)
     return n;
 }
 
-/* Find the longest repetition; of equals the latest. */
+/* Find the longest repetition; of equally long ones, the latest. */
 static void find(hth_draft *draft)
 {
     uint32_t place = draft->n_text > GRAM ? *head_of(draft, draft->n_text) : 0;

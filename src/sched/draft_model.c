@@ -1,9 +1,9 @@
 /*
- * draft_model.c - seats, what they learn, and the evaluations that serve them all
+ * draft_model.c - seats, their statistics, and the evaluations that serve them all
  *
- * One call of hth_draft_model_guess evaluates in rounds. In a round, each open wish has rows: a part of the tokens that
- * its sequence lacks, up to the next place to save, or the token that was guessed last. A wish whose sequence is
- * complete gets a guess from the logits.
+ * One call of hth_draft_model_guess evaluates in rounds. In a round, each open wish has rows: some of the tokens that
+ * its sequence lacks, up to the next save point, or the token that was guessed last. A wish whose sequence is complete
+ * gets a guess from the logits.
  */
 #include "sched/draft_model.h"
 
@@ -21,38 +21,38 @@
 
 enum {
     CLASSES = 5,    /* of probabilities */
-    STEP_ROWS = 4,  /* most rows of a reply in an evaluation that counts as a step */
+    STEP_ROWS = 4,  /* maximum rows of a reply in an evaluation that counts as a step */
     PAUSE_MIN = 32, /* tokens between two guesses that probably do not pay; doubles each time */
     PAUSE_MAX = 512,
-    TICK_PART = 4,  /* prompts may take this part of the longest tick: a quarter */
-    REPLY_PART = 2, /* and this part of the time that the rest of their reply takes */
-    SEAT_PART = 16, /* a guess, right or wrong, moves the rate of its reply by this part */
-    FIRST_PART = 8, /* and the model's estimates at first by this, and later by ever less, down to */
+    TICK_PART = 4,  /* prompts may take this fraction of the longest tick: a quarter */
+    REPLY_PART = 2, /* and this fraction of the time that the rest of their reply takes */
+    SEAT_PART = 16, /* a guess, right or wrong, moves the rate of its reply by this fraction */
+    FIRST_PART = 8, /* and the model's estimates by this at first, later by less and less, down to */
     MODEL_PART = 128,
 };
 
 static const float class_ends[CLASSES - 1] = { 0.3f, 0.5f, 0.7f, 0.9f };
-/* Of guesses in each class that are right, and of all, before any was counted. */
+/* The rates of right guesses, in each class and overall, before any is counted. */
 static const float first_probability[CLASSES] = { 0.2f, 0.4f, 0.55f, 0.75f, 0.92f };
 static const float first_rate = 0.7f;
 
 struct hth_draft_seat {
     const hth_request *request;  /* NULL: the seat is free */
-    hth_pool_entry *entry;       /* NULL: the prompt was not looked up yet */
+    hth_pool_entry *entry;       /* NULL: the prompt has not been looked up yet */
     hth_engine_sampler *sampler; /* NULL: the likeliest token is the guess */
     hth_lookup lookup;           /* used by restore */
-    hearth_token *restored;      /* likewise: a copy of the reply's tokens, which move when it grows */
+    hearth_token *restored;      /* used by restore: a copy of the reply's tokens, which move when it grows */
     hth_restore *restore;        /* NULL: none runs */
-    uint32_t n_true;             /* leading tokens of the sequence that are the reply's */
+    uint32_t n_true;             /* leading tokens of the sequence that match the reply */
     uint32_t n_rows, first_row;  /* in the evaluation */
-    float rate;                  /* of its guesses that are right */
-    uint32_t n_pause, n_rest;    /* tokens between two looks that do not pay, and those that are left of them */
-    bool is_look;                /* its guess probably does not pay */
-    bool is_out;                 /* it gets no guesses any more */
+    float rate;                  /* fraction of its guesses that are right */
+    uint32_t n_pause, n_rest;    /* tokens between two trial guesses that do not pay, and how many of them are left */
+    bool is_look;                /* its guess is a trial, which probably does not pay */
+    bool is_out;                 /* it gets no more guesses */
     uint32_t n_needed;           /* cells; 0: without a sequence */
-    uint64_t n_filled;           /* the last call of hth_draft_model_guess that found its prompt incomplete */
+    uint64_t n_filled;           /* number of the last hth_draft_model_guess call that found its prompt incomplete */
 
-    /* The latest guesses, also the one that was not worth its verification. */
+    /* The latest guesses, including the one that was not worth verifying. */
     uint32_t guessed_at;
     uint32_t n_guessed;
     hearth_token guessed[HEARTH_DRAFT_MAX];
@@ -67,7 +67,7 @@ struct hth_draft_model {
     uint32_t n_seats;
     hth_batch_row *rows; /* [n_batch] */
     uint32_t n_rows;
-    uint32_t n_left;  /* rows of prompts that the present call may still evaluate */
+    uint32_t n_left;  /* rows of prompts that the current call may still evaluate */
     uint64_t n_calls; /* of hth_draft_model_guess */
     float probability[CLASSES];
     uint32_t n_of_class[CLASSES]; /* guesses that were counted, at most MODEL_PART */
@@ -118,8 +118,8 @@ hearth_status hth_draft_model_open(const hth_draft_model_options *options, hth_d
 }
 
 /*
- * The prefix keeps the rows apart from those of the same file as a target: a draft model evaluates prompts in other
- * chunks, whose bits may differ. The rows belong to no tenant that an explanation could name.
+ * The prefix separates the rows from those of the same file when it is used as a target: a draft model evaluates
+ * prompts in different chunks, whose bits may differ. The rows belong to no tenant that an explanation could name.
  */
 void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *request, hth_keyspace *out)
 {
@@ -158,7 +158,7 @@ static void move_class(hth_draft_model *model, uint8_t c, bool is_right)
         model->n_of_class[c]++;
 }
 
-/* Compare the latest guesses with the tokens that were drawn since, up to the first wrong one. */
+/* Compare the latest guesses with the tokens drawn since then, up to the first wrong guess. */
 static void learn(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish)
 {
     for (uint32_t i = 0; i < seat->n_guessed && seat->guessed_at + i < wish->n_tokens; i++) {
@@ -173,7 +173,7 @@ static void learn(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     seat->n_guessed = 0;
 }
 
-/* Does a guess pay that is right at this rate, or is it time to look? Without a sequence nothing is spent on a look. */
+/* Does a guess pay that is right at this rate, or is a trial due? A seat without a sequence makes no trials. */
 static bool is_worth(hth_draft_model *model, hth_draft_seat *seat, float cost)
 {
     seat->is_look = seat->rate <= cost;
@@ -187,7 +187,7 @@ static bool is_worth(hth_draft_model *model, hth_draft_seat *seat, float cost)
     }
     if (seat->n_rest > 0)
         seat->n_rest--;
-    return seat->n_rest == 0; /* until the look gives a guess */
+    return seat->n_rest == 0; /* remains true until the trial gives a guess */
 }
 
 /* ---- seats ---- */
@@ -219,7 +219,7 @@ static hth_draft_seat *sit(hth_draft_model *model, const hth_request *request)
         seat->request = NULL;
         return NULL;
     }
-    return NULL; /* there are as many as requests can run */
+    return NULL; /* there are as many seats as running requests */
 }
 
 static void end_restore(hth_draft_seat *seat)
@@ -232,7 +232,7 @@ static void end_restore(hth_draft_seat *seat)
     seat->lookup = (hth_lookup){ .n_rows = 0 };
 }
 
-/* Count the tokens of the reply in the sequence, and cut the rest off. */
+/* Count the tokens of the reply in the sequence, and remove the rest. */
 static void cut(hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
 {
     hth_sequence *sequence = seat->entry->sequence;
@@ -262,7 +262,7 @@ static void give_up(hth_draft_model *model, hth_draft_seat *seat, const hearth_t
     seat->n_true = seat->n_guessed = seat->n_needed = 0;
 }
 
-/* Is there room for all tokens of the wish, beside the sequences of the other seats? */
+/* Is there room for all tokens of the wish, in addition to the sequences of the other seats? */
 static bool fits(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_wish *wish)
 {
     uint64_t n = (uint64_t)wish->n_tokens + HEARTH_DRAFT_MAX;
@@ -272,7 +272,7 @@ static bool fits(const hth_draft_model *model, const hth_draft_seat *seat, const
     return n <= model->place->n_ctx;
 }
 
-/* Does another seat evaluate more of a prompt that begins likewise? Then its cells are shared when they are there. */
+/* Does another seat evaluate more of a prompt with the same beginning? If so, its cells are shared once they exist. */
 static bool waits_for_another(const hth_draft_model *model, const hth_draft_seat *seat)
 {
     const hth_request *own = seat->request;
@@ -294,7 +294,7 @@ static bool waits_for_another(const hth_draft_model *model, const hth_draft_seat
     return false;
 }
 
-/* Is the prompt of a seat that begins cheap enough for the rest of its reply? */
+/* For a seat that is about to begin: is its prompt cheap enough for the rest of its reply? */
 static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_wish *wish,
                     uint32_t n_known, uint64_t token_ns)
 {
@@ -308,7 +308,7 @@ static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, co
     return token_ns == 0 || n_missing * model->row_ns <= n_rest * token_ns / REPLY_PART;
 }
 
-/* Begin to restore the rows that were found. Without memory there is no restore. */
+/* Begin to restore the rows that were found. If out of memory, there is no restore. */
 static void begin_restore(hth_draft_seat *seat, const hth_draft_wish *wish)
 {
     seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
@@ -318,7 +318,7 @@ static void begin_restore(hth_draft_seat *seat, const hth_draft_wish *wish)
     seat->restore = hth_restore_begin(seat->entry->sequence, &seat->lookup, seat->restored);
 }
 
-/* Look up prompt and reply: the sequence begins with shared cells, and rows that reach further are restored. */
+/* Look up prompt and reply: the sequence begins with shared cells, and rows beyond them are restored. */
 static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
@@ -339,7 +339,7 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     sequence = seat->entry->sequence;
     if (hth_sequence_lookup(sequence, wish->tokens, wish->n_tokens, wish->n_tokens - 1, reads, &seat->lookup, NULL) !=
         HEARTH_OK) {
-        (void)hth_sequence_shorten(sequence, 0); /* its keys belong to another prompt */
+        (void)hth_sequence_shorten(sequence, 0); /* its keys belong to a different prompt */
         hth_pool_release(model->pool, seat->entry, NULL, 0);
         seat->entry = NULL;
         return false;
@@ -356,20 +356,20 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     return !seat->is_out;
 }
 
-/* Continue a restore; false: it goes on with the next tick. */
+/* Continue a restore; false if it is not finished and continues with the next tick. */
 static bool restore(hth_draft_model *model, hth_draft_seat *seat, uint64_t until_ns)
 {
     hth_restored restored = { .tier = HEARTH_TIER_NONE };
     hth_restore_result result = HTH_RESTORE_MORE;
 
     while (seat->restore && result == HTH_RESTORE_MORE) {
-        (void)hth_pool_make_room(model->pool, hth_restore_n_cells(seat->restore)); /* or else the step ends it */
+        (void)hth_pool_make_room(model->pool, hth_restore_n_cells(seat->restore)); /* otherwise the step ends it */
         result = hth_restore_step(seat->restore, &restored);
         if (result == HTH_RESTORE_MORE && hth_workplace_now(model->place) >= until_ns)
             return false;
     }
     if (seat->restore)
-        end_restore(seat); /* rows that were lost are computed again */
+        end_restore(seat); /* lost rows are computed again */
     return true;
 }
 
@@ -401,7 +401,7 @@ static hearth_token token_at(const hth_draft_wish *wish, uint32_t i)
     return i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
 }
 
-/* The next place where the sequence is saved, or the end of its tokens. */
+/* The next save point of the sequence, or the end of its tokens. */
 static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
 {
     uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS, n_prompt = wish->request->n_prompt;
@@ -411,7 +411,7 @@ static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
     return end < wish->n_tokens + wish->n ? end : wish->n_tokens + wish->n;
 }
 
-/* Does the sequence of the wish lack no more than the tokens of a step? */
+/* Does the sequence of the wish lack at most the tokens of a step? */
 static bool is_step(const hth_draft_wish *wish)
 {
     return wish->n_tokens + wish->n - hth_sequence_n_tokens((*wish->seat)->entry->sequence) <= STEP_ROWS;
@@ -447,10 +447,10 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
     }
     if (is_prompt)
         model->n_left -= seat->n_rows;
-    wish->is_open = seat->n_rows > 0; /* otherwise the rest follows with the next tick */
+    wish->is_open = seat->n_rows > 0; /* otherwise the rest is done in the next tick */
 }
 
-/* Evaluate the rows of n_wishes. False: there are no guesses from them. */
+/* Evaluate the rows of n_wishes. False if they give no guesses. */
 static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
 {
     const hth_workplace *place = model->place;
@@ -480,7 +480,7 @@ static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
     return true;
 }
 
-/* Save what ends with the tokens that were evaluated, as a slot does for the target. */
+/* Save rows that end with the evaluated tokens, as a slot does for the target. */
 static void save(const hth_draft_seat *seat, const hth_workplace *place)
 {
     hth_sequence *sequence = seat->entry->sequence;
@@ -494,12 +494,12 @@ static void save(const hth_draft_seat *seat, const hth_workplace *place)
     if (n <= hth_policy_cold_save(n_prompt, &place->policy))
         hth_sequence_save_block(sequence, HEARTH_SAVE_COLD);
     if (n == n_prompt && hth_policy_should_save_prompt(n_prompt, &place->policy))
-        (void)hth_sequence_save_end(sequence, HEARTH_SAVE_COLD); /* else it is computed again */
+        (void)hth_sequence_save_end(sequence, HEARTH_SAVE_COLD); /* if it fails, it is computed again */
 }
 
 /* ---- guesses ---- */
 
-/* The likeliest token. Its probability is compared with the second one's only. */
+/* The likeliest token. Its probability is relative to the two likeliest tokens only. */
 static hearth_token likeliest(const float *logits, uint32_t n_vocab, float *probability_out)
 {
     float first = logits[0], second = -HUGE_VALF;
@@ -537,7 +537,7 @@ static hearth_token draw(const hth_draft_model *model, const hth_draft_seat *sea
     return token;
 }
 
-/* Take the guess from the logits of its last row. The wish closes when the next guess would cost more than it gives. */
+/* Take the guess from the logits of its last row. The wish closes when the next guess would cost more than it saves. */
 static void take_guess(hth_draft_model *model, hth_draft_wish *wish, float price, float step_price)
 {
     hth_draft_seat *seat = *wish->seat;
@@ -581,7 +581,7 @@ static void use(hth_draft_model *model, hth_draft_wish *wish, float price, float
     }
 }
 
-/* Get the sequence of a wish ready for an evaluation. False: it gets no guesses now. */
+/* Prepare the sequence of a wish for an evaluation. False if it gets no guesses now. */
 static bool prepare(hth_draft_model *model, hth_draft_wish *wish, float cost, uint64_t until_ns, uint64_t token_ns)
 {
     hth_draft_seat *seat = *wish->seat;
@@ -634,7 +634,7 @@ void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint3
         bool is_evaluated;
 
         model->n_rows = 0;
-        for (uint32_t i = 0; i < n; i++) /* first, so that a long prompt does not take the rows of replies */
+        for (uint32_t i = 0; i < n; i++) /* replies first, so that a long prompt does not use up their rows */
             if (wishes[i].is_open && is_step(&wishes[i]))
                 add_rows(model, &wishes[i]);
         for (uint32_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /*
- * draw.c - walk the candidates up to the drawn number
+ * draw.c - find the candidate for the drawn number
  */
 #include "sched/draw.h"
 
@@ -16,5 +16,5 @@ hearth_token hth_draw_token(const hth_candidate *candidates, size_t n, uint64_t 
         if (at < sum)
             return candidates[i].token;
     }
-    return candidates[n - 1].token; /* also when rounding leaves the sum a little under 1 */
+    return candidates[n - 1].token; /* also if rounding leaves the sum slightly below 1 */
 }

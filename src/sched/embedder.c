@@ -1,5 +1,5 @@
 /*
- * embedder.c - the line of requests, their evaluations and their ends
+ * embedder.c - the line of requests, their evaluation and completion
  *
  * Only the thread takes jobs out of the line and changes their order; other threads add jobs at the end and set
  * is_cancelled. A job stays in the line until its on_done has returned, so that cancel and wait find it.
@@ -16,8 +16,8 @@
 #include "base/os.h"
 
 enum {
-    EMBEDDER_PROMPTS = 64, /* at once, or fewer: more than hth_cached_embedder_has_room allows */
-    EMBEDDER_INPUTS = 64,  /* of one evaluation */
+    EMBEDDER_PROMPTS = 64, /* maximum at once; more than hth_cached_embedder_has_room allows */
+    EMBEDDER_INPUTS = 64,  /* per evaluation */
 };
 
 /* One input of the evaluation in progress. */
@@ -47,15 +47,18 @@ typedef struct embedder_removal {
 struct hth_embedder {
     /* Fixed at creation; read without the lock. */
     hth_embedder_options options;
-    hth_vector_memory *vectors; /* of jobs that have not ended, and of answers that count */
+    hth_vector_memory *vectors; /* of jobs that have not ended, and of results that count */
 
-    /* Of the thread. prompts and places are fixed while the engine evaluates, because its threads read them, too. */
+    /*
+     * Used by the thread. prompts and places do not change while the engine evaluates, because its threads also read
+     * them.
+     */
     hth_cached_embedder *cached; /* NULL: none yet */
     embedder_prompt prompts[EMBEDDER_PROMPTS];
     struct {
         hth_engine_embedder *engine; /* NULL: none yet */
         hearth_pooling pooling;
-    } contexts[HTH_EMBEDDER_CONTEXTS];      /* the latest first, which evaluates */
+    } contexts[HTH_EMBEDDER_CONTEXTS];      /* most recently used first; the first one evaluates */
     embedder_place places[EMBEDDER_INPUTS]; /* [n_places] */
     size_t n_places;
 
@@ -77,14 +80,16 @@ static inline bool embed_job_is_over(const hth_embed_job *job)
            (job->is_gone && atomic_load_explicit(job->is_gone, memory_order_relaxed));
 }
 
-/* Are the job's inputs prompts? */
+/* Are the job's inputs evaluated as prompts? */
 static bool embed_job_is_cached(const hth_embedder *embedder, const hth_embed_job *job);
-/* At most one evaluation of prompts. The first job of the line is such a job. The lock is held before and after. */
+/*
+ * Do at most one evaluation of prompts. The first job of the line must have prompts. The lock is held before and after.
+ */
 static void tick_prompts_locked(hth_embedder *embedder);
-/* Between ticks, without the lock. */
+/* Called between ticks, without the lock. */
 static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal);
 
-enum { TOKENS_FILL = 512 /* of an evaluation, unless one input is longer: more are no faster, and all wait for all */ };
+enum { TOKENS_FILL = 512 /* per evaluation, unless one input is longer: more are no faster, and delay all */ };
 
 static _Thread_local bool is_embedder_thread;
 
@@ -112,7 +117,7 @@ static uint64_t tokens_bytes(const hth_embed_job *job)
 
 /* ---- ending ---- */
 
-/* Tell the caller. The lock is held before and after. */
+/* Notify the caller. The lock is held before and after. */
 static void end_locked(hth_embedder *embedder, hth_embed_job *job)
 {
     uint64_t now_ns = hth_os_monotonic_ns();
@@ -140,7 +145,7 @@ static void fail_locked(hth_embedder *embedder, hth_embed_job *job, const hearth
     end_locked(embedder, job);
 }
 
-/* The first job of the line that is over or has all of its vectors, and of which nothing runs; NULL: none. */
+/* The first job of the line that is over or has all of its vectors, and has nothing in progress; NULL: none. */
 static hth_embed_job *ended_locked(const hth_embedder *embedder)
 {
     hth_embed_job *job;
@@ -153,7 +158,7 @@ static hth_embed_job *ended_locked(const hth_embedder *embedder)
     return NULL;
 }
 
-/* Tell who asks of inputs that are done. Jobs stay in the line, and come behind its end. */
+/* Report finished inputs to jobs with on_worked. Jobs stay in the line; new ones are appended. */
 static void tell_work_locked(hth_embedder *embedder)
 {
     hth_embed_job *job;
@@ -186,7 +191,7 @@ static void end_jobs_locked(hth_embedder *embedder)
 
 /* ---- choosing inputs ---- */
 
-/* May the next input of the job join the evaluation, which is begun for first? */
+/* May the next input of the job join the evaluation that begins with first? */
 static bool may_join(const hth_embedder *embedder, const hth_embed_job *job, const hth_embed_job *first,
                      uint32_t n_tokens)
 {
@@ -222,7 +227,7 @@ static void choose_locked(hth_embedder *embedder, uint32_t n_places_max)
     }
 }
 
-/* Give back what was chosen. */
+/* Return the chosen inputs to their jobs. */
 static void put_back_locked(hth_embedder *embedder)
 {
     for (size_t i = 0; i < embedder->n_places; i++) {
@@ -233,7 +238,7 @@ static void put_back_locked(hth_embedder *embedder)
     }
 }
 
-/* Those that took part go to the end of the line. */
+/* Move the jobs that took part to the end of the line. */
 static void rotate_locked(hth_embedder *embedder)
 {
     for (size_t i = 0; i < embedder->n_places; i++) {
@@ -246,7 +251,7 @@ static void rotate_locked(hth_embedder *embedder)
 
 /* ---- evaluating ---- */
 
-/* Is nobody left who waits for the evaluation? The engine's threads ask. */
+/* Is there no client left that waits for the evaluation? Called by the engine's threads. */
 static bool wants_abort(void *user_data)
 {
     const hth_embedder *embedder = user_data;
@@ -257,7 +262,7 @@ static bool wants_abort(void *user_data)
     return true;
 }
 
-/* Make the context of the pooling the latest. False: there is none. */
+/* Make the pooling's context the most recently used one. False if there is none. */
 static bool find_context(hth_embedder *embedder, hearth_pooling pooling)
 {
     for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS && embedder->contexts[i].engine; i++) {
@@ -337,7 +342,7 @@ static hearth_status take_vectors(hth_embedder *embedder, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Did the evaluation serve more than one job? */
+/* Did the evaluation include more than one job? */
 static bool has_several(const hth_embedder *embedder)
 {
     for (size_t i = 1; i < embedder->n_places; i++)
@@ -375,7 +380,7 @@ static void note_failed_locked(hth_embedder *embedder, const hearth_error *error
         embedder->places[i].job->is_alone = true;
 }
 
-/* One evaluation, of the first job in the line at least. */
+/* Do one evaluation, which includes at least the first job in the line. */
 static void tick_locked(hth_embedder *embedder)
 {
     hearth_pooling pooling = embedder->line->embeddings->shown.pooling;
@@ -595,12 +600,12 @@ void hth_embedder_forget(hth_embedder *embedder, const uint8_t fingerprint[32], 
     embedder_removal one = { .fingerprint = fingerprint, .tokens = tokens, .n_tokens = n_tokens, .n_kept = n_kept };
 
     pthread_mutex_lock(&embedder->lock);
-    if (embedder->has_thread && pthread_equal(pthread_self(), embedder->thread)) { /* in a callback, between ticks */
+    if (embedder->has_thread && pthread_equal(pthread_self(), embedder->thread)) { /* in a callback */
         pthread_mutex_unlock(&embedder->lock);
         forget_prompts(embedder, &one);
         return;
     }
-    if (embedder->line) { /* otherwise the thread keeps no cells */
+    if (embedder->line) { /* if the line is empty, the thread keeps no cells */
         LL_APPEND(embedder->removals, &one);
         pthread_cond_broadcast(&embedder->changed);
         while (!one.is_done)
@@ -640,11 +645,11 @@ static bool embed_job_is_cached(const hth_embedder *embedder, const hth_embed_jo
     return embedder->options.place && job->embeddings->shown.pooling == HEARTH_POOLING_LAST;
 }
 
-/* Is nobody left who waits for one of the prompts? The engine's threads ask. */
+/* Is there no client left that waits for any of the prompts? Called by the engine's threads. */
 static bool wants_abort_of_prompts(void *user_data)
 {
     const hth_embedder *embedder = user_data;
-    bool has_any = false; /* without one, the engine tests a new context */
+    bool has_any = false; /* if there is none, the engine is testing a new context */
 
     for (size_t i = 0; i < EMBEDDER_PROMPTS; i++) {
         const hth_embed_job *job = embedder->prompts[i].job;
@@ -680,7 +685,7 @@ static hearth_status open_cached(hth_embedder *embedder, hearth_error *err)
     return status;
 }
 
-/* Count an evaluation in which a prompt of the job took part; several of its prompts may tell of one. */
+/* Count an evaluation with a prompt of the job. Several of its prompts may report the same evaluation. */
 static void note_evaluation(hth_embed_job *job, const hth_cached_input *cached)
 {
     uint64_t number = hth_cached_input_last_evaluation(cached);
@@ -697,7 +702,7 @@ static void take_vector(hth_cached_input *cached, const float *values)
     hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
 }
 
-/* The place of a prompt is free again. */
+/* Free the place of a prompt. */
 static void leave(embedder_prompt *p, const hearth_error *error)
 {
     hth_embed_job *job = p->job;
@@ -731,7 +736,7 @@ static bool has_more(const hth_embed_job *job)
     return job->n_taken < job->n_inputs && !job->has_failed && !embed_job_is_over(job);
 }
 
-/* A place for the next input of the first job that has one. The job goes to the end of the line. NULL: none has. */
+/* A place for the next input of the first job that has one left. The job goes to the end of the line. NULL: none. */
 static embedder_prompt *choose_prompt_locked(hth_embedder *embedder)
 {
     embedder_prompt *p = embedder->prompts;
@@ -782,7 +787,7 @@ static void begin_prompts_locked(hth_embedder *embedder)
     }
 }
 
-/* Cancel the inputs of jobs that nobody waits for. */
+/* Cancel the inputs of jobs whose clients are gone. */
 static void cancel_prompts(hth_embedder *embedder)
 {
     for (embedder_prompt *p = embedder->prompts; p < embedder->prompts + EMBEDDER_PROMPTS; p++)
@@ -820,7 +825,7 @@ static void tick_prompts_locked(hth_embedder *embedder)
         if (!embed_job_is_cached(embedder, other))
             break;
     }
-    if (other) { /* another pooling has the next turn; a job that got no place keeps its turn */
+    if (other) { /* another pooling gets the next turn; a job that got no place keeps its turn */
         DL_DELETE(embedder->line, other);
         DL_PREPEND(embedder->line, other);
     }

@@ -110,7 +110,7 @@ void hth_embeddings_fail(hth_counted_embeddings *embeddings, const hearth_error 
     embeddings->shown.n_inputs = 0;
 }
 
-/* As llama.cpp v0.5.0 does it (common_embd_normalize), to the last bit. */
+/* Bit for bit as in llama.cpp v0.5.0 (common_embd_normalize). */
 static float factor_of(const float *values, uint32_t n, int32_t norm)
 {
     double sum = 0;
@@ -142,7 +142,7 @@ void hth_embeddings_set(hth_counted_embeddings *embeddings, size_t input, uint32
         to[i] = values[i] * factor;
 }
 
-/* The whole around public embeddings. The cast is sound, because the library made them, and not as a constant. */
+/* The struct that contains public embeddings. The cast is safe, because the library allocated them as non-const. */
 static hth_counted_embeddings *whole_of(const hearth_embeddings *embeddings)
 {
     return (hth_counted_embeddings *)embeddings;

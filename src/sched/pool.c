@@ -12,7 +12,7 @@ struct hth_pool {
     hth_books books;
     hth_pool_entry *entries; /* [n_entries] */
     uint32_t n_entries;
-    uint64_t n_uses;     /* what last_used counts */
+    uint64_t n_uses;     /* the counter behind last_used */
     uint32_t n_idle_max; /* cells */
 };
 
@@ -69,9 +69,9 @@ uint32_t hth_pool_n_idle(const hth_pool *pool)
     return n;
 }
 
-/* ---- letting go ---- */
+/* ---- emptying ---- */
 
-/* True when all cells of the sequence are in the cache afterwards, or are too few to save. A failed save is counted. */
+/* True if all cells of the sequence are now in the cache, or are too few to save. A failed save is counted. */
 static bool save(hth_pool *pool, hth_pool_entry *entry, hearth_save_reason reason)
 {
     if (!hth_policy_should_save_finish(hth_sequence_n_tokens(entry->sequence), &pool->place->policy))
@@ -80,7 +80,7 @@ static bool save(hth_pool *pool, hth_pool_entry *entry, hearth_save_reason reaso
     return hth_sequence_save_end(entry->sequence, reason);
 }
 
-/* A sequence is saved when its request ends. A save that failed then is tried once more here. */
+/* A sequence is saved when its request ends. If that save failed, it is tried once more here. */
 static bool save_if_not_yet(hth_pool *pool, hth_pool_entry *entry)
 {
     return hth_sequence_end_is_saved(entry->sequence) || save(pool, entry, HEARTH_SAVE_EVICT);
@@ -88,20 +88,20 @@ static bool save_if_not_yet(hth_pool *pool, hth_pool_entry *entry)
 
 static void drop(hth_pool_entry *entry)
 {
-    (void)hth_sequence_shorten(entry->sequence, 0); /* its result is how many are left: none */
+    (void)hth_sequence_shorten(entry->sequence, 0); /* the result is the number left: 0 */
     entry->session[0] = '\0';
     entry->session_until_ns = 0;
 }
 
 static void let_go(hth_pool *pool, hth_pool_entry *entry)
 {
-    (void)save_if_not_yet(pool, entry); /* also when that fails: the cells are needed */
+    (void)save_if_not_yet(pool, entry); /* also if that fails: the cells are needed */
     drop(entry);
 }
 
 /*
- * The finished sequence to empty next: the least recently used, those of sessions last. With spares_only_here a
- * sequence that the cache refused is passed over. NULL when no finished sequence has cells.
+ * The finished sequence to empty next: the least recently used, sequences of sessions last. With spares_only_here, a
+ * sequence that the cache refused is skipped. NULL if no finished sequence has cells.
  */
 static hth_pool_entry *next_to_go(const hth_pool *pool, bool spares_only_here)
 {
@@ -137,8 +137,8 @@ bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells)
  * When a sequence is assigned while no other request runs and there are too many idle cells, all idle cells are freed.
  * The cells of the new request then begin at the start of the buffer and lie in the order of its tokens, whether they
  * are restored or computed. If cells below a running sequence were freed, its next tokens would use them, attention
- * would add up the cells in another order, and the rounding would depend on earlier requests (docs/engine.md). So while
- * a request runs, IDLE_BUSY times as many idle cells are allowed.
+ * would sum the cells in a different order, and the rounding would depend on earlier requests (docs/engine.md). So
+ * while a request runs, IDLE_BUSY times as many idle cells are allowed.
  */
 enum { IDLE_BUSY = 12 };
 
@@ -189,7 +189,7 @@ static bool is_of_session(const hth_pool_entry *entry, const uint8_t fingerprint
            hth_sequence_has_fingerprint(entry->sequence, fingerprint);
 }
 
-/* Leading tokens that a request can get from a sequence, by sharing its cells or by continuing it. */
+/* The number of leading tokens that a request can get from a sequence, by sharing its cells or by continuing it. */
 static uint32_t usable(const hth_pool_entry *entry, const hth_pool_query *query)
 {
     uint32_t n;
@@ -202,7 +202,7 @@ static uint32_t usable(const hth_pool_entry *entry, const hth_pool_query *query)
     return !entry->is_running && n == hth_sequence_n_tokens(entry->sequence) && n <= query->n_limit ? n : 0;
 }
 
-/* The sequence with the longest usable prefix; among equals one that can be continued. NULL when none has a token. */
+/* The sequence with the longest usable prefix; among equals, one that can be continued. NULL if no prefix is usable. */
 static hth_pool_entry *best_donor(const hth_pool *pool, const hth_pool_query *query, uint32_t *n_out)
 {
     hth_pool_entry *best = NULL;
@@ -232,7 +232,8 @@ uint32_t hth_pool_n_shared(const hth_pool *pool, const hth_pool_query *query, ui
 }
 
 /*
- * The sequence to assign: the session's, else a finished one that the request continues, an empty one, the next to go.
+ * The sequence to assign: the session's, or a finished one that the request continues, or an empty one, or the next one
+ * to empty.
  */
 static hth_pool_entry *entry_to_assign(const hth_pool *pool, const hth_pool_query *query, hth_pool_entry *donor,
                                        uint32_t n_shared)
@@ -304,7 +305,7 @@ void hth_pool_release(hth_pool *pool, hth_pool_entry *entry, const char *session
     hth_sequence_set_held(entry->sequence, false);
     if (!session || hth_sequence_n_tokens(entry->sequence) == 0)
         return;
-    memcpy(entry->session, session, strlen(session) + 1); /* its length was checked when the request came */
+    memcpy(entry->session, session, strlen(session) + 1); /* its length was checked at submission */
     entry->session_until_ns = until_ns;
 }
 

@@ -1,5 +1,5 @@
 /*
- * prompt_lookup.c - the way of a lookup follows from the kind of the model
+ * prompt_lookup.c - choose the lookup method by the kind of model
  */
 #include "sched/prompt_lookup.h"
 

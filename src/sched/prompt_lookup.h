@@ -1,8 +1,8 @@
 /*
  * prompt_lookup.h - look up the rows of a prompt
  *
- * The kind of a model decides how its rows are looked up. This is the one place for that, for sequences, which restore
- * the found rows, and for callers that only ask.
+ * The kind of a model decides how its rows are looked up. This file does it both for sequences, which restore the found
+ * rows, and for callers that only query.
  */
 #ifndef HTH_SCHED_PROMPT_LOOKUP_H
 #define HTH_SCHED_PROMPT_LOOKUP_H
@@ -17,7 +17,7 @@ typedef struct hth_prompt_place {
     uint32_t n_window; /* 0: none */
 } hth_prompt_place;
 
-/* Options for a lookup of at most n_limit tokens. Without read_cache or a cache, the lookup computes keys only. */
+/* Options for a lookup of at most n_limit tokens. Without read_cache or a cache, the lookup only computes keys. */
 hth_lookup_options hth_prompt_lookup_options(const hth_prompt_place *place, size_t n_limit, bool read_cache);
 
 /*
@@ -27,7 +27,7 @@ hth_lookup_options hth_prompt_lookup_options(const hth_prompt_place *place, size
 hearth_status hth_prompt_lookup(const hth_prompt_place *place, const hth_keyspace *keyspace, const hearth_token *prompt,
                                 size_t n_prompt, bool read_cache, hth_lookup *out, hearth_error *err);
 
-/* The slowest tier of the rows of the lookup, as of now; HEARTH_TIER_NONE: it has no rows. */
+/* The slowest tier that the rows of the lookup are in now; HEARTH_TIER_NONE: no rows. */
 hearth_tier hth_prompt_lookup_tier(const hth_prompt_place *place, const hth_lookup *lookup);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum {
     TOKEN_BYTES_EXPECTED = 8,
-    RESERVED_MAX = 4096, /* most tokens to reserve memory for */
+    RESERVED_MAX = 4096, /* maximum number of tokens to reserve memory for */
 };
 
 struct hth_reply {
@@ -26,19 +26,19 @@ struct hth_reply {
     hth_engine_sampler *sampler;
     hth_text_stream *text;
     uint32_t n_max;
-    bool has_grammar; /* or a schema: behind its end nothing can follow */
-    bool refused;     /* a callback of the reader returned false */
+    bool has_grammar; /* or a schema: nothing can follow its end */
+    bool refused;     /* a reader's callback returned false */
     bool ended;
     bool has_told;  /* all text before the first drawn token was delivered */
     bool is_silent; /* no callbacks, during the replay */
     bool was_whole; /* the last replayed token ended the reply */
 
-    hth_text_stream *echo; /* for the text of the prompt; NULL: not begun */
+    hth_text_stream *echo; /* for the prompt's text; NULL: not begun */
     uint32_t n_prompt_told;
 
-    uint32_t *pieces; /* [n_pieces], lengths of the texts of a replay to deliver, in bytes; NULL: none */
+    uint32_t *pieces; /* [n_pieces], lengths in bytes of the replayed texts to deliver; NULL: none */
     uint32_t n_pieces;
-    uint32_t n_echoed; /* leading pieces that are the echoed prompt */
+    uint32_t n_echoed; /* leading pieces of the echoed prompt */
     uint32_t n_pieces_told;
     size_t n_bytes_told;
 
@@ -49,7 +49,7 @@ struct hth_reply {
     hth_counted_result *result;
 };
 
-/* Free it, and leave the request as it was. */
+/* Free the reply without changing the request. */
 static void discard(hth_reply *reply)
 {
     if (reply->sampler)
@@ -103,7 +103,7 @@ hth_counted_result *hth_reply_result(hth_reply *reply)
 
 /* ---- growing ---- */
 
-/* Make room for needed elements. False without memory; nothing changes then. */
+/* Make room for needed elements. False if out of memory, with nothing changed. */
 static bool grow(void **array, size_t *capacity, size_t needed, size_t size)
 {
     void *grown;
@@ -150,7 +150,7 @@ void hth_reply_reserve(hth_reply *reply, uint32_t n)
         n = reply->n_max;
     if (n > RESERVED_MAX)
         n = RESERVED_MAX;
-    (void)grow_tokens(reply, n); /* after a failure each token tries again */
+    (void)grow_tokens(reply, n); /* on failure, each token tries again */
     (void)grow_text(reply, (size_t)n * TOKEN_BYTES_EXPECTED + 1);
 }
 
@@ -207,7 +207,7 @@ void hth_reply_flush(hth_reply *reply)
     const char *text = "";
     size_t n = 0;
 
-    if (reply->refused) /* the reader wants no held text either */
+    if (reply->refused) /* the reader does not want held text either */
         return;
     if (hth_text_stream_finish(reply->text, &text, &n) && (n == 0 || append_text(reply, text, n))) {
         if (n > 0 && request->on_text)
@@ -313,13 +313,13 @@ static void note_token_time(hth_reply *reply)
     stats->decode_ms = ms_between(reply->first_token_ns, now);
 }
 
-/* Was token index, the latest, the last one that a request for verification asks for? */
+/* Was the latest token, with this index, the last one that a verification request asks for? */
 static bool is_verified(const hth_request *request, uint32_t index, hearth_token token)
 {
     return request->verify && (index >= request->n_draft || request->draft[index] != token);
 }
 
-/* Append a token, deliver the text that it releases, and end the reply if it must. True while the reply continues. */
+/* Append a token, deliver the text that it releases, and end the reply if necessary. True while the reply continues. */
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
     const hth_request *request = reply->request;
@@ -352,12 +352,12 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
     return !reply->ended;
 }
 
-/* Call it before the sampler accepts the token, which ends the life of the candidates. */
+/* Call it before the sampler accepts the token, which invalidates the candidates. */
 static void note_candidates(hth_reply *reply, const hth_candidate *candidates, size_t n_candidates, hearth_token token)
 {
     uint32_t n = reply->result->stats.completion_tokens, n_top = reply->result->shown.n_top_logprobs;
 
-    if (grow_tokens(reply, (size_t)n + 1)) /* otherwise taking the token fails */
+    if (grow_tokens(reply, (size_t)n + 1)) /* if this fails, so does taking the token */
         hth_logprobs_of_candidates(candidates, n_candidates, token, n_top,
                                    reply->result->logprobs + (size_t)n * (1 + n_top));
 }
@@ -409,7 +409,7 @@ static void echo_piece(hth_reply *reply, const char *text, size_t n)
     if (n > 0 && !append_text(reply, text, n))
         end_without_memory(reply);
     else if (!reply->is_silent)
-        (void)tell_text(reply, text, n); /* the caller sees when the reply has ended */
+        (void)tell_text(reply, text, n); /* the caller checks whether the reply has ended */
 }
 
 /* The text of one token of the prompt. */
@@ -422,7 +422,7 @@ static void echo_token(hth_reply *reply, hearth_token token)
 
     if (reply->place->backend->piece(reply->place->engine_model, token, false, piece, sizeof(piece), &n_piece, NULL) !=
         HEARTH_OK)
-        return; /* longer than any token's text */
+        return; /* impossible: longer than any token's text */
     if (!hth_text_stream_feed(reply->echo, piece, n_piece, &text, &n, &stopped))
         end_without_memory(reply);
     else
@@ -438,7 +438,7 @@ static uint32_t echo_some(hth_reply *reply, uint32_t n)
     size_t n_left = 0;
 
     if (!reply->echo)
-        reply->echo = hth_text_stream_new(NULL, 0); /* without stop texts: they do not count in the prompt */
+        reply->echo = hth_text_stream_new(NULL, 0); /* without stop texts, which do not apply to the prompt */
     if (!reply->echo)
         end_without_memory(reply);
     while (!reply->ended && reply->n_prompt_told < request->n_prompt && reply->n_prompt_told - n_before < n)
@@ -497,7 +497,7 @@ bool hth_reply_was_whole(const hth_reply *reply)
     return reply->was_whole && !reply->refused;
 }
 
-/* Make the sampler, and let it accept the last tokens of the prompt. */
+/* Make the sampler and feed it the last tokens of the prompt. */
 static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, const hth_reply *like,
                                   hearth_error *err)
 {
@@ -516,7 +516,7 @@ static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampl
     return status;
 }
 
-/* After the replayed tokens: the state that the tokens do not tell. */
+/* After the replayed tokens: restore the state that does not follow from the tokens. */
 static hearth_status continue_sampler(hth_reply *reply, hearth_error *err)
 {
     const hth_request *request = reply->request;
@@ -599,7 +599,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     reply->result->shown.seed = request->sampling.seed;
     reply->result->shown.sampler_state = NAN;
     reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
-    if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */
+    if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply has an empty text, not NULL */
         discard(reply);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");
     }

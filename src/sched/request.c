@@ -83,7 +83,7 @@ static hearth_status copy_stops(hth_request *request, const hearth_request *from
     return HEARTH_OK;
 }
 
-/* Copy tokens [n] to *out; n of 0 leaves *out as it is. False without memory. */
+/* Copy tokens [n] to *out; if n is 0, *out does not change. False if out of memory. */
 static bool copy_tokens(const hearth_token *tokens, size_t n, hearth_token **out)
 {
     if (n == 0)
@@ -113,7 +113,7 @@ static hearth_status copy_lists(hth_request *request, const hearth_request *from
     return copy_stops(request, from, err);
 }
 
-/* The grammar of a rendered conversation allows every spelling of a call, and is not the caller's. */
+/* The grammar of a rendered conversation allows every tokenization of a call, and is not the caller's. */
 static bool is_steered(const hearth_request *from)
 {
     const hearth_sampling *sampling = from->sampling;
@@ -169,7 +169,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .on_done = from->on_done,
         .user_data = from->user_data,
     };
-    request->sampling.dry_breakers = NULL; /* the caller owns it; the sampler makes its copy */
+    request->sampling.dry_breakers = NULL; /* owned by the caller; the sampler makes a copy */
     request->sampling.logit_bias = NULL;
     request->sampling.grammar = request->sampling.json_schema = NULL;
     request->sampling.triggers = NULL;

@@ -14,7 +14,7 @@
 
 enum {
     HTH_REPLIES_MAX = 128, /* of one prompt */
-    HTH_STOPS_MAX = 64,    /* texts that end a reply */
+    HTH_STOPS_MAX = 64,    /* stop texts */
     HTH_STOP_BYTES_MAX = 1024,
     HTH_STOP_TOKENS_MAX = 64,
     HTH_SESSION_BYTES_MAX = 128,
@@ -24,7 +24,7 @@ enum {
 /* A holder of a request's pause. The request continues when it has no holder. */
 typedef enum hth_pause {
     HTH_PAUSE_CALLER = 1, /* hearth_pause */
-    HTH_PAUSE_EVENTS = 2, /* its queue of events is full */
+    HTH_PAUSE_EVENTS = 2, /* its event queue is full */
 } hth_pause;
 
 typedef struct hth_request hth_request;
@@ -33,7 +33,7 @@ struct hth_request {
     /* Fixed at creation. */
     uint64_t id;
     hearth_token *prompt;  /* owned, [n_prompt], n_prompt >= 1 */
-    hth_prompt_text *text; /* a reference; NULL: the prompt was not made of one text */
+    hth_prompt_text *text; /* a reference; NULL: the prompt was not made from one text */
     uint32_t n_prompt;
     int32_t n_predict; /* 0: prefill only */
     uint32_t min_tokens;
@@ -57,8 +57,8 @@ struct hth_request {
     float replayed_state; /* NaN: none */
     bool tell_replayed;
     bool is_resumed;
-    bool is_steered;     /* biases or a grammar of the caller chose among the tokens of one text */
-    bool verify;         /* end behind the first token that is not the draft's */
+    bool is_steered;     /* biases or a grammar of the caller influence how a text is tokenized */
+    bool verify;         /* end after the first token that differs from the draft */
     uint32_t draft_max;  /* longest draft; 0: none */
     uint32_t draft_min;  /* a shorter draft is not verified */
     hearth_token *draft; /* owned, [n_draft], expected tokens of the reply */
@@ -66,8 +66,8 @@ struct hth_request {
     char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];
-    uint32_t n_parent_digits;  /* of it, that are given: 1 .. 64 */
-    uint32_t n_parent;         /* tokens of the prompt that parent_key names */
+    uint32_t n_parent_digits;  /* number of its digits that are given: 1 .. 64 */
+    uint32_t n_parent;         /* tokens of the prompt that parent_key covers */
     hth_keyspace keyspace;     /* the model's, with the request's adapters and salt */
     hth_adapter_set *adapters; /* owned; NULL: none */
     uint32_t queue_timeout_ms; /* 0: none; likewise the next two */
@@ -77,7 +77,7 @@ struct hth_request {
     hearth_token_fn on_token;
     hearth_progress_fn on_progress;
     hearth_done_fn on_done;
-    /* Takes the prompt's embedding, [n_embedding], before on_done; with n_predict 0. NULL: none is wanted. */
+    /* Receives the prompt's embedding, [n_embedding], before on_done; requires n_predict 0. NULL: not wanted. */
     void (*on_vector)(const float *values, void *user_data);
     void *user_data;
     uint64_t submitted_ns;
@@ -85,8 +85,8 @@ struct hth_request {
     /* Set by any thread. The scheduler reads them between evaluations; the engine's abort callback reads cancelled. */
     atomic_bool cancelled;
     atomic_uint paused;   /* a set of hth_pause; 0: not paused */
-    atomic_uint n_pauses; /* counts the calls that paused it: each shows that its reader is alive */
-    /* No client waits for the reply, and prefill continues until this time of the workplace's clock. 0: one waits. */
+    atomic_uint n_pauses; /* number of calls that paused it: each shows that its reader is alive */
+    /* If not 0, no client waits for the reply, and prefill continues until this time of the workplace's clock. */
     _Atomic uint64_t linger_until_ns;
 
     /* The scheduler's list of known requests; guarded by its lock. */
@@ -94,15 +94,15 @@ struct hth_request {
 };
 
 /*
- * Copy a public request, whose sampling is not NULL, with the tokens of its prompt (taken over, also on failure). The
- * caller sets text, keyspace, adapters and n_parent. HEARTH_MISUSE names an option that is out of range;
+ * Copy a public request, whose sampling is not NULL, with the tokens of its prompt, which are taken over even on
+ * failure. The caller sets text, keyspace, adapters and n_parent. HEARTH_MISUSE names an option that is out of range;
  * HEARTH_INVALID_TEXT; HEARTH_NO_MEMORY.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err);
 void hth_request_free(hth_request *request); /* accepts NULL */
 
-/* Does it belong to the session of that effective fingerprint? A session of NULL has no requests. */
+/* Does it belong to the session, under that effective fingerprint? False for a NULL session. */
 bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session);
 
 #endif

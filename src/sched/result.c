@@ -23,7 +23,7 @@ hth_counted_result *hth_counted_result_new(void)
     return result;
 }
 
-/* The whole around a public result. The cast is sound, because the library made it, and not as a constant. */
+/* The struct that contains a public result. The cast is safe, because the library allocated it as non-const. */
 static hth_counted_result *whole_of(const hearth_result *result)
 {
     return (hth_counted_result *)result;

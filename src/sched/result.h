@@ -12,7 +12,7 @@
 #include "hearth.h"
 
 typedef struct hth_counted_result {
-    hearth_result shown; /* first, so that hearth_result_ref finds the rest; points to the arrays below */
+    hearth_result shown; /* first, so that hearth_result_ref finds the whole struct; points to the arrays below */
     hearth_stats stats;
     char *text;
     hearth_token *tokens;
@@ -22,9 +22,9 @@ typedef struct hth_counted_result {
     atomic_uint references;
 } hth_counted_result;
 
-/* An empty result with one reference, for hearth_result_unref(&result->shown). NULL without memory. */
+/* An empty result with one reference, for hearth_result_unref(&result->shown). NULL if out of memory. */
 hth_counted_result *hth_counted_result_new(void);
-/* Turn the result into a failure. Only while no other holder knows it. */
+/* Turn the result into a failure. Only while there is no other holder. */
 void hth_counted_result_fail(const hearth_result *result, hearth_status status, const char *message);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * row_costs.c - a table of few rows, a mean of many
+ * row_costs.c - a table for few rows, a mean for many
  */
 #include "sched/row_costs.h"
 
 #include "sched/sequence.h"
 
 enum {
-    BACK_PART = 16, /* a measured time moves back by this part of the way */
-    ROW_PART = 4,   /* before prompts were measured, a further row counts as this part of the rows before */
-    MOST_TIMES = 2, /* a time counts as so many times the mean at most: the machine may have stood still */
+    BACK_PART = 16, /* a measured time drifts back by this fraction of the difference */
+    ROW_PART = 4,   /* before prompts are measured, an extra row counts as this fraction of the rows before */
+    MOST_TIMES = 2, /* a time counts as at most this many times the mean: the machine may have stalled */
     GROUP = 16,     /* rows that engines compute at once */
     FILL_MAX = 7,   /* more rows cannot be worth it */
-    FILL_PART = 16, /* filling must save this part of the time */
+    FILL_PART = 16, /* padding must save this fraction of the time */
 };
 
 bool hth_row_costs_knows(const hth_row_costs *costs, uint32_t n_rows)
@@ -19,10 +19,10 @@ bool hth_row_costs_knows(const hth_row_costs *costs, uint32_t n_rows)
     return n_rows < HTH_CHUNK_MIN ? costs->few_ns[n_rows] > 0 : costs->row_ns > 0;
 }
 
-/* The least time that n_rows may take, by the other numbers that are known. 0: none is. */
+/* The minimum time that n_rows may take, from the measurements of other numbers. 0: unknown. */
 static uint64_t least_of(const hth_row_costs *costs, uint32_t n_rows)
 {
-    uint64_t least = costs->few_ns[1] > 0 ? 0 : n_rows * costs->row_ns; /* without that of one row */
+    uint64_t least = costs->few_ns[1] > 0 ? 0 : n_rows * costs->row_ns; /* excluding the time of one row */
 
     for (uint32_t n = 1; n < HTH_CHUNK_MIN; n++) {
         uint64_t ns = costs->few_ns[n];

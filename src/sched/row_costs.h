@@ -1,13 +1,12 @@
 /*
- * row_costs.h - the time of an evaluation by the number of its rows
+ * row_costs.h - the time of an evaluation as a function of its number of rows
  *
- * Engines compute rows in groups, so time does not grow evenly: with repacked weights on a processor, 16 rows take less
- * time than 15 (docs/performance.md). So the time is learned for each small number of rows, and per row for larger
- * ones.
+ * Engines compute rows in groups, so time does not grow evenly: with repacked weights on a CPU, 16 rows take less time
+ * than 15 (docs/performance.md). So the time is learned for each small number of rows, and per row for larger ones.
  *
- * A number of rows that was not measured gets an optimistic estimate: its further rows cost as little as those of a
- * prompt. So it is tried once where it may pay. Measurements move back to such estimates while other numbers occur: a
- * number that was measured in a slow moment is tried again.
+ * A number of rows that was not measured gets an optimistic estimate: its extra rows cost as little as those of a
+ * prompt. So it is tried once where it may pay. Measurements drift back to such estimates while other numbers occur, so
+ * a number that was measured at a slow moment is tried again.
  */
 #ifndef HTH_SCHED_ROW_COSTS_H
 #define HTH_SCHED_ROW_COSTS_H
@@ -20,17 +19,20 @@
 /* Zero before use; one thread at a time. */
 typedef struct hth_row_costs {
     uint64_t few_ns[HTH_CHUNK_MIN]; /* [n_rows] recent time of an evaluation; 0: not measured */
-    uint64_t row_ns;                /* recent time of a row in evaluations of HTH_CHUNK_MIN rows or more; 0: none was */
-    uint32_t moved_back;            /* the number of rows whose time moved back last */
+    uint64_t row_ns;     /* recent time of a row in evaluations of HTH_CHUNK_MIN rows or more; 0: not measured */
+    uint32_t moved_back; /* the number of rows whose time drifted back last */
 } hth_row_costs;
 
-/* An evaluation of n_rows > 0 rows took ns. */
+/* Record that an evaluation of n_rows > 0 rows took ns. */
 void hth_row_costs_note(hth_row_costs *costs, uint32_t n_rows, uint64_t ns);
 /* The time of an evaluation of n_rows > 0 rows in ns, measured or estimated; 0 before any measurement. */
 uint64_t hth_row_costs_of(const hth_row_costs *costs, uint32_t n_rows);
-/* Were n_rows rows measured? */
+/* Was an evaluation of n_rows rows measured? */
 bool hth_row_costs_knows(const hth_row_costs *costs, uint32_t n_rows);
-/* n_rows > 0, or the end of its group of 16 below HTH_CHUNK_MIN where that is near and takes less time. */
+/*
+ * The number of rows to pad n_rows > 0 to: the end of its group of 16 (below HTH_CHUNK_MIN) if that is near and takes
+ * less time, otherwise n_rows.
+ */
 uint32_t hth_row_costs_fill(const hth_row_costs *costs, uint32_t n_rows);
 
 #endif

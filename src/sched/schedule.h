@@ -12,15 +12,15 @@ enum {
 };
 
 typedef struct hth_schedule {
-    uint32_t n_parallel;  /* most requests that run at once, 1 .. HTH_PARALLEL_MAX */
+    uint32_t n_parallel;  /* maximum number of running requests, 1 .. HTH_PARALLEL_MAX */
     uint32_t n_sequences; /* at least n_parallel + 1; the context has one more, the scratch sequence */
     hth_strategy strategy;
     uint32_t prefill_chunk; /* 64, 128 or 256 */
     uint32_t max_tick_ms;
     uint32_t session_idle_ms;
-    uint32_t stalled_ms; /* a reader that pauses longer is given up */
+    uint32_t stalled_ms; /* a request whose reader pauses longer is ended */
     uint32_t aging_ms;
-    uint32_t n_tell; /* most tokens of echoed prompts and replayed replies that a tick delivers; >= 1 */
+    uint32_t n_tell; /* maximum tokens of echoed prompts and replayed replies per tick; >= 1 */
 } hth_schedule;
 
 #endif

@@ -5,7 +5,7 @@
  *         one tick
  *
  * A request is in `known` from submit until just before its on_done, so that cancel finds it. Its session and its place
- * in the queue are free before on_done, because the caller may submit the next request there. Requests that wait or run
+ * in the queue are freed before on_done, because the callback may submit the next request. Requests that wait or run
  * when the scheduler closes end as cancelled. Each request gets on_done exactly once.
  */
 #include "sched/scheduler.h"
@@ -33,8 +33,8 @@ typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message
 typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION, ORDER_FORGET } order_kind;
 
 /*
- * Work between two ticks for a thread that waits for it. Asking thread and scheduler share the order, and the last of
- * them frees it, because the asking thread may time out first.
+ * Work to do between two ticks for a thread that waits for it. The calling thread and the scheduler share the order,
+ * and the last of them frees it, because the calling thread may time out first.
  */
 typedef struct order {
     pthread_mutex_t lock;
@@ -47,8 +47,8 @@ typedef struct order {
     hth_keyspace tenant;
     char session[HTH_SESSION_BYTES_MAX + 1];
     bool found;                 /* the session */
-    bool *is_busy;              /* it has a request; of the asking thread, which waits */
-    const hearth_token *tokens; /* [n_tokens], borrowed from the asking thread, which waits */
+    bool *is_busy;              /* set if it has a request; owned by the waiting thread */
+    const hearth_token *tokens; /* [n_tokens], borrowed from the waiting thread */
     uint32_t n_tokens;
     uint32_t n_kept;
 } order;
@@ -89,8 +89,8 @@ struct hth_scheduler {
 /* ---- the end of a request ---- */
 
 /*
- * Before on_done: the next turn of the conversation may follow at once. A reply that a client steered is not noted: its
- * tokens would come to the prompts of others.
+ * Before on_done: the next turn of the conversation may follow at once. A reply that a client steered is not recorded,
+ * because its tokens would get into the prompts of others.
  */
 static void note_tokens(const hth_slot *slot)
 {
@@ -102,7 +102,7 @@ static void note_tokens(const hth_slot *slot)
                              request->n_prompt, result->tokens, result->stats->completion_tokens);
 }
 
-/* hth_ended_fn */
+/* An hth_ended_fn. */
 static void request_ended(hth_slot *slot, void *user_data)
 {
     hth_scheduler *scheduler = user_data;
@@ -143,8 +143,8 @@ static void order_release(order *one)
 }
 
 /*
- * The order and the requests of the session come in one order to this thread, so a request that was submitted before
- * the order is known here.
+ * This thread receives the order and the session's requests in the sequence they were sent, so a request that was
+ * submitted before the order is known here.
  */
 static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *tenant, const char *session)
 {
@@ -230,7 +230,7 @@ static void publish_status(hth_scheduler *scheduler)
 
     hth_batcher_status_get(scheduler->batcher, &status);
     pthread_mutex_lock(&scheduler->lock);
-    status.n_waiting = (uint32_t)scheduler->n_known - status.n_running; /* with those in the message queue */
+    status.n_waiting = (uint32_t)scheduler->n_known - status.n_running; /* including those in the message queue */
     scheduler->status = status;
     pthread_mutex_unlock(&scheduler->lock);
 }
@@ -323,7 +323,7 @@ void hth_scheduler_close(hth_scheduler *scheduler)
     if (!scheduler)
         return;
     hth_scheduler_refuse(scheduler);
-    hth_scheduler_cancel_all(scheduler); /* now, so that a long evaluation is aborted */
+    hth_scheduler_cancel_all(scheduler); /* first, so that a long evaluation is aborted */
     hth_message_queue_close(scheduler->messages);
     pthread_join(scheduler->thread, NULL);
     deinit(scheduler);
@@ -375,7 +375,10 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
         return hth_fail(err, HEARTH_MISUSE,
                         "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
                         n_max);
-    /* A resumed reply had its place before its interruption; at most n_max of them had, so they have as much again. */
+    /*
+     * A resumed reply had its place before its interruption. At most n_max replies had one, so the limit is doubled for
+     * them.
+     */
     if (scheduler->n_known + n > (first->is_resumed ? 2 * n_max : n_max))
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
@@ -387,7 +390,7 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
 
 hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
-    message *sent = malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one message: all slots come, or none */
+    message *sent = malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one message: all slots or none */
     hearth_status status;
 
     if (!sent)
@@ -509,7 +512,7 @@ static order *order_new(order_kind kind)
     return one;
 }
 
-/* Give an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time. */
+/* Send an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time. */
 static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
                                 bool *found_out, hearth_error *err)
 {
@@ -520,7 +523,7 @@ static hearth_status give_order(hth_scheduler *scheduler, order *one, const stru
         *sent = (message){ .kind = MESSAGE_ORDER, .order = one };
     if (!sent || hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK) {
         free(sent);
-        one->holders = 1; /* the scheduler has not got it */
+        one->holders = 1; /* the scheduler did not receive it */
         order_release(one);
         return hth_fail(err, HEARTH_BUSY, "the model's message queue is full; try again later");
     }
@@ -535,7 +538,7 @@ static hearth_status give_order(hth_scheduler *scheduler, order *one, const stru
     return HEARTH_OK;
 }
 
-/* Wait until what was saved is durable, until the deadline. */
+/* Wait until saved rows are durable, or until the deadline. */
 static bool flush(hth_cache *cache, uint64_t deadline_ns)
 {
     uint64_t now = hth_os_monotonic_ns();
@@ -557,7 +560,7 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask for a save");
     if (cache) {
-        (void)flush(cache, deadline_ns); /* rows that wait for the writer would take the room of those to come */
+        (void)flush(cache, deadline_ns); /* rows that wait for the writer would take the room of new ones */
         n_lost = hth_cache_n_lost(cache);
     }
     one->reason = reason;

@@ -20,8 +20,8 @@ struct hth_sequence {
     hearth_token *tokens; /* [n_ctx] */
     uint32_t *cells;      /* [n_ctx], of hth_books.cells */
     uint32_t n_tokens;
-    float *end_logits;      /* [n_vocab]; NULL: none were kept yet */
-    uint32_t end_logits_at; /* they follow this number of tokens; 0: there are none */
+    float *end_logits;      /* [n_vocab]; NULL: none kept yet */
+    uint32_t end_logits_at; /* they follow this number of tokens; 0: none */
 
     /*
      * The stream has hashed n_keyed tokens. boundary_keys[i] is the key of the first i blocks, for i <= n_keyed /
@@ -33,13 +33,13 @@ struct hth_sequence {
     hth_key end_key;                        /* of n_keyed tokens */
     hth_row_id stale[HTH_LOOKUP_STALE_MAX]; /* states of the prompt that the next saved end supersedes */
     size_t n_stale;
-    bool has_tail; /* the latest tail that these tokens end with or continue is saved as: */
+    bool has_tail; /* the latest tail that these tokens end with or continue is in the cache, as: */
     hth_row_id tail;
     uint32_t tail_begin;
-    bool has_longer; /* the end of the prompt was found inside this row, which may also hold the reply: */
+    bool has_longer; /* the end of the prompt was found inside a row that may also hold the reply: */
     hth_row_id longer;
     uint32_t longer_begin;
-    char *text; /* [ROW_TEXT_BYTES_MAX] if rows keep the text of their tokens; NULL before the first */
+    char *text; /* [ROW_TEXT_BYTES_MAX] if rows keep the text of their tokens; NULL before the first use */
 };
 
 enum { ROW_TEXT_BYTES_MAX = 1 << 16 };
@@ -132,7 +132,7 @@ static void empty_engine(hth_sequence *sequence, uint32_t id)
     bool removed = sequence->place->backend->seq_remove(sequence->place->context, id, 0, UINT32_MAX);
 
     assert(removed);
-    (void)removed; /* read by the assertion only */
+    (void)removed; /* used only by the assertion */
 }
 
 /* Empty the scratch sequence. The engine can always do this (asserted). */
@@ -172,7 +172,7 @@ uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
         sequence->place->backend->seq_remove(sequence->place->context, sequence->id, n_tokens, UINT32_MAX))
         note_shortened(sequence, n_tokens);
     else
-        empty(sequence); /* also with no tokens, because parts of a restore may be there */
+        empty(sequence); /* even without tokens, because parts of a restore may be left */
     return sequence->n_tokens;
 }
 
@@ -305,7 +305,10 @@ hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspa
     return HEARTH_OK;
 }
 
-/* Note the whole tail that the prompt continues, which its own rows will supersede; and a longer row with its end. */
+/*
+ * Note the whole tail that the prompt continues, which its own rows will supersede, and a longer row that contains its
+ * end.
+ */
 static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
 {
     const hth_lookup_row *last = lookup->n_rows > 0 ? &lookup->rows[lookup->n_rows - 1] : NULL;
@@ -365,20 +368,20 @@ void hth_sequence_key(hth_sequence *sequence, hth_key *out)
     else if (sequence->n_tokens % HTH_BLOCK_TOKENS == 0)
         *out = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS];
     else if (!hth_key_of(&sequence->keyspace, sequence->tokens, sequence->n_tokens, out))
-        *out = (hth_key){ { 0 } }; /* no memory: a key that names nothing */
+        *out = (hth_key){ { 0 } }; /* out of memory: a key that matches nothing */
 }
 
 /*
- * ---- restore rows into a sequence, one after the other ----
+ * ---- restore rows into a sequence, one after another ----
  *
  * With a sliding window, every row has cells of the window layers, because a prefix may end in any row. The context has
- * no room for all of them. So only the rows in the window at the end of the restored prefix bring theirs. Recurrent
- * state comes last, from a row of its own.
+ * no room for all of them. So only the rows in the window at the end of the restored prefix restore theirs. Recurrent
+ * state comes last, from its own row.
  */
 
-enum { ROWS_NOTED = 4 }; /* the restored row, and the rows that are read ahead while no device is waited for */
+enum { ROWS_NOTED = 4 }; /* the restored row, and the rows that are read ahead without waiting for a device */
 
-/* Does a row that begins in the prompt have the key of its tokens? */
+/* Does a row that begins within the prompt have the key of its tokens? */
 static bool row_has_its_key(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
                             const hearth_token *prompt)
 {
@@ -425,7 +428,7 @@ static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *bo
     return status;
 }
 
-/* Are the used tokens of a row the prompt's? The index or memory said so, and nobody verified that. */
+/* Do the used tokens of a row match the prompt? So far, only the unverified index or memory says so. */
 static bool row_is_of_prompt(const hth_kvc_info *info, const hth_lookup_row *row, const hearth_token *prompt)
 {
     const hearth_token *tokens = prompt + row->meta.first_position;
@@ -443,7 +446,7 @@ static hearth_tier slower(hearth_tier a, hearth_tier b)
     return a > b ? a : b;
 }
 
-/* Check a borrowed row against the prompt and put it into the context. Reject or report it when that fails. */
+/* Check a borrowed row against the prompt and put it into the context. Reject or report it if that fails. */
 static hth_restore_result use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
                                   uint32_t target, const hearth_token *prompt)
 {
@@ -476,7 +479,7 @@ static hth_restore_result use_row(hth_sequence *sequence, const hth_borrowed_row
     return HTH_RESTORE_DONE;
 }
 
-/* The rows of lookup that reach beyond the present end and fit: [*first_out, *first_out + result). */
+/* The rows of lookup that reach beyond the current end and fit: [*first_out, *first_out + result). */
 static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lookup, size_t *first_out)
 {
     size_t first = 0, n = 0;
@@ -487,7 +490,7 @@ static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lo
     while (first + n < lookup->n_rows &&
            lookup->rows[first + n].meta.first_position + lookup->rows[first + n].meta.n_tokens <=
                sequence->place->n_ctx)
-        n++; /* all cells of a row must fit for a moment, also when only a part is used */
+        n++; /* all cells of a row must fit temporarily, even if only a part is used */
     *first_out = first;
     return n;
 }
@@ -496,7 +499,7 @@ static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lo
 static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status status, const hth_lookup_row *rows,
                                        size_t n, const hearth_error *err)
 {
-    /* When one file is gone, others may be too. Note all as gone, so that their cells are saved again. */
+    /* If one file is gone, others may be, too. Note all as gone, so that their cells are saved again. */
     for (size_t i = 0; status == HEARTH_NOT_FOUND && i < n; i++)
         hth_cache_note_gone(sequence->place->cache, &rows[i].meta.id);
     if (status == HEARTH_CORRUPT || status == HEARTH_NOT_FOUND) /* logged elsewhere, or normal */
@@ -506,8 +509,8 @@ static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status sta
 }
 
 /*
- * When one row has a bad signature, the next rows probably have one too. Set them aside now rather than one a request,
- * so that all recomputed rows can be saved. Stop at the first sound row.
+ * If one row has a bad signature, the next rows probably have one, too. Set them aside now rather than one per request,
+ * so that all recomputed rows can be saved. Stop at the first valid row.
  */
 static void check_next_rows(const hth_sequence *sequence, const hth_lookup_row *rows, size_t n)
 {
@@ -566,17 +569,17 @@ static hth_restore_result ended(const hth_restore *restore, hth_restore_result r
 
     if (hth_sequence_can_be_shortened(sequence))
         return result == HTH_RESTORE_ROW_LOST ? result : HTH_RESTORE_DONE;
-    /* The engine decides whether the parts make a whole. */
+    /* The engine decides whether the parts form a complete sequence. */
     if (result == HTH_RESTORE_DONE && place->backend->seq_end(place->context, sequence->id) != sequence->n_tokens)
         result = HTH_RESTORE_FAILED;
     if (result != HTH_RESTORE_DONE) {
-        (void)hth_sequence_shorten(sequence, 0); /* to 0 tokens */
+        (void)hth_sequence_shorten(sequence, 0); /* empties it */
         *out = (hth_restored){ .tier = HEARTH_TIER_NONE };
     }
     return result;
 }
 
-/* Tell on_work the next row, and the rows that are read ahead behind it. */
+/* Report to on_work the next row and the rows that are read ahead after it. */
 static void note_rows(const hth_restore *restore)
 {
     uint8_t keys[ROWS_NOTED][HTH_KEY_BYTES];
@@ -599,7 +602,7 @@ static hth_restore_result step(hth_restore *restore, hth_restored *out)
 
     if (restore->next == restore->n_rows)
         return ended(restore, HTH_RESTORE_DONE, out);
-    if (row->meta.n_tokens > hth_cells_n_unused(sequence->books->cells)) /* the whole row is there for a moment */
+    if (row->meta.n_tokens > hth_cells_n_unused(sequence->books->cells)) /* the whole row is needed temporarily */
         return ended(restore, HTH_RESTORE_FAILED, out);
     status = hth_read_ahead_next(restore->ahead, &borrowed, &err);
     if (status != HEARTH_OK) {
@@ -661,7 +664,7 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
     if (status == HEARTH_NOT_FOUND)
         hth_cache_note_gone(cache, &meta.id); /* so that they are saved again */
     if (status != HEARTH_OK)
-        return false; /* one more evaluation gives them; the cache reported a damaged row */
+        return false; /* one more evaluation gives them; the cache has reported a damaged row */
     if (borrowed.image_bytes != sequence->place->n_vocab * sizeof(float)) {
         hth_cache_return(cache, &borrowed);
         hth_cache_reject(cache, &meta.id, "it has not one logit a token of the vocabulary");
@@ -682,7 +685,7 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
  *
  * To save cells, their range is copied to the scratch sequence, packed into a slab of the cache, and the scratch
  * sequence is emptied. An image contains the id of its sequence. All cells go through the same scratch sequence, so
- * equal cells give equal bytes.
+ * identical cells give identical bytes.
  *
  * A block must be saved right after the evaluation that ends it; hth_sequence_save_block is called then.
  */
@@ -710,7 +713,7 @@ static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_s
     }
     slab = hth_cache_save_begin(place->cache, save);
     if (!slab)
-        return false; /* no room; the cache counts it */
+        return false; /* no room, which the cache counts */
     if (place->backend->state_get(place->context, id, part, hth_slab_image(slab), save->image_bytes, &n_bytes, &err) !=
         HEARTH_OK) {
         stop_saving(sequence, err.message);
@@ -724,7 +727,9 @@ static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_s
     return false;
 }
 
-/* The text of a row's tokens, as much as fits. NULL if rows keep no text, which is usual, or without memory. */
+/*
+ * The text of a row's tokens, as much as fits. NULL if rows keep no text, which is the usual case, or if out of memory.
+ */
 static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens, size_t *n_out)
 {
     size_t n = 0;
@@ -747,7 +752,7 @@ static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, s
 
 /*
  * The tail that row id supersedes; NULL: none. With a model whose rows can be used in part, a longer row makes a tail
- * with the same begin superfluous for every prompt.
+ * with the same beginning superfluous for every prompt.
  */
 static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id *id, uint32_t begin)
 {
@@ -757,7 +762,7 @@ static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id 
     return &sequence->tail;
 }
 
-/* Does a longer row, of which a part can be used, begin with the cells from begin to the present end? */
+/* Does a longer row that can be used in part begin with the cells from begin to the current end? */
 static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
 {
     uint32_t n_tokens = sequence->n_tokens - begin;
@@ -777,7 +782,7 @@ static bool has_parent(const hth_sequence *sequence, uint32_t begin)
     return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
 }
 
-/* Save the cells from the last block boundary before the present end as row id. False when that failed. */
+/* Save the cells from the last block boundary before the current end as row id. False if that failed. */
 static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
@@ -822,7 +827,7 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
     return saved;
 }
 
-/* Save the state after the present end, whose key is given. False when that failed. */
+/* Save the state after the current end, whose key is given. False if that failed. */
 static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
@@ -853,7 +858,7 @@ void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
         return;
     if (has_states(sequence) && !sequence->books->cannot_save &&
         hth_policy_should_save_state(end, &sequence->place->policy))
-        (void)save_state(sequence, &id.key, reason); /* after a failure, the state of a later boundary will do */
+        (void)save_state(sequence, &id.key, reason); /* after a failure, the state at a later boundary serves as well */
 }
 
 /* Drop the states inside blocks that a later state supersedes, with the tails that only those states need. */
@@ -879,7 +884,7 @@ bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
     hth_sequence_key(sequence, &id.key);
     if (has_blocks(sequence)) {
         bool kept = end % HTH_BLOCK_TOKENS != 0 ? save_cells(sequence, &id, reason)
-                                                : has_parent(sequence, end); /* the end is the end of the last block */
+                                                : has_parent(sequence, end); /* the sequence ends with its last block */
 
         if (!kept || !has_states(sequence))
             return kept;

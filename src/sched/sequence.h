@@ -2,14 +2,14 @@
  * sequence.h - one sequence of a context: its tokens, its cells, and the rows that it saves and restores
  *
  * The sequence knows its tokens and the keys of their block boundaries. It can be shortened, share the prefix of
- * another sequence, be restored from rows (sequence_restore.h), be extended by evaluation, and be saved as rows. Cells
- * of attention become blocks and tails, through a scratch sequence. Recurrent state exists for the present end only, so
- * it is saved where a prompt ends, where a reply ends, and every snapshot_interval tokens. Only sequences of plain
+ * another sequence, be restored from rows (sequence_restore.h), be extended by evaluation, and be saved as rows.
+ * Attention cells become blocks and tails, through a scratch sequence. Recurrent state exists only for the current end,
+ * so it is saved where a prompt ends, where a reply ends, and every snapshot_interval tokens. Only sequences of plain
  * attention can be shortened in place or shared.
  *
  * Invariant: the state of the sequence is the whole state of tokens[0, n_tokens), at positions 0 .. n_tokens-1, except
- * during a restore. When the engine leaves a doubt about that, or a restore fails, the sequence is emptied. The books
- * agree with the engine.
+ * during a restore. If the engine leaves that in doubt, or a restore fails, the sequence is emptied. The books agree
+ * with the engine.
  */
 #ifndef HTH_SCHED_SEQUENCE_H
 #define HTH_SCHED_SEQUENCE_H
@@ -38,20 +38,20 @@ typedef struct hth_workplace {
     hth_keyspace keyspace;
     hth_policy policy;
     const char *engine_build;
-    const char *model;            /* its name, which rows keep for people */
+    const char *model;            /* its name, which rows keep for human readers */
     hth_cache *cache;             /* NULL: nothing is cached */
-    hth_true_tokens *true_tokens; /* NULL: no text's tokens are known */
+    hth_true_tokens *true_tokens; /* NULL: no history of tokens */
     hth_draft_model *draft_model; /* NULL: none */
     const hth_log *log;
-    uint32_t resume_wait_ms;         /* most time to wait for the rows of a parent key */
+    uint32_t resume_wait_ms;         /* maximum time to wait for the rows of a parent key */
     bool keeps_text;                 /* rows keep the text of their tokens */
     uint64_t (*now_ns)(void *clock); /* monotonic; NULL: the system's */
     void *clock;
-    hearth_work_fn on_work; /* NULL: nobody watches */
+    hearth_work_fn on_work; /* may be NULL */
     void *work_user_data;
 } hth_workplace;
 
-/* Tell on_work the present work; keys only with rows. Scheduler thread. */
+/* Report the current work to on_work; keys only with rows. Scheduler thread. */
 static inline void hth_workplace_note(const hth_workplace *workplace, hearth_work_kind kind,
                                       const uint8_t (*keys)[HTH_KEY_BYTES], size_t n_keys)
 {
@@ -66,7 +66,7 @@ static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
     return workplace->now_ns ? workplace->now_ns(workplace->clock) : hth_os_monotonic_ns();
 }
 
-/* Move the mean of recent costs towards a new one; 0: none is known yet. */
+/* Move the mean of recent costs towards a new one; 0: no mean yet. */
 static inline void hth_move_mean(uint64_t *mean, uint64_t value)
 {
     *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
@@ -85,7 +85,7 @@ static inline hth_prompt_place hth_workplace_prompt_place(const hth_workplace *w
 typedef struct hth_books {
     hth_cells *cells;
     uint32_t scratch; /* id of the scratch sequence, through which rows are saved and restored */
-    bool cannot_save; /* nothing is saved any more: the engine gave no sound state; logged once */
+    bool cannot_save; /* nothing is saved any more, because the engine returned invalid state; logged once */
 } hth_books;
 
 typedef struct hth_sequence hth_sequence;
@@ -101,7 +101,7 @@ uint32_t hth_sequence_id(const hth_sequence *sequence);
 
 /*
  * Serve requests of keyspace from now on. A change of the effective fingerprint empties the sequence, because cells are
- * not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
+ * not shared between salts. After HEARTH_NO_MEMORY it does not change.
  */
 hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err);
 bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
@@ -120,66 +120,68 @@ static inline uint32_t hth_tokens_common(const hearth_token *a, const hearth_tok
 /* Number of equal leading tokens of the sequence and tokens. */
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens);
 
-/* A running request holds the sequence, or no longer. A sequence that none holds is emptied when cells are needed. */
+/* Set whether a running request holds the sequence. A sequence that is not held is emptied when cells are needed. */
 void hth_sequence_set_held(hth_sequence *sequence, bool held);
-/* How many cells of its first n_tokens running requests hold. */
+/* The number of cells of its first n_tokens that running requests hold. */
 uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens);
-/* How many of its cells after n_tokens two or more running requests hold. */
+/* The number of its cells after n_tokens that two or more running requests hold. */
 uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens);
 
 /*
- * Keep the first n_tokens only, or nothing if the sequence cannot be shortened. Returns how many are left, never more
+ * Keep only the first n_tokens, or nothing if the sequence cannot be shortened. Returns how many are left, never more
  * than n_tokens.
  */
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens);
-/* Can it be shortened to any length, and its cells be shared? Otherwise it can only be emptied. */
+/* Can it be shortened to any length, and can its cells be shared? Otherwise it can only be emptied. */
 bool hth_sequence_can_be_shortened(const hth_sequence *sequence);
 /*
- * Empty the sequence, and share the first n_tokens of another sequence of the same fingerprint with it, with the kept
- * logits after them. False when that is not possible; it is empty then.
+ * Empty the sequence, then share the first n_tokens of another sequence with the same fingerprint, and the kept logits
+ * after them. False if that is not possible; the sequence is then empty.
  */
 bool hth_sequence_share(hth_sequence *sequence, const hth_sequence *from, uint32_t n_tokens);
 
 /*
  * Find the longest known prefix of a prompt, of n_limit tokens at most. The keys of the sequence become the prompt's
- * keys. Afterwards the sequence may be shortened, restored and evaluated only toward this prompt. The caller releases
+ * keys. Afterwards the sequence may only be shortened, restored and evaluated for this prompt. The caller releases
  * *lookup.
  */
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err);
 /* ---- evaluation: several sequences share one ---- */
 
-/* Write the batch rows for tokens [n] after the present end. wants_logits: ask for the logits after the last. */
+/* Write the batch rows for tokens [n] after the current end. wants_logits: ask for the logits after the last. */
 void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
                             hth_batch_row *rows);
 /* The rows were evaluated: append their tokens. */
 void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n);
-/* The evaluation failed, or did a part: go back to the end before it, or empty the sequence. */
+/* The evaluation failed or was incomplete: go back to the end before it, or empty the sequence. */
 void hth_sequence_roll_back(hth_sequence *sequence);
 
-/* Keep a copy of the logits after the present end, for sequences that share all of it. Not kept without memory. */
+/*
+ * Keep a copy of the logits after the current end, for sequences that share all of it. Does nothing if out of memory.
+ */
 void hth_sequence_keep_logits(hth_sequence *sequence, const float *logits);
-/* The kept logits after the present end, valid until the end changes; NULL: none. */
+/* The kept logits after the current end, valid until the end changes; NULL: none. */
 const float *hth_sequence_end_logits(const hth_sequence *sequence);
 
 /* ---- rows out ---- */
 
 /*
- * If the present end is a block boundary, save the block that ends there, unless it is saved, and the state if the
- * policy wants one. Call after each evaluation: after the next one, neither can be had.
+ * If the current end is a block boundary, save the block that ends there, unless it is saved, and the state if the
+ * policy wants one. Call after each evaluation: after the next one, neither is available.
  */
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason);
 /*
- * Save the cells after the last block, and the state, then drop the states that it supersedes. False when a row could
- * not be saved, or the block before it is not in the cache.
+ * Save the cells after the last block, and the state, then drop the states that it supersedes. False if a row could not
+ * be saved, or the block before it is not in the cache.
  */
 bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
-/* Are the rows of the present end, and the block before it, in the cache? */
+/* Are the rows of the current end, and the block before it, in the cache? */
 bool hth_sequence_end_is_saved(hth_sequence *sequence);
-/* Save the logits after the present end. */
+/* Save the logits after the current end. */
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason);
 
-/* The key of all its tokens; without memory, a key that names nothing. */
+/* The key of all its tokens; if out of memory, a key that matches nothing. */
 void hth_sequence_key(hth_sequence *sequence, hth_key *out);
 
 #endif

@@ -95,7 +95,7 @@ hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request,
     return HEARTH_OK;
 }
 
-/* Copy prompt and reply into tokens, with room for the expected tokens. False without memory. */
+/* Copy prompt and reply into tokens, with room for the expected tokens. False if out of memory. */
 static bool gather_tokens(hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
@@ -124,7 +124,7 @@ bool hth_slot_may_read(const hth_slot *slot)
 
     if (request->prompt_logprobs && !slot->was_prefilled)
         return false;
-    return !request->no_cache_read || slot->has_begun; /* it may use cells that it computed itself */
+    return !request->no_cache_read || slot->has_begun; /* may use cells that it computed itself */
 }
 
 hth_pool_query hth_slot_pool_query(const hth_slot *slot)
@@ -152,7 +152,7 @@ uint32_t hth_slot_n_expected(const hth_slot *slot)
 
 /* ---- the end ---- */
 
-/* The log probabilities of a prompt that was not evaluated to its end are half filled. */
+/* Drop the log probabilities of a prompt that was not evaluated to its end: they are incomplete. */
 static void drop_prompt_logprobs(hth_slot *slot)
 {
     hth_counted_result *result = hth_reply_result(slot->reply);
@@ -167,7 +167,7 @@ void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason re
 
     if (!hth_reply_has_ended(slot->reply) && message)
         (void)hth_fail(&result->shown.error, status, "%s", message);
-    if (status != HEARTH_OK && !slot->was_prefilled) /* also while the last logits of the prompt are read */
+    if (status != HEARTH_OK && !slot->was_prefilled) /* also while the prompt's last logits are read */
         drop_prompt_logprobs(slot);
     hth_reply_end(slot->reply, status, reason);
     slot->state = HTH_SLOT_ENDING;
@@ -248,7 +248,7 @@ void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
         return;
     leave_draft_model(slot);
     abandon_restore(slot);
-    note_finish_key(slot); /* for the case that it ends while it waits */
+    note_finish_key(slot); /* in case it ends while waiting */
     hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
     slot->entry = NULL;
 }
@@ -292,20 +292,20 @@ static void report_progress(const hth_slot *slot, hearth_phase phase)
     const hth_request *request = slot->request;
     uint32_t n = hth_sequence_n_tokens(slot->entry->sequence);
 
-    if (request->on_progress && !slot->was_prefilled) /* the cells may include some of a known reply */
+    if (request->on_progress && !slot->was_prefilled) /* the cells may include part of a known reply */
         request->on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt, request->n_prompt,
                              request->user_data);
 }
 
-/* Is the next token drawn from the logits after these tokens? No, if the last token is still to evaluate. */
+/* Is the next token drawn from the logits after these tokens? Not if the last token is still to be evaluated. */
 static bool needs_logits(const hth_slot *slot)
 {
     return slot->n_tokens == slot->n_limit;
 }
 
 /*
- * Can it give up its cells after n_tokens? Cells that other slots hold are not freed by that, and it was not admitted
- * for cells of its own in their place. So there must be spare cells for them.
+ * Can it release its cells after n_tokens? Cells that other slots hold are not freed by that, and the slot was not
+ * admitted for cells of its own to replace them. So there must be spare cells for them.
  */
 static bool can_give_up(const hth_slot *slot, uint32_t n_tokens)
 {
@@ -313,10 +313,10 @@ static bool can_give_up(const hth_slot *slot, uint32_t n_tokens)
 }
 
 /*
- * The prompt is known, but not the logits after it. How many tokens to keep for an evaluation that gives these logits?
- * The last token alone may give other roundings than the chunk that it was part of. A cache promises the same answer
- * warm and cold, so with a cache the whole last block is evaluated again, if there is room. Without a cache the last
- * token is enough.
+ * The prompt is known, but not the logits after it. Returns how many tokens to keep for the evaluation that gives these
+ * logits. The last token alone may be rounded differently than in the chunk that it was part of. A cache promises the
+ * same reply warm and cold, so with a cache the whole last chunk is evaluated again, if there is room. Without a cache,
+ * the last token is enough.
  */
 static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 {
@@ -326,9 +326,9 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 }
 
 /*
- * The last chunk is evaluated again: its live cells go, and its rows are not restored. But where a row of logits was
- * there and could not be read, they are: they may be damaged or gone as well, and would not be saved again. Returns how
- * many tokens are live.
+ * The last chunk is evaluated again: its live cells are released, and its rows are not restored. But if a row of logits
+ * existed and could not be read, the rows are restored: they may be damaged or gone as well, and would not be saved
+ * again. Returns how many tokens are live.
  */
 static uint32_t give_up_last_chunk(hth_slot *slot, uint32_t live)
 {
@@ -356,7 +356,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     bool is_whole;
     hearth_status status;
 
-    if (!hth_sequence_can_be_shortened(sequence)) /* otherwise cells of an earlier attempt are live now */
+    if (!hth_sequence_can_be_shortened(sequence)) /* otherwise, cells of an earlier attempt are live now */
         slot->restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
     *result = HTH_RESTORE_DONE;
     hth_lookup_deinit(&slot->lookup);
@@ -364,7 +364,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
                                  &reply->shown.error);
     if (status != HEARTH_OK) {
         slot->lookup = (hth_lookup){ .n_tokens = 0 };
-        (void)hth_sequence_shorten(sequence, 0); /* its cells and keys belong to an earlier request */
+        (void)hth_sequence_shorten(sequence, 0); /* its cells and keys are those of an earlier request */
         return status;
     }
     if (!slot->has_begun && slot->n_tokens == slot->request->n_prompt)
@@ -428,7 +428,7 @@ static void note_hit(hth_slot *slot, uint32_t n_known)
         stats->hit = HEARTH_HIT_PREFIX;
 }
 
-/* Write the reason of the miss, and where the prompt left the known tokens. */
+/* Write the reason for the miss, and where the prompt diverged from the known tokens. */
 static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result result)
 {
     const hth_workplace *place = slot->place;
@@ -453,8 +453,8 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
 }
 
 /*
- * Tell the tokens that need no prefill before the first token: also when they came without a restore, or when a restore
- * that was told brought less in the end.
+ * Report the tokens that need no prefill before the first token, even if they came without a restore, or if a reported
+ * restore gave fewer in the end.
  */
 static void tell_known(const hth_slot *slot)
 {
@@ -487,7 +487,7 @@ static void begun(hth_slot *slot, hth_restore_result result)
     hth_lookup_deinit(&slot->lookup);
     slot->has_begun = true;
     slot->state = HTH_SLOT_EVALUATE;
-    report_progress(slot, HEARTH_PHASE_PREFILL); /* also of a prompt that is known whole: this once */
+    report_progress(slot, HEARTH_PHASE_PREFILL); /* once, even for a fully known prompt */
     if (n_known >= slot->request->n_prompt)
         slot->was_prefilled = true;
     if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
@@ -565,7 +565,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
     while (result == HTH_RESTORE_MORE) {
         (void)hth_pool_make_room(pool, hth_restore_n_cells(slot->restore)); /* otherwise the step ends the restore */
         result = hth_restore_step(slot->restore, &slot->restored);
-        if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* a later restore finds its own rows */
+        if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* not for later restores */
             report_progress(slot, HEARTH_PHASE_RESTORE);
             slot->has_told_restore = true;
         }
@@ -594,14 +594,14 @@ hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
     uint32_t n_ready = slot->n_tokens - n_known;
 
     /*
-     * Many rows at once give other bits than single rows. So the known part of a reply is evaluated as when it was
-     * drawn: a chunk ends at the end of the prompt, and the reply follows token by token.
+     * Evaluating many rows at once gives different bits than single rows. So the known part of a reply is evaluated as
+     * it was drawn: a chunk ends at the end of the prompt, and the reply follows token by token.
      */
     if (is_decode && n_ready > 1)
         n_ready = 1;
     else if (!is_decode && slot->n_tokens > n_prompt)
         n_ready = n_prompt - n_known;
-    /* The logits of each row take n_vocab numbers, so few rows that want logits are evaluated at once. */
+    /* The logits of each row take n_vocab numbers, so only a few rows that want logits are evaluated at once. */
     if (hth_slot_wants_prompt_logprobs(slot) && n_ready > HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN)
         n_ready = HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN;
     return (hearth_plan_item){
@@ -630,7 +630,7 @@ bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
     return slot->request->prompt_logprobs && !slot->was_prefilled;
 }
 
-/* Allocate the prompt's log probabilities. The first token has none. False without memory. */
+/* Allocate the prompt's log probabilities. The first token has none. False if out of memory. */
 static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *result)
 {
     size_t n_each = 1 + (size_t)result->shown.n_top_logprobs;
@@ -749,7 +749,7 @@ static void save_continued(hth_slot *slot)
         slot->n_saved = n_live;
     } else if (policy->continued_interval < HTH_BLOCK_TOKENS &&
                hth_policy_should_save_continued(n_live, slot->n_saved, policy)) {
-        (void)hth_sequence_save_end(sequence, HEARTH_SAVE_CONTINUED); /* the next one comes soon */
+        (void)hth_sequence_save_end(sequence, HEARTH_SAVE_CONTINUED); /* after a failure, the next save comes soon */
         slot->n_saved = n_live;
     }
 }
@@ -760,7 +760,7 @@ void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits)
     uint32_t n_live = hth_sequence_n_tokens(sequence);
     uint32_t n_prompt = slot->request->n_prompt;
 
-    if (slot->was_prefilled || n_live > n_prompt) /* a restored prompt, perhaps with a part of its reply */
+    if (slot->was_prefilled || n_live > n_prompt) /* a restored prompt, possibly with part of its reply */
         save_continued(slot);
     else if (n_live <= hth_policy_cold_save(n_prompt, &slot->place->policy))
         hth_sequence_save_block(sequence, HEARTH_SAVE_COLD);

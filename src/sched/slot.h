@@ -7,13 +7,13 @@
  *             published for a tenth of session_resume_wait_ms, or that time is over
  *   PREFIX    runs; waits for a prefix that another request is computing
  *   RESTORE   has a sequence; rows are being restored
- *   EVALUATE  has a sequence; tokens of the prompt, or the last drawn token, are still to evaluate
- *   ENDING    the reply has ended; its cells are still to save
+ *   EVALUATE  has a sequence; tokens of the prompt, or the last drawn token, are still to be evaluated
+ *   ENDING    the reply has ended; its cells are still to be saved
  *   DONE      the result is complete
  *
- * A slot goes through them in this order. It goes back from EVALUATE to WAITING when it is preempted, and to PREFIX
- * when a failed evaluation emptied its sequence; and from PREFIX to WAITING when there are too few cells. A cancelled,
- * failed or timed-out request goes to ENDING from any state.
+ * A slot goes through these states in this order. It goes back from EVALUATE to WAITING when it is preempted, and to
+ * PREFIX when a failed evaluation emptied its sequence; and from PREFIX to WAITING when there are too few cells. A
+ * cancelled, failed or timed-out request goes to ENDING from any state.
  *
  * The sequence of a slot should hold the prompt and the reply so far, without the last drawn token. A slot that lost
  * its sequence continues as a new one begins: it looks up the tokens, restores rows and evaluates the rest.
@@ -44,7 +44,7 @@ typedef enum hth_slot_state {
 typedef struct hth_slot hth_slot;
 
 struct hth_slot {
-    /* Fixed. */
+    /* Fixed at creation. */
     const hth_workplace *place;
     hth_request *request; /* owned */
 
@@ -54,7 +54,7 @@ struct hth_slot {
     hth_pool_entry *entry; /* the assigned sequence; NULL: none */
     hearth_token *tokens;  /* [n_tokens], prompt and reply; NULL before the first hth_slot_begin */
     uint32_t n_tokens;
-    uint32_t n_evaluated; /* tokens of the prompt; one that was evaluated again counts again */
+    uint32_t n_evaluated; /* tokens of the prompt; a token evaluated twice counts twice */
     size_t tokens_capacity;
     uint32_t n_room;      /* tokens whose cells the batcher has promised */
     uint32_t n_saved;     /* tokens of the sequence at the latest save */
@@ -64,18 +64,18 @@ struct hth_slot {
     hth_lookup lookup;    /* used by restore */
     hth_restore *restore; /* in HTH_SLOT_RESTORE */
     hth_restored restored;
-    uint32_t n_limit;  /* most tokens to restore */
+    uint32_t n_limit;  /* maximum number of tokens to restore */
     uint32_t n_shared; /* leading tokens that the sequence had when it was assigned */
     int n_attempts;    /* to restore, since hth_slot_begin */
     bool lacks_logits; /* all of the prompt was known, but not the logits after it */
-    bool has_begun;    /* the first restore is over: the statistics tell the hit */
-    bool tells;        /* it tells known text, or did so when it was suspended */
+    bool has_begun;    /* the first restore is over: the statistics have the hit */
+    bool tells;        /* it delivers known text, or did so when it was suspended */
     bool has_told_restore;
     bool was_prefilled;                  /* the end of the prompt was evaluated or restored */
-    hth_draft *draft;                    /* the source of its drafts; NULL: none was needed yet */
+    hth_draft *draft;                    /* the source of its drafts; NULL: not needed yet */
     hth_draft_seat *seat;                /* in the draft model; NULL: none */
-    uint32_t n_draft;                    /* tokens of a draft in its rows, behind tokens [n_tokens] */
-    float draft_right[HEARTH_DRAFT_MAX]; /* [n_draft] the probability that the tokens up to this one are right */
+    uint32_t n_draft;                    /* draft tokens in its rows, after tokens [n_tokens] */
+    float draft_right[HEARTH_DRAFT_MAX]; /* [n_draft] probability that the draft is right up to this token */
 
     /* Used by the waiting line. */
     hth_slot *prev, *next;
@@ -85,8 +85,8 @@ struct hth_slot {
     bool has_returned;       /* it has run before */
 
     /* Used by the batcher. */
-    uint64_t number;           /* counted at arrival */
-    uint64_t started_ns;       /* of this run; 0 while it waits */
+    uint64_t number;           /* assigned at arrival */
+    uint64_t started_ns;       /* start of this run; 0 while it waits */
     uint64_t ran_ns;           /* in earlier runs */
     uint64_t paused_ns;        /* start of the pause; 0: not paused */
     unsigned n_pauses;         /* the request's, as last seen */
@@ -94,47 +94,47 @@ struct hth_slot {
     uint32_t n_awaited;        /* tokens of that prefix */
     uint32_t n_awaited_before; /* a slot waits again only for more than these tokens */
     uint32_t n_needed;         /* cells of its admission, while it has no sequence */
-    uint32_t n_spare;          /* cells that no slot was promised, when this one begins or restores */
+    uint32_t n_spare;          /* cells not promised to any slot when this one begins or restores */
     uint64_t parent_wait_ns;   /* in HTH_SLOT_PARENT: end of the wait */
-    uint64_t quiet_ns;         /* in HTH_SLOT_PARENT: end of the wait unless the cache changes before */
+    uint64_t quiet_ns;         /* in HTH_SLOT_PARENT: end of the wait unless the cache changes before then */
     uint32_t cache_changes;    /* the cache's counter, as last seen */
     bool waited_for_parent;
     bool has_followers;   /* a slot waits, or has waited, for the prefix that this one computes */
     bool cannot_suspend;  /* an attempt failed: its cells could not be saved */
     bool is_going;        /* set while the batcher counts the cells that preempting this slot would free */
-    bool is_short;        /* it lacks cells, and keeps its place until other requests have ended */
-    uint32_t n_breaks;    /* evaluations that failed with its rows */
+    bool is_short;        /* it lacks cells, and keeps its place until other requests end */
+    uint32_t n_breaks;    /* failed evaluations with its rows */
     uint32_t n_in_batch;  /* its rows in the batch */
     uint32_t first_row;   /* index of the first of them */
     uint64_t last_ticked; /* number of the last tick that evaluated its rows */
     uint64_t turn_wait;   /* number of its wait for the turn of its adapters; 0: it does not wait */
-    uint64_t turn_due;    /* virtual time of its next turn (turns.h); 0: it had none yet */
+    uint64_t turn_due;    /* virtual time of its next turn (turns.h); 0: no turn yet */
 };
 
 /*
- * Make a slot for a request, which it takes over on HEARTH_OK only. sampling is the public one. like is NULL, or a slot
- * with the same sampling except the seed that no batcher has yet. A grammar without like may take long. Any thread.
- * HEARTH_MISUSE, HEARTH_NO_MEMORY.
+ * Make a slot for a request, which it takes over only on HEARTH_OK. sampling is the public struct. like is NULL, or a
+ * slot, not yet in a batcher, with the same sampling except for the seed. A grammar without like may take a long time.
+ * Any thread. HEARTH_MISUSE, HEARTH_NO_MEMORY.
  */
 hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
                            const hth_slot *like, hth_slot **out, hearth_error *err);
-void hth_slot_free(hth_slot *slot); /* accepts NULL; it occupies no sequence */
+void hth_slot_free(hth_slot *slot); /* accepts NULL; the slot must not occupy a sequence */
 
-/* Most tokens to share or restore: the prompt and the reply so far, without the last drawn token. */
+/* The maximum number of tokens to share or restore: the prompt and the reply so far, without the last drawn token. */
 uint32_t hth_slot_n_limit(const hth_slot *slot);
 hth_pool_query hth_slot_pool_query(const hth_slot *slot);
-/* Tokens that it is expected to have in the context at its end. */
+/* The number of tokens that it is expected to have in the context at its end. */
 uint32_t hth_slot_n_expected(const hth_slot *slot);
 bool hth_slot_is_cancelled(const hth_slot *slot);
-/* No client waits for the reply any more, but the prompt is evaluated for a while. */
+/* Is the prompt still evaluated for a while although no client waits for the reply? */
 bool hth_slot_lingers(const hth_slot *slot);
 bool hth_slot_is_paused(const hth_slot *slot);
-/* It is paused, and its next step would give text to its reader. A pause does not stop prefill. */
+/* Is it paused, and would its next step deliver text to its reader? A pause does not stop prefill. */
 bool hth_slot_waits_for_reader(const hth_slot *slot);
 
 /*
- * Deliver the echoed prompt or the replayed reply: at most *n_tokens tokens, and *n_tokens becomes the rest. True when
- * everything is delivered and the slot can begin; otherwise it is in TELL or ENDING.
+ * Deliver at most *n_tokens tokens of the echoed prompt or the replayed reply, and subtract the delivered ones from
+ * *n_tokens. True if everything is delivered and the slot can begin; otherwise it is in TELL or ENDING.
  */
 bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens);
 /* Assign a sequence and begin to restore the known prefix. Ends in RESTORE or EVALUATE; ENDING after a failure. */
@@ -153,8 +153,8 @@ bool hth_slot_wants_prompt_logprobs(const hth_slot *slot);
 /* The rows were evaluated: take the logits after row i. Called before hth_slot_note_evaluated. */
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits);
 /*
- * n rows were evaluated, those of a draft included. logits are those of the last row before the draft; they count when
- * no token is left to evaluate, and stay valid until the next evaluation.
+ * n rows were evaluated, including those of a draft. logits are those of the last row before the draft; they are used
+ * if no token is left to evaluate, and stay valid until the next evaluation.
  */
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns);
 /* The evaluation failed: remove the cells that it may have left, or empty the sequence. */
@@ -169,11 +169,11 @@ void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits);
 
 /* End the reply now; its tokens and text stay. message (NULL: none) becomes the result's error. */
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message);
-/* ENDING to DONE: release the held text, save, complete the statistics, release the sequence. */
+/* Go from ENDING to DONE: release the held text, save, complete the statistics, release the sequence. */
 void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
-/* Save all of its cells. False when a part could not be saved and would have to be computed again. */
+/* Save all of its cells. False if a part could not be saved and would have to be computed again. */
 bool hth_slot_save_all(hth_slot *slot);
-/* Preempt it after hth_slot_save_all: release the sequence, and wait. */
+/* Preempt it after hth_slot_save_all: release the sequence and go to WAITING. */
 void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 /* Release the sequence, if there is one. The slot must begin again. */
 void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);

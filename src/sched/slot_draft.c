@@ -9,7 +9,7 @@
 #include "base/smaller.h"
 
 /*
- * The draft may use promised cells only. It ends with the reply, and at the end of a block, because a block can be
+ * The draft may only use promised cells. It ends with the reply, and at the end of a block, because a block can be
  * saved only when the sequence ends there.
  */
 static uint32_t n_draft_max(const hth_slot *slot)
@@ -21,7 +21,7 @@ static uint32_t n_draft_max(const hth_slot *slot)
     return hth_smaller(hth_smaller(slot->request->draft_max, n_room), hth_smaller(n_reply, n_block) - 1);
 }
 
-/* The source of drafts, with all tokens of the reply. NULL without memory. */
+/* The source of drafts, updated with all tokens of the reply. NULL if out of memory. */
 static hth_draft *source_of(hth_slot *slot)
 {
     const hth_request *request = slot->request;
@@ -39,7 +39,7 @@ static hth_draft *source_of(hth_slot *slot)
     return NULL;
 }
 
-/* May a draft of at most *n_max tokens follow its last token? *n_max becomes the most that it has room for. */
+/* May a draft of at most *n_max tokens follow its last token? *n_max is reduced to the room that there is. */
 static bool has_room(const hth_slot *slot, uint32_t *n_max)
 {
     if (slot->request->draft_max == 0 || !hth_sequence_can_be_shortened(slot->entry->sequence) ||
@@ -114,7 +114,7 @@ void hth_slot_end_draft(hth_slot *slot)
     if (slot->n_draft == 0)
         return;
     n_evaluated = hth_sequence_n_tokens(slot->entry->sequence);
-    /* The last drawn token is evaluated next, unless it ended the reply: then the slot does not have it. */
+    /* The last drawn token is evaluated next, unless it ended the reply: in that case the slot does not have it. */
     n_keep = slot->n_tokens - (slot->state == HTH_SLOT_EVALUATE);
     stats->draft_tokens += slot->n_draft;
     stats->draft_accepted_tokens += slot->n_draft - (n_evaluated - n_keep);

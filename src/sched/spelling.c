@@ -10,15 +10,15 @@
 #include "base/utf8.h"
 #include "engine/tokenize.h"
 
-/* How the text of a span of tokens is made of their pieces: a set. */
+/* How the text of a span of tokens is made from their pieces: a set of flags. */
 enum {
-    FORM_WITHOUT_FIRST = 1,       /* the first token was added: it begins every text */
+    FORM_WITHOUT_FIRST = 1,       /* the first token was added: it is the one that begins every text */
     FORM_BLANK_FIRST = 2,         /* a blank was added at the beginning */
-    FORM_BLANK_AFTER_CONTROL = 4, /* a blank was added behind each control token and each user-defined one */
+    FORM_BLANK_AFTER_CONTROL = 4, /* a blank was added after each control token and user-defined token */
 };
 
 enum {
-    WINDOW_TOKENS = 256, /* of the prompt, for the count of tokens */
+    WINDOW_TOKENS = 256, /* of the prompt, included in the count of tokens */
     MORE_TOKENS = 8,
 };
 
@@ -93,7 +93,8 @@ void hth_spelled_deinit(hth_spelled *s)
 }
 
 /*
- * Would the tokenizer read a whole token, or none, where the token with these bytes is? The text goes on behind end.
+ * Would the tokenizer read the same whole token, or none, in place of the token with these bytes? The text continues
+ * after end.
  */
 static bool is_read_so(const hth_control_texts *controls, bool reads_controls, const hth_spelled *s, size_t first,
                        size_t end, bool is_whole)
@@ -128,7 +129,7 @@ size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *s, 
 
 /* ---- entries of files ---- */
 
-/* May tokens behind this text have the form? */
+/* May tokens after this text have the form? */
 static bool allows_form(const hth_spelling *s, const hth_history_span *span, unsigned form, unsigned flags)
 {
     bool is_first = span->before->n_bytes == 0;
@@ -139,7 +140,7 @@ static bool allows_form(const hth_spelling *s, const hth_history_span *span, uns
     return !(form & FORM_BLANK_FIRST) || is_first || hth_control_texts_is_whole(s->controls, span->before->last);
 }
 
-/* Spell the tokens, without the blanks that were added. False: a token has no bytes, or there is no memory. */
+/* Spell the tokens, without the added blanks. False if a token has no bytes, or if out of memory. */
 static bool spell(const hth_spelling *spelling, const hth_history_span *span, unsigned form, hth_spelled *out)
 {
     size_t n_skipped = form & FORM_WITHOUT_FIRST, n_tokens = span->n_tokens - n_skipped;
@@ -187,7 +188,10 @@ char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_o
 
 /* ---- the number of tokens ---- */
 
-/* The bytes before the reply that the last tokens of the prompt have; *n_out: the number of those tokens. */
+/*
+ * The number of bytes before the reply that belong to the last tokens of the prompt; *n_out is the number of those
+ * tokens.
+ */
 static size_t window_bytes(const hth_spelling *spelling, const hearth_token *prompt, size_t n_prompt, size_t n_before,
                            size_t *n_out)
 {
@@ -213,7 +217,7 @@ bool hth_spelling_is_usual(const hth_spelling *spelling, const hth_spelled *s, c
     hearth_token *fresh;
 
     while (at < s->n_bytes && hth_utf8_goes_on(s->bytes[at]))
-        at++; /* a character that a token of the prompt cuts */
+        at++; /* skip the rest of a character that a prompt token splits */
     if (hth_tokenize(spelling->backend, spelling->model, s->bytes + at, s->n_bytes - at,
                      flags & (unsigned)~HEARTH_TOKENIZE_BOS, NULL, &fresh, &n_fresh, NULL) != HEARTH_OK)
         return false;

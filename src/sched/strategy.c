@@ -13,7 +13,7 @@ static uint32_t one_chunk(const hearth_plan_item *item, uint32_t chunk)
     return hth_smaller(item->n_ready, chunk - item->position % chunk);
 }
 
-/* Give room to items of one kind in their order. Returns the rest of the room. */
+/* Assign room to items of one kind in order. Returns the remaining room. */
 static uint32_t fill(const hearth_plan_item *items, size_t n, bool decodes, uint32_t room, uint32_t chunk,
                      uint32_t *n_tokens_out)
 {
@@ -46,7 +46,7 @@ static void decode_maximal(const hearth_plan_item *items, size_t n, uint32_t n_b
     (void)fill(items, n, false, room, chunk, n_tokens_out);
 }
 
-/* Prompts first. Replies keep up to kept tokens of the batch. */
+/* Prompts first. Up to kept tokens of the batch are reserved for replies. */
 static void prompts_first(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk, uint32_t kept,
                           uint32_t *n_tokens_out)
 {
@@ -92,7 +92,7 @@ bool hth_strategy_builtin(const char *name, hth_strategy *out)
 
 /*
  * The planned tokens of an item that fit into room. A chunk inside a prompt is cut to a multiple of HTH_CHUNK_MIN,
- * unless n_for_prompts, the room without replies, is smaller than that: then prompts would stand still.
+ * unless n_for_prompts, the room without replies, is smaller than that: prompts would otherwise never progress.
  */
 static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t room, uint32_t n_for_prompts,
                       uint32_t chunk)

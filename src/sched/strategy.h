@@ -1,14 +1,14 @@
 /*
  * strategy.h - choose the tokens of the next batch
  *
- * A strategy is a pure function. It gets the running requests, the room in the batch and the chunk size, and answers
- * how many tokens of each request are evaluated now. Three are built in:
+ * A strategy is a pure function. It gets the running requests, the room in the batch and the chunk size, and returns
+ * how many tokens of each request to evaluate now. Three are built in:
  *
  *   decode_maximal    the next token of every reply, then prompts, the longest unserved first
  *   prefill_priority  prompts first; replies keep an eighth of the batch
  *   balanced          replies and prompts have half of the batch each; either may use room that the other does not need
  *
- * The answer of a strategy is not trusted: hth_strategy_plan cuts it to tokens that can be evaluated.
+ * The result of a strategy is not trusted: hth_strategy_plan limits it to tokens that can be evaluated.
  */
 #ifndef HTH_SCHED_STRATEGY_H
 #define HTH_SCHED_STRATEGY_H
@@ -24,7 +24,7 @@ typedef struct hth_strategy {
     void *user_data;
 } hth_strategy;
 
-/* The built-in strategy of that name; NULL: the default. False when there is none. */
+/* The built-in strategy of that name; NULL: the default. False if there is none. */
 bool hth_strategy_builtin(const char *name, hth_strategy *out);
 
 /*

@@ -12,20 +12,20 @@
 
 typedef struct hth_text_stream hth_text_stream; /* one thread at a time */
 
-/* stop texts are copied; empty ones are ignored. NULL without memory. */
+/* stop texts are copied; empty ones are ignored. NULL if out of memory. */
 hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop);
 void hth_text_stream_free(hth_text_stream *stream); /* accepts NULL */
 
 /*
- * Feed bytes. *text_out / *n_out: the text that this call releases, terminated, valid until the next call; n may be 0.
- * *stopped_out: a stop text was found (hth_text_stream_stop). The text before it is released, and further bytes are
- * ignored. False without memory; the same bytes can be fed again.
+ * Feed bytes. *text_out / *n_out: the text that this call releases, terminated, valid until the next call; *n_out may
+ * be 0. *stopped_out: a stop text was found (hth_text_stream_stop). The text before it is released, and further bytes
+ * are ignored. False if out of memory; the same bytes can be fed again.
  */
 bool hth_text_stream_feed(hth_text_stream *stream, const char *bytes, size_t n_bytes, const char **text_out,
                           size_t *n_out, bool *stopped_out);
 /* The index of the stop text that was found. */
 size_t hth_text_stream_stop(const hth_text_stream *stream);
-/* Release the held text at the end of the reply; an unfinished character becomes U+FFFD. False without memory. */
+/* Release the held text at the end of the reply; an unfinished character becomes U+FFFD. False if out of memory. */
 bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size_t *n_out);
 
 #endif

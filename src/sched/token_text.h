@@ -9,8 +9,8 @@
 enum { HTH_TOKEN_TEXT_BYTES = 64 };
 
 /*
- * The text of the token, terminated, cut after a whole character. Control tokens give their names. Bytes that are no
- * character become U+FFFD. "" on failure.
+ * The text of the token, NUL-terminated, truncated after a whole character; for a control token, its name. Invalid
+ * bytes become U+FFFD. "" on failure.
  */
 void hth_token_text(const hth_backend *backend, const hth_engine_model *model, hearth_token token,
                     char text[HTH_TOKEN_TEXT_BYTES]);

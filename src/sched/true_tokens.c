@@ -83,7 +83,7 @@ typedef struct prompt {
     const hth_spelling *spelling;
     const char *text;
     size_t n_bytes;
-    unsigned flags; /* of the tokenizer alone */
+    unsigned flags; /* the tokenizer's only */
     const atomic_bool *is_gone;
 } prompt;
 
@@ -93,7 +93,9 @@ static hearth_status tokenize(const prompt *p, const char *text, size_t n_bytes,
     return hth_tokenize(p->spelling->backend, p->spelling->model, text, n_bytes, flags, p->is_gone, out, n_out, err);
 }
 
-/* hth_history_fits_fn: between whole characters, and not inside a text that the tokenizer reads as one token */
+/*
+ * An hth_history_fits_fn: true between whole characters, and not inside a text that the tokenizer reads as one token.
+ */
 static bool fits(size_t n_bytes, void *user_data)
 {
     const prompt *p = user_data;
@@ -106,8 +108,8 @@ static bool fits(size_t n_bytes, void *user_data)
 }
 
 /*
- * The tokens of text behind an anchor: *skip_out of them are the anchor's, or lead there. With an anchor, a tokenizer
- * that puts a blank before a text does not put it before this one.
+ * The tokens of text after an anchor: the first *skip_out of them belong to the anchor or precede it. With an anchor, a
+ * tokenizer that puts a blank before a text does not put it before this one.
  */
 static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n_anchor, const char *text,
                                    size_t n_bytes, hearth_token **out, size_t *n_out, hearth_error *err)
@@ -125,8 +127,8 @@ static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n
 }
 
 /*
- * Do the tokens have exactly these bytes, but for marks? Asked up to the first token that is read as a whole: behind
- * it, the tokenizer goes on as it does there in every prompt, perhaps with a blank more or less than the text.
+ * Do the tokens have exactly these bytes, except for marks? Checked up to the first whole token: after it, the
+ * tokenizer continues as in every prompt, possibly with one blank more or less than the text.
  */
 static bool have_bytes(const hth_spelling *spelling, const hearth_token *tokens, size_t n_tokens, const char *text,
                        size_t n_bytes)
@@ -155,7 +157,7 @@ static void drop(hearth_token *tokens, size_t *n_tokens, size_t n)
     memmove(tokens, tokens + n, *n_tokens * sizeof(*tokens));
 }
 
-/* Behind a token that is read as a whole: the tokenizer reads it again, and goes on as it does behind it. */
+/* After a whole token: the tokenizer reads that token again and continues as it does after it. */
 static bool rest_behind_whole(const prompt *p, hearth_token last, const char *rest, size_t n_rest, hearth_token **out,
                               size_t *n_out)
 {
@@ -173,7 +175,7 @@ static bool rest_behind_whole(const prompt *p, hearth_token last, const char *re
     return false;
 }
 
-/* Behind text: the tokens must have the bytes of the rest. */
+/* After text: the tokens must have the bytes of the rest. */
 static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, hearth_token **out, size_t *n_out)
 {
     static const char *const anchors[] = { "", "\n" };
@@ -183,7 +185,7 @@ static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, h
 
         if (tokens_behind(p, anchors[i], n_anchor, rest, n_rest, out, n_out, NULL) != HEARTH_OK)
             return false;
-        /* The anchor is its own token, perhaps with a token of a blank before it. */
+        /* The anchor is a token of its own, possibly after a token for a blank. */
         for (size_t n_skip = 0; n_skip <= 2 && n_skip <= *n_out; n_skip++)
             if ((n_skip > 0) == (n_anchor > 0) &&
                 have_bytes(p->spelling, *out + n_skip, *n_out - n_skip, rest, n_rest)) {
@@ -196,7 +198,7 @@ static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, h
     return false;
 }
 
-/* Append the tokens of the text behind the known beginning. False: they cannot be had, or there is no memory. */
+/* Append the tokens of the text after the known beginning. False if they cannot be determined, or if out of memory. */
 static bool complete(const prompt *p, hth_history_found *found)
 {
     const char *rest = p->text + found->n_bytes;
@@ -250,7 +252,7 @@ hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerpri
 
 /* ---- the model's own words ---- */
 
-/* The text with other words in the place of [begin, end); NULL without memory. */
+/* The text with [begin, end) replaced by words; NULL if out of memory. */
 static char *replaced(const char *text, size_t n_bytes, size_t begin, size_t end, const char *words, size_t n_words,
                       size_t *n_out)
 {
@@ -265,7 +267,7 @@ static char *replaced(const char *text, size_t n_bytes, size_t begin, size_t end
     return made;
 }
 
-/* The place in the text that says what the reply says, up to the token that ended it. False: there is none. */
+/* Find the part of the text that means the same as the reply, up to the token that ended it. False if there is none. */
 static bool find_place(const hth_spelling *spelling, const hth_history_reply *reply, const char *text, size_t n_bytes,
                        hth_same_reply_fn same, void *user_data, size_t *n_words_out, size_t *end_out)
 {
@@ -321,7 +323,7 @@ void hth_true_tokens_own_words(hth_true_tokens *known, const uint8_t fingerprint
 /* A prompt with its reply. */
 typedef struct conversation {
     hth_history_space space;
-    unsigned flags;             /* of the tokenizer alone */
+    unsigned flags;             /* the tokenizer's only */
     const hearth_token *tokens; /* [n_prompt + n_reply] */
     size_t n_prompt, n_reply;
     hth_spelled spelled; /* the prompt's text, and the reply's tokens */
@@ -347,7 +349,7 @@ static void note(hth_true_tokens *known, const conversation *c)
     if (n_alike < n_text || !hth_utf8_is_valid(s->bytes + s->n_before, s->n_bytes - s->n_before) ||
         !hth_spelling_is_usual(spelling, s, c->tokens, c->n_prompt, c->flags))
         return;
-    /* A template may write another end of the turn than the model did, or go on inside the turn. */
+    /* A template may end the turn differently than the model did, or continue inside the turn. */
     if (n_text < c->n_reply)
         record(known, c, n_text);
     if (n_alike == c->n_reply)

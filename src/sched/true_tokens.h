@@ -1,49 +1,49 @@
 /*
- * true_tokens.h - a prompt that begins with a known conversation gets the tokens that the conversation had
+ * true_tokens.h - gives a prompt that begins with a known conversation that conversation's tokens
  *
- * A model may have drawn other tokens for its reply than the tokenizer makes of the reply's text. When the text comes
- * back in the next prompt, rows and cells of the reply would not be found, and the model would read other tokens than
- * it wrote. So at the end of a request, the text of prompt and reply becomes a record of the history with its exact
- * tokens; and of a prompt that begins with a record's text, only the rest is tokenized.
+ * The tokens that a model draws for its reply may differ from those that the tokenizer makes from the reply's text.
+ * When the text comes back in the next prompt, rows and cells of the reply would not be found, and the model would read
+ * different tokens than it wrote. So at the end of a request, the text of prompt and reply becomes a record of the
+ * history with its exact tokens. Of a prompt that begins with a record's text, only the rest is tokenized.
  *
- * The result must be tokens of exactly this text, and a control token must stand where the tokenizer would read one,
- * and nowhere else. A user-defined token is text, but the tokenizer reads it as a whole in every prompt, so the same
- * rule holds for it; whole tokens are both kinds. The argument, for a prompt P = B R, where B is the text of a record:
+ * The result must be tokens of exactly this text, with control tokens exactly where the tokenizer would read them. A
+ * user-defined token is text, but the tokenizer reads it as a whole in every prompt, so the same rule applies to it.
+ * "Whole tokens" below means both kinds. The argument, for a prompt P = B R, where B is the text of a record:
  *
  *   1. B is compared byte by byte with the text that was recorded: the bytes of the earlier prompt, then the bytes of
  *      each token of the reply, control tokens included. The earlier prompt's tokens came from the tokenizer or, by the
  *      same argument, from a shorter record.
  *   2. The space of a record is the fingerprint of the model with its salts, the flags of the tokenizer, and whether
- *      the prompt was a rendered conversation. So a prompt that reads names of control tokens
- *      (HEARTH_TOKENIZE_SPECIAL) meets only records of such prompts, and others only theirs.
+ *      the prompt was a rendered conversation. So a prompt in which names of control tokens are read as control tokens
+ *      (HEARTH_TOKENIZE_SPECIAL) matches only records of such prompts, and other prompts match only theirs.
  *   3. A tokenizer finds the texts of whole tokens first, wherever they stand, longer texts before shorter ones;
- *      without the flag, those of user-defined tokens alone. A reply is recorded only if each such text in it, also one
- *      that begins in the prompt, is exactly one whole token of the reply or lies within one, and each whole token is
+ *      without the flag, only those of user-defined tokens. A reply is recorded only if each such text in it, even one
+ *      that begins in the prompt, is exactly one whole token of the reply or is inside one, and each whole token is
  *      found by its text. So tokenizing B finds the whole tokens that the record has. Without the flag, a reply with a
  *      control token is not recorded.
  *   4. A record is used only if no text of a whole token in P begins in B and ends in R. So the whole tokens of P are
- *      those of B and those of R. The record ends between whole characters, too.
- *   5. R is tokenized as behind the record's last token. When that is a whole token, the tokenizer gets its text before
- *      R, so that it treats blanks as in every prompt. Otherwise the tokens of R up to its first whole token must have
- *      exactly the bytes of R. When they do not, even with a line end before R (some tokenizers put a blank before a
- *      text), the whole prompt is tokenized anew.
+ *      those of B and those of R. The record also ends between whole characters.
+ *   5. R is tokenized as if it followed the record's last token. If that is a whole token, its text is tokenized before
+ *      R, so that blanks are treated as in every prompt. Otherwise the tokens of R up to its first whole token must
+ *      have exactly the bytes of R. If they do not, even with a line end before R (some tokenizers put a blank before a
+ *      text), the whole prompt is tokenized again.
  *
- * Rules 3 and 4 are checked again for each entry of a file. Clients of one salt share records, so a client must not be
- * able to force odd tokens on the text of another:
+ * Rules 3 and 4 are checked again for each entry of a file. Clients with the same salt share records, so a client must
+ * not be able to force unusual tokens on the text of another:
  *
- *   - A completion, whose prompt may be any text, gives a conversation no tokens (rule 2).
- *   - The caller leaves out replies whose client chose among the tokens of one text: with biases, or with a grammar or
- *     schema of its own. The grammar of a template's calls does not count, because it allows every spelling of a call.
- *   - A reply is not recorded when it has more than one and a half times the tokens that the tokenizer makes of its
- *     text, and 8 (spelling.h). The last 256 tokens of the prompt are counted with it, so many small replies cannot do
- *     what one must not.
- *   - When a text is known, only tokens that are no more than those replace them.
+ *   - A completion, whose prompt may be any text, never provides tokens for a conversation (rule 2).
+ *   - The caller leaves out replies whose tokenization the client could influence: with biases, or with its own grammar
+ *     or schema. The grammar of a template's calls does not count, because it allows every tokenization of a call.
+ *   - A reply is not recorded if it has more than one and a half times the tokens that the tokenizer makes from its
+ *     text, plus 8 (spelling.h). The last 256 tokens of the prompt are counted with it, so many small replies cannot
+ *     exceed what one may not.
+ *   - The tokens of a known text are replaced only by tokens that are no more numerous.
  *
  * Where a client's text has the name of a control token, the prompt of a conversation has the byte 0xFF before the
- * name, which no UTF-8 has: the tokenizer reads no control token there. Records have these marks, too. A text that is
- * cut between two control tokens is tokenized in one piece, as the engine does, so only the names differ. The text of
- * a prompt with marks, or whose tokenizer drops blanks beside control tokens, cannot be made of its tokens again; its
- * record stays in memory.
+ * name. The byte never occurs in UTF-8, and the tokenizer reads no control token there. Records have these marks, too.
+ * A text that is cut between two control tokens is tokenized in one piece, as the engine does, so only the names
+ * differ. The text of a prompt with marks, or whose tokenizer drops blanks next to control tokens, cannot be
+ * reconstructed from its tokens; its record stays in memory.
  */
 #ifndef HTH_SCHED_TRUE_TOKENS_H
 #define HTH_SCHED_TRUE_TOKENS_H
@@ -60,46 +60,49 @@ typedef struct hth_true_tokens_options {
     const hth_backend *backend;
     const hth_engine_model *model; /* outlives it */
     uint32_t n_vocab;
-    size_t bytes_max;           /* of memory; the files of all models take about four times as much */
+    size_t bytes_max;           /* of memory; the files of all models together take about four times as much */
     const char *directory;      /* NULL: in memory only */
     const hth_signing_key *key; /* of the files; NULL: none */
     const hth_fs *fs;           /* NULL: the system's */
     const hth_log *log;
 } hth_true_tokens_options;
 
-/* Reads the files. NULL without memory. A directory that cannot be used costs the files and one warning. */
+/* Reads the files. NULL if out of memory. If the directory cannot be used, there are no files, and one warning. */
 hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options);
 /*
- * Write what is left. False when a device hangs for some seconds: then everything that the options named stays in use
- * until the process ends. Accepts NULL.
+ * Write pending records and free. False if a device hangs for some seconds: everything that the options refer to then
+ * stays in use until the process ends. Accepts NULL.
  */
 bool hth_true_tokens_free(hth_true_tokens *known);
 
 /*
- * The tokens of a prompt, n_bytes >= 1, under the fingerprint of the model with its salts. flags: those of the
- * tokenizer, and HTH_PROMPT_CHAT. *n_known_out: the leading tokens that are known. tokens_out is released with free.
- * is_gone and statuses as hth_tokenize.
+ * The tokens of a prompt, n_bytes >= 1, under the fingerprint of the model with its salts. flags are the tokenizer's,
+ * and HTH_PROMPT_CHAT. *n_known_out is the number of known leading tokens. The caller frees tokens_out. is_gone and
+ * statuses are as for hth_tokenize.
  */
 hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text,
                                  size_t n_bytes, unsigned flags, const atomic_bool *is_gone, hearth_token **tokens_out,
                                  size_t *n_out, size_t *n_known_out, hearth_error *err);
 
-/* Do two replies say the same? Any thread. */
+/* Do two replies mean the same? Any thread. */
 typedef bool (*hth_same_reply_fn)(const char *a, size_t n_a, const char *b, size_t n_b, void *user_data);
 
 /*
- * A template may write an earlier reply otherwise than the model did. Put the model's own words, from a record, in the
- * place of the template's, where same says that both say the same. The ends of the replies must be the same tokens.
- * *out is the text then, [*n_out], released with free. NULL: it is the text that was given.
+ * A template may write an earlier reply differently than the model did. Replace the template's words by the model's
+ * own, from a record, where same returns true for both. The replies must end with the same tokens. *out is then the new
+ * text, [*n_out], which the caller frees. NULL: the text is unchanged.
  */
 void hth_true_tokens_own_words(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text, size_t n_bytes,
                                unsigned flags, hth_same_reply_fn same, void *user_data, char **out, size_t *n_out);
 
-/* A prompt with its tokens got this reply, whose last token may end it. What cannot be recorded is left out. */
+/*
+ * Record that a prompt with its tokens got this reply, whose last token may be an end token. Parts that cannot be
+ * recorded are left out.
+ */
 void hth_true_tokens_note(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_prompt_text *text,
                           const hearth_token *prompt, size_t n_prompt, const hearth_token *reply, size_t n_reply);
 
-/* Wait until everything noted before is in files; false after timeout_ms. */
+/* Wait until everything noted so far is in files; false after timeout_ms. */
 bool hth_true_tokens_flush(hth_true_tokens *known, uint32_t timeout_ms);
 
 #endif

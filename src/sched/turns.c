@@ -3,8 +3,8 @@
  *
  * This is start-time fair queueing (Goyal, Vin, Cheng, "Start-time Fair Queueing", 1996), with a request as a flow. A
  * slot is due at a virtual time, its set at the time of its earliest slot. The set that is due first gets the turn, the
- * clock moves to that time, and each of its n slots becomes due 1/n later than the clock. Unlike there, a newcomer is
- * due one unit after the clock, so that many short requests one after the other do not keep the others waiting.
+ * clock moves to that time, and each of its n slots becomes due 1/n later than the clock. Unlike in the paper, a
+ * newcomer is due one unit after the clock, so that a series of short requests does not keep the others waiting.
  */
 #include "sched/turns.h"
 
@@ -18,7 +18,7 @@ static bool has_digest(const hth_slot *slot, const uint8_t digest[32])
     return memcmp(hth_adapter_set_digest(slot->request->adapters), digest, 32) == 0;
 }
 
-/* Is a's turn before that of b? Of slots that are due at once, that which waits longest comes first. */
+/* Is a's turn before b's? Of slots that are due at the same time, the one that has waited longest comes first. */
 static bool is_before(const hth_slot *a, const hth_slot *b)
 {
     if (a->turn_due != b->turn_due)
@@ -43,7 +43,7 @@ static void begin(hth_turns *turns, const hth_slot *first, hth_slot *const *slot
             slots[i]->turn_due = turns->clock + UNIT / n_same;
 }
 
-/* Note who waits. Returns how many do not. */
+/* Note which slots wait. Returns how many do not. */
 static uint32_t note_waits(hth_turns *turns, hth_slot *const *slots, uint32_t n)
 {
     uint32_t n_same = 0;
@@ -65,7 +65,7 @@ void hth_turns_next(hth_turns *turns, hth_slot *const *slots, uint32_t n, uint64
     uint32_t n_same = note_waits(turns, slots, n);
 
     for (uint32_t i = 0; i < n; i++) {
-        if (slots[i]->turn_due == 0 || n_same == n) /* a turn that nobody waits for costs nothing */
+        if (slots[i]->turn_due == 0 || n_same == n) /* a turn costs nothing if no other slot waits */
             slots[i]->turn_due = turns->clock + UNIT;
         if (is_before(slots[i], first))
             first = slots[i];

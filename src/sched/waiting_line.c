@@ -59,7 +59,7 @@ static void sift(hth_waiting_line *line, uint32_t i, hth_slot *slot)
     put_limited(line, i, slot);
 }
 
-/* False without memory. */
+/* False if out of memory. */
 static bool add_limited(hth_waiting_line *line, hth_slot *slot)
 {
     hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
@@ -106,7 +106,7 @@ bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
     slot->limit_ns = limit_of(slot->request);
     if (has_limit(slot) && !add_limited(line, slot))
         return false;
-    /* Messages of two threads may arrive in another order than their times. */
+    /* Messages from two threads may arrive out of order. */
     slot->waits_since_ns = submitted_ns > line->latest_ns ? submitted_ns : line->latest_ns;
     line->latest_ns = slot->waits_since_ns;
     DL_APPEND(line->newcomers[file_of(slot)], slot);
@@ -150,7 +150,7 @@ hth_slot *hth_waiting_line_next(const hth_waiting_line *line, const hth_slot *sl
     return first_of_files(line, !slot || slot->has_returned ? 0 : file_of(slot) + 1);
 }
 
-/* ---- whose turn it is ---- */
+/* ---- the next to run ---- */
 
 hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
 {

@@ -2,15 +2,15 @@
  * waiting_line.h - the slots that wait for a place: the next to run, and the next time limit
  *
  * A waiting request rises in priority, so the order of two requests depends on the time (queue.h). Newcomers have never
- * run. Among newcomers of one priority the order never changes: the first has the least number and has waited longest.
+ * run. Among newcomers of one priority the order never changes: the first has the lowest number and has waited longest.
  * So each priority has one list of newcomers, and only the first of each list is compared. A returned slot has run
- * before. It has an old number but has waited for a shorter time, so each returned slot is compared by itself. Returned
- * slots are few, because each was preempted.
+ * before. It has an old number but has waited for a shorter time, so each returned slot is compared individually.
+ * Returned slots are few, because each was preempted.
  *
  * The time limit of a newcomer is fixed when it arrives. A heap gives the next limit. The batcher watches the limits of
  * returned slots.
  *
- * So the cost of a look grows with the priorities in use and the returned slots, but not with the newcomers. Scheduler
+ * So the cost of a check grows with the priorities in use and the returned slots, but not with the newcomers. Scheduler
  * thread only.
  */
 #ifndef HTH_SCHED_WAITING_LINE_H
@@ -29,20 +29,22 @@ typedef struct hth_waiting_line {
     size_t limited_capacity;
 } hth_waiting_line;
 
-/* A line of zeros is empty, and borrows its slots. deinit asserts that no slot is left. */
+/* An all-zero line is empty. It borrows its slots. deinit asserts that no slot is left. */
 void hth_waiting_line_deinit(hth_waiting_line *line);
 
-/* Add a newcomer, whose number is set. False without memory. */
+/* Add a newcomer; its number must be set. False if out of memory. */
 bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot);
 /* Add a slot that was removed, has run, and waits again. */
 void hth_waiting_line_return(hth_waiting_line *line, hth_slot *slot);
 void hth_waiting_line_remove(hth_waiting_line *line, hth_slot *slot);
 
-/* The place of a slot in the order, waiting or running. It rises only by the time that it has waited. */
+/*
+ * The position of a slot in the order, whether waiting or running. It rises only by the time that the slot has waited.
+ */
 hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now);
-/* The next slot to run; NULL when all are parked. */
+/* The next slot to run; NULL if all are parked. */
 hth_slot *hth_waiting_line_first(const hth_waiting_line *line, uint64_t now, uint64_t aging_ns);
-/* A slot that was preempted because of its pause is parked: it does not run again before the pause ends. */
+/* Is the slot parked? A slot that was preempted because of its pause does not run again before the pause ends. */
 bool hth_slot_is_parked(const hth_slot *slot);
 /* The next time when a slot rises, which may change the next to run or allow a preemption; UINT64_MAX: never. */
 uint64_t hth_waiting_line_next_rise(const hth_waiting_line *line, uint64_t now, uint64_t aging_ns);

@@ -1,13 +1,13 @@
 /*
  * dfa.c - subset construction
  *
- *   1. cut the characters into atoms: every set of every part has an atom whole or not at all
+ *   1. split the characters into atoms: every set of every part contains an atom entirely or not at all
  *   2. find the states breadth first, from the beginning of the text. A state is the instructions of each part that
  *      wait for a character, and the count. A hash table finds a state by this key.
  *   3. drop states that lead to no accepting state
  *
- * A part that matches whatever follows keeps only its MATCH. Atoms that advance the same instructions lead
- * to the same state, and are not followed twice in a row.
+ * A part that matches any continuation keeps only its MATCH. Atoms that advance the same instructions lead to the same
+ * state, and are not followed twice in a row.
  */
 #include "schema/dfa.h"
 
@@ -181,7 +181,7 @@ static void add_word(builder *b, uint32_t word)
 
 /*
  * Follow all instructions from pc on that need no character, and mark them. Unless only_match is set, those that wait
- * for a character are added to the words. True: MATCH was reached.
+ * for a character are added to the words. True if MATCH was reached.
  */
 static bool follow(builder *b, const hth_nfa *nfa, uint32_t pc, bool at_begin, bool at_end, bool only_match)
 {
@@ -219,7 +219,10 @@ static bool follow(builder *b, const hth_nfa *nfa, uint32_t pc, bool at_begin, b
     return matches;
 }
 
-/* Sort a part's instructions, from word begin on; a MATCH replaces them. Is the text so far in the part? */
+/*
+ * Sort a part's instructions, from word begin on; a MATCH replaces them. Returns whether the text so far is in the
+ * part.
+ */
 static bool end_part(builder *b, size_t part, size_t begin, bool matches, bool at_begin)
 {
     const hth_nfa *nfa = b->parts[part].nfa;
@@ -419,7 +422,7 @@ static uint32_t find_useful(builder *b, uint32_t *places)
 {
     size_t n = b->n_states, n_edges = n * b->n_atoms, n_todo = 0;
     uint32_t *heads = calloc(n + 2, sizeof(heads[0])); /* edges into a state, [heads[i], heads[i + 1]) */
-    uint32_t *from = malloc((n_edges ? n_edges : 1) * sizeof(from[0])); /* where they come from */
+    uint32_t *from = malloc((n_edges ? n_edges : 1) * sizeof(from[0])); /* their origins */
     uint32_t *todo = malloc((n ? n : 1) * sizeof(todo[0]));
     uint32_t n_left = 0;
 

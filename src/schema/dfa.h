@@ -1,11 +1,11 @@
 /*
- * dfa.h - the intersection of sets of texts, as a deterministic machine over characters
+ * dfa.h - the intersection of sets of texts, as a deterministic automaton over characters
  *
  * The subset construction, for several machines at once. A state consists of the possible positions of each machine and
- * of the number of characters so far, as far as the bounds on the length need it. States that no text of the set can be
- * reached from are left out, so a walk through the machine never gets stuck.
+ * of the number of characters so far, as far as the length bounds need it. States from which no text of the set can be
+ * completed are left out, so a walk through the machine never gets stuck.
  *
- * Bounded: at most HTH_DFA_STATES_MAX states, HTH_DFA_CELLS_MAX transitions, and the steps that the caller allows.
+ * Limits: at most HTH_DFA_STATES_MAX states, HTH_DFA_CELLS_MAX transitions, and the steps that the caller allows.
  */
 #ifndef HTH_SCHEMA_DFA_H
 #define HTH_SCHEMA_DFA_H
@@ -21,7 +21,7 @@ typedef struct hth_dfa_part {
 } hth_dfa_part;
 
 typedef struct hth_dfa {
-    uint32_t n_states; /* 0: no text at all; the first state is 0 */
+    uint32_t n_states; /* 0: no text; the initial state is 0 */
     uint32_t n_atoms;
     uint32_t *firsts; /* atom i: characters [firsts[i], firsts[i + 1]), [n_atoms + 1] */
     uint32_t *next;   /* by state and atom; HTH_DFA_NONE */
@@ -30,8 +30,8 @@ typedef struct hth_dfa {
 
 /*
  * Make the machine of all texts of least to most characters (most UINT32_MAX: any number) that are in every part that
- * is not excluded, and in no excluded part. There are n_parts, at most HTH_DFA_PARTS_MAX. Half a surrogate pair is no
- * character. The steps spent are subtracted from *steps. HEARTH_MISUSE beyond a limit; HEARTH_NO_MEMORY.
+ * is not excluded, and in no excluded part. There are n_parts, at most HTH_DFA_PARTS_MAX. Unpaired surrogates are not
+ * characters. The steps spent are subtracted from *steps. HEARTH_MISUSE beyond a limit; HEARTH_NO_MEMORY.
  */
 hearth_status hth_dfa_new(const hth_dfa_part *parts, size_t n_parts, uint32_t least, uint32_t most, uint64_t *steps,
                           hth_dfa **out, hearth_error *err);

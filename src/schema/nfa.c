@@ -6,8 +6,8 @@
  *   x{m,n}            x m times, then n - m times SPLIT x end, x: each SPLIT may leave for the end
  *   x{m,}             x m times, then SPLIT x end, x, JUMP back
  *
- * Jumps are relative, so code can be moved and copied. An expression that matches no character is written once, however
- * often it is repeated.
+ * Jumps are relative, so code can be moved and copied. An expression that matches only the empty text is written once,
+ * however often it is repeated.
  */
 #include "schema/nfa.h"
 
@@ -63,7 +63,7 @@ static void emit(reader *r, hth_nfa_op op, int32_t a, int32_t b)
         r->nfa->code[r->nfa->n_code++] = (hth_nfa_instruction){ .op = op, .a = a, .b = b };
 }
 
-/* Move the code from begin on by one and put an instruction there. Jumps inside stay right. */
+/* Move the code from begin on by one and insert an instruction there. Jumps inside remain valid. */
 static void insert(reader *r, size_t begin, hth_nfa_op op, int32_t a, int32_t b)
 {
     emit(r, op, a, b);
@@ -166,7 +166,7 @@ static uint32_t read_hex(reader *r, size_t n_least, size_t n_most)
     return value > LAST_CODE_POINT ? 0 : value;
 }
 
-/* Add the ranges of \d, \w, \s or of the opposite of one. False: another escape. */
+/* Add the ranges of \d, \w, \s or of the opposite of one. False for another escape. */
 static bool read_class_escape(reader *r)
 {
     static const hth_gbnf_range digits[] = { { '0', '9' } };
@@ -316,7 +316,7 @@ static void read_group(reader *r)
     r->depth--;
 }
 
-/* Read one atom. False: it matches no character, so it need not be repeated. */
+/* Read one atom. False if it matches only the empty text, so it need not be repeated. */
 static bool read_atom(reader *r)
 {
     size_t begin = r->nfa->n_ranges;
@@ -453,7 +453,7 @@ static void read_choice(reader *r)
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 /* A text of no bytes may be NULL. */
 static hearth_status begin(reader *r, const char *text, size_t n_bytes, hearth_error *err)
@@ -492,7 +492,7 @@ hearth_status hth_nfa_new_pattern(const char *pattern, size_t n_bytes, hth_nfa *
     read_choice(&r);
     if (r.status == HEARTH_OK && peek(&r) == ')')
         FAIL(&r, "a ')' has no '('");
-    /* A lone ^ at the very beginning ties the whole pattern, unless there is another alternative. */
+    /* A single ^ at the very beginning anchors the whole pattern, unless there is another alternative. */
     is_tied = r.status == HEARTH_OK && r.nfa->n_code > 3 && r.nfa->code[3].op == HTH_NFA_BEGIN;
     if (is_tied)
         r.nfa->code[0] = (hth_nfa_instruction){ .op = HTH_NFA_JUMP, .a = 3 };
@@ -538,12 +538,12 @@ typedef struct run {
     const hth_nfa *nfa;
     uint32_t *now, *next, *todo;    /* instructions that wait for a character */
     uint32_t *marks;                /* by instruction: the step that reached it last */
-    size_t n_now, n_next, n_looked; /* n_looked: instructions looked at, but not paid for yet */
+    size_t n_now, n_next, n_looked; /* n_looked: instructions visited but not yet paid for */
     uint32_t step;
     bool matches;
 } run;
 
-/* The ranges of a set are sorted and apart, so that a set of thousands costs little more than one of a few. */
+/* The ranges of a set are sorted and disjoint, so a set of thousands costs little more than one of a few. */
 static bool has_character(const hth_nfa *nfa, const hth_nfa_instruction *one, uint32_t c)
 {
     int32_t low = one->a, high = one->b;

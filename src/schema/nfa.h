@@ -1,15 +1,15 @@
 /*
- * nfa.h - the set of texts of a regular expression, or of a list: the code of a machine over characters
+ * nfa.h - the set of texts of a regular expression or a list, as the code of a machine over characters
  *
  * The notation is ECMAScript's with the flag u, as in JSON Schema. A match may be anywhere in the text, unless "^" and
- * "$" tie it. Characters, ".", classes, \d \D \w \W \s \S, \n \r \t \f \v \0 \cX \xHH \uHHHH \u{H...}, escaped
+ * "$" anchor it. Characters, ".", classes, \d \D \w \W \s \S, \n \r \t \f \v \0 \cX \xHH \uHHHH \u{H...}, escaped
  * punctuation, groups (named ones, too), "|", repetitions (lazy ones, too: they match the same texts), "^" and "$"
  * anywhere. Not supported: look-around, back-references, \b, \B, \p.
  *
- * grammar/pattern.h looks for a match in bytes as they come, and knows where it began. This module answers questions
- * about whole texts: is a text in the set? The texts that several sets share are a machine of schema/dfa.h.
+ * grammar/pattern.h searches for a match in a stream of bytes, and finds where it began. This module is about whole
+ * texts: is a text in the set? schema/dfa.h makes a machine of the texts that several sets share.
  *
- * Bounded: a machine has at most HTH_NFA_CODE_MAX instructions, and reading is linear in them.
+ * Limits: a machine has at most HTH_NFA_CODE_MAX instructions, and reading is linear in them.
  */
 #ifndef HTH_SCHEMA_NFA_H
 #define HTH_SCHEMA_NFA_H
@@ -35,18 +35,18 @@ typedef struct hth_nfa_instruction {
 /* Immutable; any thread. Starts at code[0]. */
 typedef struct hth_nfa {
     hth_nfa_instruction *code;
-    hth_gbnf_range *ranges; /* the ranges of one set are sorted and apart */
+    hth_gbnf_range *ranges; /* the ranges of a set are sorted, and neither overlap nor touch */
     size_t n_code, n_ranges;
 } hth_nfa;
 
-/* The pattern is UTF-8. HEARTH_MISUSE says why it cannot be used, without naming it; HEARTH_NO_MEMORY. */
+/* The pattern is UTF-8. HEARTH_MISUSE with the reason why it cannot be used, without its name; HEARTH_NO_MEMORY. */
 hearth_status hth_nfa_new_pattern(const char *pattern, size_t n_bytes, hth_nfa **out, hearth_error *err);
-/* The set of exactly these texts, UTF-8, [n]. HEARTH_MISUSE when they are too long together; HEARTH_NO_MEMORY. */
+/* The set of exactly these texts, UTF-8, [n]. HEARTH_MISUSE if they are too long together; HEARTH_NO_MEMORY. */
 hearth_status hth_nfa_new_texts(const char *const *texts, const size_t *n_bytes, size_t n, hth_nfa **out,
                                 hearth_error *err);
 void hth_nfa_free(hth_nfa *nfa); /* accepts NULL */
 /*
- * Is this text, UTF-8, in the set? The steps spent are subtracted from *steps. HEARTH_MISUSE when they do not suffice;
+ * Is this text, UTF-8, in the set? The steps spent are subtracted from *steps. HEARTH_MISUSE if they are not enough;
  * HEARTH_NO_MEMORY.
  */
 hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, uint64_t *steps, bool *out);

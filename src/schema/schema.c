@@ -1,13 +1,13 @@
 /*
- * schema.c - compile a JSON schema: read it, compile its goals one after the other, drop dead alternatives
+ * schema.c - compile a JSON schema: read it, compile its goals one after another, drop dead alternatives
  *
  *   1. measure the text, then parse it
  *   2. ask for the rule of the root, which puts the root's goal into the queue
  *   3. compile each goal of the queue. A goal asks for the rules of other goals; a new goal joins the queue.
- *   4. drop each alternative that no text can complete (a required member with the schema false, for example), so that
+ *   4. drop each alternative that no text can complete (for example, a required member with the schema false), so that
  *      a reply that follows the grammar never gets stuck
  *
- * A goal is known by its items. So recursion in a schema becomes recursion in the grammar.
+ * A goal is identified by its items. So recursion in a schema becomes recursion in the grammar.
  */
 #include "schema/schema.h"
 
@@ -42,7 +42,7 @@ uint32_t hth_schema_path_index(hth_schema_work *w, uint32_t parent, size_t index
     return add_path(w, (hth_schema_path){ .parent = parent, .index = index });
 }
 
-/* A long path is cut at its beginning, because its end says the most. */
+/* A long path is truncated at its beginning, because its end is the most informative. */
 static void write_path(const hth_schema_work *w, uint32_t path, char *text, size_t capacity)
 {
     size_t begin = capacity - 1;
@@ -56,7 +56,7 @@ static void write_path(const hth_schema_work *w, uint32_t path, char *text, size
 
         is_first = path == 0 || (one->key && one->key[0] == '#');
         if (one->key)
-            (void)snprintf(name, sizeof(name), "%s%s", is_first ? "" : "/", one->key); /* cut when too long */
+            (void)snprintf(name, sizeof(name), "%s%s", is_first ? "" : "/", one->key); /* truncated if too long */
         else
             (void)snprintf(name, sizeof(name), "/%zu", one->index);
         hth_end_at_character(name, sizeof(name));
@@ -200,7 +200,7 @@ static void compile_goals(hth_schema_work *w)
         }
         if (!hth_schema_failed(w))
             hth_schema_compile_goal(w, &items, goal.rule);
-        /* The message of a full table names no place, so the place is added here. */
+        /* The message of a full table names no location, so it is added here. */
         if (hth_schema_failed(w) && w->tables.err && strncmp(w->tables.err->message, "at ", 3) != 0) {
             char at[140];
 
@@ -216,7 +216,7 @@ static void compile_goals(hth_schema_work *w)
 typedef struct reach {
     uint32_t *heads;   /* uses of rule i: [heads[i], heads[i + 1]) of uses; [n_rules + 2] */
     uint32_t *uses;    /* alternatives */
-    uint32_t *n_open;  /* by alternative: how many of its rules are not known to lead to a text */
+    uint32_t *n_open;  /* by alternative: how many of its rules are not yet known to lead to a text */
     uint32_t *rule_of; /* by alternative */
     uint32_t *todo;
     bool *leads; /* by rule: it leads to a text */
@@ -310,7 +310,7 @@ static void drop_dead_alternatives(hth_schema_work *w)
     free(r.leads);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static json_t *read_json(const char *schema, size_t n_bytes, hearth_error *err)
 {
@@ -331,7 +331,7 @@ static json_t *read_json(const char *schema, size_t n_bytes, hearth_error *err)
         return NULL;
     }
     root = json_loadb(schema, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (!root && json_error_code(&error) == json_error_numeric_overflow) /* with a bound beyond 64 bits */
+    if (!root && json_error_code(&error) == json_error_numeric_overflow) /* it has a bound beyond 64 bits */
         root = json_loadb(schema, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (!root)
         (void)hth_fail(err, HEARTH_MISUSE, "the schema cannot be parsed as JSON: %s (byte %d)", error.text,

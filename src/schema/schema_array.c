@@ -2,12 +2,12 @@
  * schema_array.c - arrays
  *
  * A rule describes the rest of an array. It depends on the number i of items before it, and on the number c of items
- * that each "contains" has counted. Positions behind the prefix and the bounds are alike, so the last rule leads to
+ * that each "contains" has counted. Positions after the prefix and the bounds are all alike, so the last rule leads to
  * itself.
  *
  *   rule(i, c...) ::= item i rule(i + 1, c...) | counted item i rule(i + 1, c + 1...) | end
  *
- * Unique items can be honoured if their values are listed. Each value then comes at most once: in any order if they are
+ * Unique items can be honored if their values are listed. Each value then occurs at most once: in any order if they are
  * few, otherwise in the order of the list.
  */
 #include <stdlib.h>
@@ -31,7 +31,7 @@ typedef struct array {
     size_t n_prefix;
     uint32_t least, most; /* UINT32_MAX: any number */
     uint32_t top;         /* positions from here on are alike */
-    bool has_rest;        /* a keyword describes the items behind the prefix */
+    bool has_rest;        /* a keyword describes the items after the prefix */
     counted contains[CONTAINS_MAX];
     size_t n_contains, n_counts; /* n_counts: combinations of the counts */
     uint32_t *rules;             /* by position and counts */
@@ -114,7 +114,7 @@ static void take_keywords(array *a)
     }
     if (a->n_prefix > a->w->repetitions_max)
         hth_schema_fail(a->w, a->path, "prefixItems", "a list of more than %u items", a->w->repetitions_max);
-    /* Replies want this: a list of items is complete. */
+    /* For replies, a list of items is complete. */
     if (a->n_prefix > 0 && !a->w->is_literal) {
         uint32_t n = n_complete(a);
 
@@ -165,7 +165,10 @@ static void items_at(array *a, size_t position, hth_schema_items *out)
     }
 }
 
-/* The rule of an item at a position. A "contains" whose bit is set counts it; one with a maximum counts no other. */
+/*
+ * The rule of an item at a position. Each "contains" whose bit is set counts it; one with a maximum must not match if
+ * its bit is not set.
+ */
 static uint32_t item_rule(array *a, size_t position, uint32_t bits)
 {
     hth_schema_items items = { .n = 0 };
@@ -194,7 +197,7 @@ static uint32_t *rule_at(const array *a, uint32_t position, size_t counts)
     return &a->rules[(size_t)position * a->n_counts + counts];
 }
 
-/* The counts after an item that the "contains" of these bits count; SIZE_MAX: too many. */
+/* The counts after an item that the "contains" with these bits count; SIZE_MAX: too many. */
 static size_t counts_after(const array *a, size_t counts, uint32_t bits)
 {
     size_t unit = 1, after = counts;
@@ -283,7 +286,7 @@ static bool add_rules(array *a, uint32_t rule)
         a->rules[i] = hth_gbnf_add_rule(&w->tables);
     for (uint32_t i = 0; i <= a->top && !hth_schema_failed(w); i++) {
         for (uint32_t bits = 0; i <= a->n_prefix && bits < 1u << a->n_contains; bits++)
-            items[bits] = item_rule(a, i, bits); /* the same for all positions behind the prefix */
+            items[bits] = item_rule(a, i, bits); /* the same for all positions after the prefix */
         for (size_t counts = 0; counts < a->n_counts && !hth_schema_failed(w); counts++)
             fill(a, i, counts, items);
     }
@@ -364,7 +367,7 @@ static void add_unique(array *a, uint32_t rule)
     json_decref(values);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static bool is_bound(const hth_schema_items *items)
 {

@@ -1,9 +1,9 @@
 /*
  * schema_check.c - does a schema accept a value, and does a goal accept any value at all?
  *
- * A check follows the schema along the value, so the size of the value bounds it. A limit of depth ends circles of
- * references; the answer is then HTH_UNKNOWN. The search for goals without a value tells alternatives apart. It looks
- * only at types, listed values, bounds and required members, and gives up early.
+ * A check follows the schema along the value, so the size of the value bounds it. A depth limit ends circular
+ * references; the answer is then HTH_UNKNOWN. The search for goals without a value eliminates alternatives. It
+ * considers only types, listed values, bounds and required members, and stops early.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * schema_goal.c - compile one goal: to its open alternatives, else to its listed values, else to its types
+ * schema_goal.c - compile one goal: to its open alternatives, or its listed values, or its types
  *
- * If a goal has an open anyOf, each alternative of it, together with the items, is a goal of its own. Alternatives that
- * surely have no value are left out, because otherwise combinations of alternatives would multiply without need.
+ * If a goal has an open anyOf, each alternative of it, together with the items, becomes its own goal. Alternatives that
+ * certainly have no value are left out, because otherwise combinations of alternatives would multiply needlessly.
  */
 #include "schema/schema_inside.h"
 
@@ -48,7 +48,7 @@ static size_t find_list(hth_schema_work *w, const hth_schema_items *items)
     return found;
 }
 
-/* The values on the list of one item that all items accept, in a new array. NULL when the work has failed. */
+/* The values on the list of one item that all items accept, in a new array. NULL if the work has failed. */
 static json_t *listed_values(hth_schema_work *w, const hth_schema_items *items, size_t list)
 {
     const json_t *schema = items->at[list].schema, *value = json_object_get(schema, "const");
@@ -77,7 +77,7 @@ static json_t *listed_values(hth_schema_work *w, const hth_schema_items *items, 
     return left;
 }
 
-/* Add the values of a to b, each once. False: there are more than n_max, or the work failed. */
+/* Add the values of a to b, each once. False if there are more than n_max, or the work failed. */
 static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n_max)
 {
     json_t *one, *other;
@@ -96,7 +96,7 @@ static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n
     return true;
 }
 
-/* As hth_schema_values. A circle of anyOf never ends, so too many choices count as too many values. */
+/* Like hth_schema_values. A circle of anyOf never ends, so too many choices count as too many values. */
 static json_t *values_of(hth_schema_work *w, const hth_schema_items *items, size_t n_max, int depth)
 {
     size_t choice = hth_schema_open_choice(items), list = find_list(w, items);

@@ -2,7 +2,7 @@
  * schema_inside.h - shared by the files of the schema compiler
  *
  *   schema.c         reads the text; the queue of goals; finishes the tables
- *   schema_items.c   the subschemas that hold together: references, allOf, derived subschemas
+ *   schema_items.c   the subschemas that must hold together: references, allOf, derived subschemas
  *   schema_not.c     writes not, oneOf, conditions, dependencies and nullable as anyOf
  *   schema_goal.c    one goal: its alternatives, or its values, or its types
  *   schema_check.c   does a schema accept a value; does a goal accept any value
@@ -13,7 +13,7 @@
  * An item is a subschema that must hold. A goal is a set of items that must hold together, and has one rule.
  *
  * One thread runs one compilation, and hth_schema_work belongs to it. Its status keeps the first failure ("the work has
- * failed"). After it all functions do nothing, and their results have no meaning unless a comment gives one.
+ * failed"). After it all functions do nothing, and their results are undefined unless noted otherwise.
  */
 #ifndef HTH_SCHEMA_SCHEMA_INSIDE_H
 #define HTH_SCHEMA_SCHEMA_INSIDE_H
@@ -41,24 +41,24 @@ enum {
 #define HTH_SCHEMA_TYPES "\x01types" /* integer: type bits */
 #define HTH_SCHEMA_DERIVED \
     "\x01"                 \
-    "derived" /* true: it does not close an object to members that it does not name */
+    "derived" /* true: it does not close an object to unnamed members */
 #define HTH_SCHEMA_FROM \
     "\x01"              \
     "from" /* the keyword that it was derived from, for messages */
 #define HTH_SCHEMA_NOT_PATTERN "\x01notPattern"
 #define HTH_SCHEMA_NOT_TEXTS "\x01notTexts" /* a list of strings */
 
-/* A place in the schema, for messages: a name or an index, and the place above it. */
+/* A location in the schema, for messages: a name or an index, and the parent location. */
 typedef struct hth_schema_path {
     uint32_t parent;
-    const char *key; /* borrowed; NULL: index counts */
+    const char *key; /* borrowed; NULL: index is used */
     size_t index;
 } hth_schema_path;
 
 enum {
-    HTH_ITEM_EXPANDED = 1, /* the items that it refers to or implies are among the items already */
-    HTH_ITEM_CHOSEN = 2,   /* one alternative of its anyOf is among the items */
-    HTH_ITEM_ORIGIN = 4,   /* all other items of the goal come from it, so unevaluated... can be honoured in it */
+    HTH_ITEM_EXPANDED = 1, /* the items that it refers to or implies have been added */
+    HTH_ITEM_CHOSEN = 2,   /* one alternative of its anyOf has been added */
+    HTH_ITEM_ORIGIN = 4,   /* all other items of the goal come from it, so unevaluated... can be honored in it */
 };
 
 /* A subschema that must hold. After hth_schema_expand it is an object. */
@@ -81,12 +81,12 @@ typedef struct hth_schema_goal {
     uint32_t next; /* goal in the same bucket */
 } hth_schema_goal;
 
-/* A result that is kept under its source: a subschema derived from another one, or the machine of a pattern. */
+/* A result that is stored under its source: a subschema derived from another one, or the machine of a pattern. */
 typedef struct hth_schema_derived {
     const void *from;
     int kind;
-    bool is_known, is_begun; /* it is made; it is being made */
-    json_t *schema;          /* owned; NULL: there is none */
+    bool is_known, is_begun; /* it is complete; it is being made */
+    json_t *schema;          /* owned; NULL: none */
     hth_nfa *nfa;            /* owned */
 } hth_schema_derived;
 
@@ -112,9 +112,9 @@ typedef struct hth_schema_work {
     uint32_t repetitions_max;
     uint64_t steps;
     uint32_t depth;    /* of hth_schema_expand within itself */
-    bool has_left_out; /* a part of a negation was left out, at left_out_path */
+    bool has_left_out; /* part of a negation was left out, at left_out_path */
     uint32_t left_out_path;
-    uint32_t n_probes; /* goals that one search for an empty goal may still look at */
+    uint32_t n_probes; /* goals that one search for an empty goal may still visit */
     hth_schema_notes *notes;
 
     hth_schema_path *paths;
@@ -129,7 +129,7 @@ typedef struct hth_schema_work {
     hth_schema_derived *derived; /* hash table, [n_derived_slots] */
     size_t n_derived, n_derived_slots;
 
-    /* Shared rules, made when first asked for; HTH_GBNF_NONE until then. */
+    /* Shared rules, made on first use; HTH_GBNF_NONE until then. */
     uint32_t space, value, object, array, string, character, number, integer, boolean, true_, false_, null;
     uint32_t *at_most;        /* rules of at most i characters, [repetitions_max + 1] */
     uint32_t *digit_rules[2]; /* rules of free digits (schema_number.c): of all numbers, of whole numbers */
@@ -145,26 +145,26 @@ static inline bool hth_schema_failed(const hth_schema_work *w)
 
 /* ---- schema.c ---- */
 
-/* Is there room for n_rules more rules of 8 elements, and for as many again? */
+/* Is there room for twice n_rules more rules of 8 elements? */
 bool hth_schema_has_room(const hth_schema_work *w, size_t n_rules);
 
-/* Fail with a message that names the keyword at a place. keyword NULL: it names the place only. */
+/* Fail with a message that names the keyword at a location. keyword NULL: it names only the location. */
 void hth_schema_fail(hth_schema_work *w, uint32_t path, const char *keyword, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void hth_schema_fail_memory(hth_schema_work *w);
-/* Note that a keyword was passed over; what: "dropped" or "ignored". */
+/* Note that a keyword was skipped. what is "dropped" or "ignored". */
 void hth_schema_note(hth_schema_work *w, uint32_t path, const char *keyword, const char *what);
-/* Add a place below another one. key outlives the work. */
+/* Add a location below another one. key must outlive the work. */
 uint32_t hth_schema_path_key(hth_schema_work *w, uint32_t parent, const char *key);
 uint32_t hth_schema_path_index(hth_schema_work *w, uint32_t parent, size_t index);
-/* Spend steps. False, with the work failed at this place, when fewer are left. */
+/* Spend steps. False, with the work failed at this location, if fewer are left. */
 bool hth_schema_spend(hth_schema_work *w, uint32_t path, uint64_t n);
 /* Expand the items and return the rule of their goal, compiled later. HTH_GBNF_NONE: they accept nothing. */
 uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 
 /* ---- schema_items.c ---- */
 
-/* Append an item; no memory fails the work. */
+/* Append an item. If out of memory, the work fails. */
 void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
                           uint32_t flags);
 void hth_schema_items_free(hth_schema_items *items);
@@ -177,18 +177,18 @@ size_t hth_schema_open_choice(const hth_schema_items *items);
 /* The items, together with the given alternative from the anyOf of item choice; appended to out. */
 void hth_schema_with_choice(hth_schema_work *w, const hth_schema_items *items, size_t choice, size_t alternative,
                             hth_schema_items *out);
-/* The bits of "type" and HTH_SCHEMA_TYPES; without both all types. */
+/* The bits of "type" and HTH_SCHEMA_TYPES; all types if neither is given. */
 uint32_t hth_schema_types_of(hth_schema_work *w, const json_t *schema, uint32_t path);
 /* The types of values that the items allow. Unless is_literal, keywords imply a missing "type". */
 uint32_t hth_schema_types(hth_schema_work *w, const hth_schema_items *items);
-/* The place of the first item with a keyword; HTH_GBNF_NONE: none has it. */
+/* The location of the first item with a keyword; HTH_GBNF_NONE: none has it. */
 uint32_t hth_schema_path_of(const hth_schema_items *items, const char *keyword);
-/* A count of one subschema, such as minItems; fallback if it has none, or one that is dropped. */
+/* A count of one subschema, such as minItems; fallback if it is absent or dropped. */
 uint32_t hth_schema_count(hth_schema_work *w, const hth_schema_item *item, const char *keyword, uint32_t fallback);
 
 /* ---- schema_not.c ---- */
 
-/* The kinds of results that are kept. */
+/* The kinds of stored results. */
 enum {
     HTH_DERIVED_NOT,
     HTH_DERIVED_ONE_OF,
@@ -198,13 +198,13 @@ enum {
     HTH_DERIVED_NULLABLE,
     HTH_DERIVED_PATTERN,
 };
-/* The place of a result, valid until the next call; all NULL and false at first. NULL without memory. */
+/* The entry of a result, valid until the next call; initially all NULL and false. NULL if out of memory. */
 hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, int kind);
 /* A subschema that accepts only values that schema refuses, perhaps not all of them. NULL with the work failed. */
 const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t path);
 /* Fail because a negation cannot be expressed. */
 void hth_schema_fail_not(hth_schema_work *w, uint32_t path);
-/* The oneOf, if, dependencies or nullable of an item as another subschema. NULL: none, or it is just being made. */
+/* The oneOf, if, dependencies or nullable of an item as another subschema. NULL: none, or it is being made. */
 const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_if(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_dependencies(hth_schema_work *w, const hth_schema_item *item);
@@ -214,21 +214,21 @@ const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *ite
 
 /* Add the alternatives of a goal to its rule. */
 void hth_schema_compile_goal(hth_schema_work *w, const hth_schema_items *items, uint32_t rule);
-/* All values that the items accept, in a new array. NULL: there may be more than n_max, or the work has failed. */
+/* All values that the items accept, in a new array. NULL if there may be more than n_max, or the work has failed. */
 json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, size_t n_max);
 
 /* ---- schema_check.c ---- */
 
 typedef enum hth_schema_answer { HTH_NO, HTH_YES, HTH_UNKNOWN } hth_schema_answer;
 
-/* Are two values equal in the sense of JSON Schema (1 equals 1.0)? Spends steps; false when the work has failed. */
+/* Are two values equal in the sense of JSON Schema (1 equals 1.0)? Spends steps; false if the work has failed. */
 bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path);
 /* The type of a value, as one bit. */
 uint32_t hth_schema_type_of_value(const json_t *value);
 /* Does the schema, or do all items, accept the value? */
 hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, const json_t *value, uint32_t path);
 hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value);
-/* Is it certain that the items accept no value of these types? depth: 0, except for calls from within. */
+/* Is it certain that the items accept no value of these types? depth is 0, except for recursive calls. */
 bool hth_schema_is_empty(hth_schema_work *w, const hth_schema_items *items, uint32_t types, int depth);
 
 /* ---- the types: each function adds its alternatives to rule ---- */
@@ -244,7 +244,7 @@ typedef struct hth_schema_part {
     bool is_required;
 } hth_schema_part;
 
-/* Brackets around parts, each at most once, in the given order or in any, and any number of further parts. */
+/* Brackets around parts, each at most once, in the given order or in any order, and any number of further parts. */
 typedef struct hth_schema_sequence {
     const char *brackets; /* the opening and the closing one */
     const hth_schema_part *parts;
@@ -258,25 +258,25 @@ typedef struct hth_schema_sequence {
 
 enum { HTH_SCHEMA_ANY_ORDER_MAX = 8 };
 
-/* Add a sequence to rule. False: its counts take too many rules. */
+/* Add a sequence to rule. False if its counts take too many rules. */
 bool hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *sequence, uint32_t rule);
 
-/* Does the text match the pattern? from: the pointer under which the pattern's machine is kept. */
+/* Does the text match the pattern? The pattern's machine is stored under the pointer from. */
 bool hth_schema_matches(hth_schema_work *w, const char *pattern, const void *from, const char *text, size_t n_bytes,
                         uint32_t path, const char *keyword);
-/* Append the items of the member of this name. False: there must be no such member. */
+/* Append the items of the member of this name. False if there must be no such member. */
 bool hth_schema_member(hth_schema_work *w, const hth_schema_items *items, const char *name, hth_schema_items *out);
-/* The machine of a pattern, kept under from; NULL with the work failed. */
+/* The machine of a pattern, stored under from; NULL with the work failed. */
 const hth_nfa *hth_schema_pattern(hth_schema_work *w, const char *pattern, const void *from, uint32_t path,
                                   const char *keyword);
 /* The pattern of a format; NULL: unknown. */
 const char *hth_schema_format_pattern(const char *format);
-/* The machines of the patterns, formats and excluded texts that the items demand of a string. */
+/* The machines of the patterns, formats and excluded texts that the items require of a string. */
 void hth_schema_text_parts(hth_schema_work *w, const hth_schema_items *items, hth_dfa_part parts[HTH_DFA_PARTS_MAX],
                            size_t *n_parts);
 /* The bounds on the length of a string; *most UINT32_MAX: none. */
 void hth_schema_lengths(hth_schema_work *w, const hth_schema_items *items, uint32_t *least, uint32_t *most);
-/* The rule of the texts of a machine as a string's characters, with the closing quote; HTH_GBNF_NONE: no text. */
+/* The rule for a machine's texts as the characters of a string, with the closing quote; HTH_GBNF_NONE: no text. */
 uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa);
 
 /* ---- schema_text.c ---- */
@@ -287,15 +287,15 @@ void hth_schema_push_rule(hth_schema_work *w, uint32_t rule);
 void hth_schema_push_class(hth_schema_work *w, uint32_t first, uint32_t last);
 /* Push one class of n ranges, in any order. */
 void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n);
-/* Push a value in its shortest spelling. Bounds of numbers are read from the same text. */
+/* Push a value in its shortest spelling. Bounds of numbers are read from the same spelling. */
 void hth_schema_push_value(hth_schema_work *w, const json_t *value);
 void hth_schema_number_text(const json_t *number, char text[64]);
 void hth_schema_push_string(hth_schema_work *w, const char *text, size_t n_bytes);
 /* End an alternative of rule. Its elements are those pushed since the stack had base elements. */
 void hth_schema_end(hth_schema_work *w, uint32_t rule, size_t base);
-/* A shared rule: *which is a field of w, from space to null. It is made at the first call. */
+/* A shared rule, made on first use. *which is a field of w, from space to null. */
 uint32_t hth_schema_shared(hth_schema_work *w, uint32_t *which);
-/* Push the space that may stand between two JSON tokens. */
+/* Push the space that may occur between two JSON tokens. */
 void hth_schema_push_space(hth_schema_work *w);
 /* The rule of at most n <= repetitions_max characters and the closing quote. */
 uint32_t hth_schema_at_most(hth_schema_work *w, uint32_t n);

@@ -1,9 +1,9 @@
 /*
- * schema_items.c - find the subschemas that hold together: the given ones, and all that they refer to or imply
+ * schema_items.c - find the subschemas that must hold together: the given ones, and all that they refer to or imply
  *
  * The items of a goal are closed under "$ref", under "allOf", and under the anyOf that schema_not.c makes of oneOf,
- * not, if, dependencies and nullable. An item that demands nothing besides these is left out. Each subschema is taken
- * once, so circles of references end. Then only the choice of one alternative from each anyOf is open.
+ * not, if, dependencies and nullable. An item that requires nothing else is left out. Each subschema is taken once, so
+ * circular references end. Then only the choice of one alternative from each anyOf is open.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ void hth_schema_items_free(hth_schema_items *items)
 
 typedef enum keyword_kind {
     UNKNOWN,
-    ANNOTATION, /* demands nothing */
-    APPLICATOR, /* brings in other items, and demands nothing itself */
+    ANNOTATION, /* requires nothing */
+    APPLICATOR, /* adds other items, and requires nothing itself */
     ASSERTION,
     UNSUPPORTED,
 } keyword_kind;
@@ -78,7 +78,7 @@ static keyword_kind kind_of(const char *key)
         { "readOnly", ANNOTATION },
         { "writeOnly", ANNOTATION },
         { "deprecated", ANNOTATION },
-        { "nullable", ANNOTATION }, /* hth_schema_nullable deals with it */
+        { "nullable", ANNOTATION }, /* handled by hth_schema_nullable */
         { "discriminator", ANNOTATION },
         { "externalDocs", ANNOTATION },
         { "xml", ANNOTATION },
@@ -125,7 +125,7 @@ static keyword_kind kind_of(const char *key)
     return UNKNOWN;
 }
 
-/* Check every keyword. Does the schema demand anything itself, besides bringing in other items? */
+/* Check every keyword. Does the schema itself require anything, besides adding other items? */
 static bool check_keywords(hth_schema_work *w, const json_t *schema, uint32_t path)
 {
     bool says_more = false;
@@ -365,7 +365,7 @@ size_t hth_schema_open_choice(const hth_schema_items *items)
     return i;
 }
 
-/* Does a schema demand nothing besides its anyOf? */
+/* Does a schema require nothing besides its anyOf? */
 static bool is_only_choice(const json_t *schema)
 {
     const char *key;
@@ -441,7 +441,7 @@ uint32_t hth_schema_types_of(hth_schema_work *w, const json_t *schema, uint32_t 
     return bits;
 }
 
-/* The types that the keywords of a schema are about; 0: none. */
+/* The types that the keywords of a schema apply to; 0: none. */
 static uint32_t types_of_keywords(const json_t *schema)
 {
     static const struct {

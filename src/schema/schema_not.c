@@ -6,11 +6,11 @@
  *                 accepts less. It is an error only if no alternative is left.
  *   oneOf         an anyOf: each alternative, and the negation of all others that may overlap it
  *   if            an anyOf: "if" and "then"; not "if", and "else"
- *   dependencies  an anyOf for each name: no member of this name; or the member, and its dependency
+ *   dependencies  an anyOf for each name: no member of this name; or the member and its dependency
  *   nullable      an anyOf: the schema without "nullable"; null
  *
- * The results share the parts of the schema, so results that are kept for a part are found again. Each result is kept
- * under the subschema that it was made from, and made once.
+ * The results share the parts of the schema, so stored results for a part are found again. Each result is made once,
+ * and stored under the subschema that it was made from.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 enum { PAIRS_MAX = 8, NUMBERS_MAX = 32, ONE_OF_MAX = 256 };
 
-/* ---- keeping ----------------------------------------------------------------------------------------------------- */
+/* ---- storing ----------------------------------------------------------------------------------------------------- */
 
 static size_t slot_of(const void *from, int kind, size_t n_slots)
 {
@@ -67,7 +67,7 @@ hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, 
     return &w->derived[at];
 }
 
-/* Begin to make a derived subschema. False: *out has it already, or is NULL because it is just being made. */
+/* Begin to make a derived subschema. False if *out already has it, or is NULL because it is being made. */
 static bool begin(hth_schema_work *w, const void *from, int kind, const json_t **out)
 {
     hth_schema_derived *one = hth_schema_derived_of(w, from, kind);
@@ -98,7 +98,7 @@ static const json_t *keep(hth_schema_work *w, const void *from, int kind, json_t
 
 /* ---- writing JSON ------------------------------------------------------------------------------------------------ */
 
-/* These functions take the values that they get. Without memory they return NULL, which append() reports. */
+/* These functions take over the values passed to them. If out of memory, they return NULL, which append() reports. */
 
 static json_t *shared(const json_t *value)
 {
@@ -140,7 +140,7 @@ static json_t *not_of(const json_t *schema)
     return object_of("not", shared(schema));
 }
 
-/* Append a value, which is taken. False, with the work failed, without memory for the value or the list. */
+/* Append a value, which is taken over. False, with the work failed, if memory is out for the value or the list. */
 static bool append(hth_schema_work *w, json_t *list, json_t *value)
 {
     if (value && json_array_append_new(list, value) == 0)
@@ -217,7 +217,7 @@ static void not_numbers(hth_schema_work *w, const json_t *values, json_t *out)
     }
 }
 
-/* All values but these. Of arrays and objects, only those with more parts than any of these. */
+/* All values but these. Of arrays and objects, only those with more elements than any of these. */
 static void not_values(hth_schema_work *w, const json_t *values, json_t *out)
 {
     uint32_t types = 0, n_items = 0, n_members = 0;
@@ -252,7 +252,7 @@ static void not_values(hth_schema_work *w, const json_t *values, json_t *out)
     json_decref(texts);
 }
 
-/* Negate a keyword that is the opposite of another one. False: it is no such keyword. */
+/* Negate a keyword that is the opposite of another one. False if it is not such a keyword. */
 static bool not_bound(hth_schema_work *w, const char *key, const json_t *value, json_t *out)
 {
     static const struct {
@@ -342,7 +342,7 @@ static void not_dependencies(hth_schema_work *w, const json_t *dependencies, jso
     }
 }
 
-/* Add the alternatives that break one keyword. False: they cannot be expressed. */
+/* Add the alternatives that break one keyword. False if they cannot be expressed. */
 static bool not_keyword(hth_schema_work *w, const json_t *schema, const char *key, const json_t *value, uint32_t path,
                         json_t *out)
 {
@@ -396,7 +396,7 @@ static bool not_keyword(hth_schema_work *w, const json_t *schema, const char *ke
     return true;
 }
 
-/* Does a keyword that not_keyword() did not negate demand anything? */
+/* Does a keyword that not_keyword() did not negate require anything? */
 static bool is_left_out(const char *key)
 {
     static const char *const known[] = { "multipleOf",        "format",
@@ -462,7 +462,7 @@ const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t 
 
 /* ---- oneOf ------------------------------------------------------------------------------------------------------- */
 
-/* A copy of the schema without its oneOf, kept. */
+/* A stored copy of the schema without its oneOf. */
 static const json_t *without_one_of(hth_schema_work *w, const json_t *schema)
 {
     const json_t *known;
@@ -607,7 +607,7 @@ const json_t *hth_schema_dependencies(hth_schema_work *w, const hth_schema_item 
     return keep(w, item->schema, HTH_DERIVED_DEPENDENCIES, object_of("allOf", out));
 }
 
-/* The keyword of OpenAPI: null is a value, too. If the schema lists its values, null must be one of them. */
+/* OpenAPI's keyword: null is also a value. If the schema lists its values, null must be one of them. */
 const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *item)
 {
     const json_t *nullable = json_object_get(item->schema, "nullable"), *known;

@@ -1,18 +1,18 @@
 /*
  * schema_number.c - numbers with bounds and steps, digit by digit
  *
- * Such a number is written without an exponent: a sign, digits, and perhaps a point and more digits. The rule of the
+ * Such a number is written without an exponent: a sign, digits, and possibly a point and more digits. The rule of the
  * next digit knows the number of digits before it, and two facts about them:
  *
  *   whether they are the first digits of the lower or the upper bound; then the next digit must not go beyond the bound
  *   their remainder when divided by the step, in units of the step's last digit
  *
- * Two chains of rules run along the bounds. Digits that have left both bounds are free. All free digits share their
- * rules, by the number of digits that are left and the remainder. So there are at most (digits of the bounds) +
- * (digits) * (remainders) rules.
+ * Two chains of rules run along the bounds. Digits that have left both bounds are free. All free digits share rules, by
+ * the number of remaining digits and the remainder. So there are at most (digits of the bounds) + (digits) *
+ * (remainders) rules.
  *
- * Bounds are decimals, as they were written. A step with more than STEPS_MAX remainders can be honoured in two cases:
- * few multiples lie between the bounds, so that they can be listed; or it is a smaller step with zeros behind it.
+ * Bounds are decimals, as written. A step with more than STEPS_MAX remainders can be honored in two cases: there are
+ * few multiples between the bounds, so that they can be listed; or it is a smaller step with trailing zeros.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +24,14 @@
 enum {
     WHOLE_MAX = 320,
     FRACTION_MAX = 80,
-    DIGITS = 16,       /* before and behind the point, unless a bound asks for more */
-    EXACT_DIGITS = 15, /* significant digits that a real number of 64 bits keeps */
+    DIGITS = 16,       /* before and after the point, unless a bound needs more */
+    EXACT_DIGITS = 15, /* significant digits that a 64-bit real number keeps */
     EXACT_WHOLE = 9,   /* the share of them before the point */
     STEPS_MAX = 256,   /* remainders */
     LISTED_MAX = 4096  /* multiples */
 };
 
-/* A number without leading zeros before the point, and without trailing zeros behind it. */
+/* A number without leading zeros before the point, and without trailing zeros after it. */
 typedef struct decimal {
     bool is_negative;
     int n_whole, n_fraction;
@@ -50,16 +50,16 @@ typedef struct number {
     bool is_whole, is_fraction; /* whole numbers only; other numbers only */
     uint64_t step;              /* in units of 10^-scale; without a step 1, with scale -1 */
     int scale;
-    int n_zeros;                 /* zeros behind each number */
-    int whole_max, fraction_max; /* digits, unless a bound asks for more */
+    int n_zeros;                 /* trailing zeros of each number */
+    int whole_max, fraction_max; /* digits, unless a bound needs more */
     uint32_t *whole_rules;       /* of free digits, by digits left and remainder */
-    uint32_t *fraction_rules;    /* of free digits, by digits behind the point, whether the last is 0, and remainder */
+    uint32_t *fraction_rules;    /* of free digits, by digits after the point, whether the last is 0, and remainder */
     const bound *lo, *hi;        /* bounds of the absolute value, for the current sign */
 } number;
 
 /* ---- decimals ---------------------------------------------------------------------------------------------------- */
 
-/* Read digits with a point and an exponent. False: too many digits. */
+/* Read digits with a point and an exponent. False if there are too many digits. */
 static bool decimal_read(const char *text, decimal *out)
 {
     char digits[64];
@@ -153,7 +153,7 @@ static uint64_t divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Make the step the least common multiple of itself and another one. False: too many digits. */
+/* Make the step the least common multiple of itself and another one. False if there are too many digits. */
 static bool join_step(number *x, const decimal *step)
 {
     uint64_t value = 0;
@@ -216,7 +216,7 @@ static void take_keywords(number *x, const hth_schema_item *item)
 
 /* The facts about the digits so far. */
 typedef struct place {
-    bool at_low, at_high; /* they are the first digits of the bound */
+    bool at_low, at_high; /* the digits are the first digits of the bound */
     bool is_zero;         /* the last one is 0, which matters for numbers that must not be whole */
     uint64_t rest;
 } place;
@@ -228,7 +228,7 @@ static int digit_of(const bound *b, bool is_whole, int i)
     return i < b->at.n_fraction ? b->at.fraction[i] - '0' : 0;
 }
 
-/* May the number end here, with n_fraction digits behind the point? */
+/* May the number end here, with n_fraction digits after the point? */
 static bool may_end(const number *x, place at, int n_fraction)
 {
     uint64_t rest = at.rest;
@@ -253,7 +253,7 @@ static void push_zeros(const number *x)
 static uint32_t after_whole(number *x, place at, int n_left, int n, bool is_first);
 static uint32_t after_fraction(number *x, place at, int n);
 
-/* Add the alternatives of rule, by the next digit: digit i of the n before the point, or digit i behind it. */
+/* Add the alternatives of rule, by the next digit: digit i of the n before the point, or digit i after it. */
 static void add_digits(number *x, uint32_t rule, place at, bool is_whole, int i, int n)
 {
     hth_schema_work *w = x->w;
@@ -299,7 +299,7 @@ static void add_digits(number *x, uint32_t rule, place at, bool is_whole, int i,
     }
 }
 
-/* The rule of the rest after n digits behind the point. */
+/* The rule of the rest after n digits after the point. */
 static uint32_t after_fraction(number *x, place at, int n)
 {
     hth_schema_work *w = x->w;
@@ -381,7 +381,7 @@ static void add_sides(number *x, uint32_t rule)
     bound zero = { .is_there = true }, lo, hi;
     static const char most[] = "9223372036854775807";
 
-    /* Nobody needs whole numbers beyond 64 bits, unless a bound asks for them. */
+    /* Whole numbers beyond 64 bits are not needed, unless a bound requires them. */
     if (x->is_whole && x->low.is_there && !x->high.is_there && x->low.at.n_whole >= DIGITS) {
         (void)decimal_read(most, &hi.at);
         hi.is_there = true, hi.is_open = false;
@@ -409,7 +409,7 @@ static void add_sides(number *x, uint32_t rule)
 
 /* ---- multiples one by one ---------------------------------------------------------------------------------------- */
 
-/* A bound in units of 10^-scale, rounded to the inside. False: it is too large. */
+/* A bound in units of 10^-scale, rounded inward. False if it is too large. */
 static bool in_units(const bound *b, int scale, bool is_low, int64_t *out)
 {
     int64_t value = 0;
@@ -464,7 +464,7 @@ static void list_multiples(number *x, uint32_t rule)
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static void add_number(number *x, uint32_t rule)
 {
@@ -472,7 +472,7 @@ static void add_number(number *x, uint32_t rule)
     uint32_t *rules;
     bool is_plain, is_exact;
 
-    /* A step of 1000 is a step of 1 with three zeros behind. */
+    /* A step of 1000 is a step of 1 with three trailing zeros. */
     while (x->step > STEPS_MAX && x->step % 10 == 0 && x->scale <= 0 && !x->low.is_there && !x->high.is_there &&
            !x->is_fraction) {
         x->step /= 10;
@@ -486,7 +486,7 @@ static void add_number(number *x, uint32_t rule)
         hth_schema_push_text(x->w, "0");
         hth_schema_end(x->w, rule, base);
     }
-    /* A reader rounds many digits. The result must not be on an open bound, between multiples, or wrongly whole. */
+    /* Readers round long numbers. The result must not be on an open bound, between multiples, or wrongly whole. */
     is_exact = x->is_fraction || (!x->is_whole && (x->low.is_open || x->high.is_open));
     x->whole_max = x->scale >= 0 ? EXACT_DIGITS - x->scale : is_exact ? EXACT_WHOLE : DIGITS;
     x->whole_max = x->whole_max < 1 ? 1 : x->whole_max;

@@ -2,13 +2,13 @@
  * schema_object.c - objects: members that the schema names, and others
  *
  * Members come in a fixed order: the required ones, then the optional ones, each in the order of the schema, as
- * llama.cpp's converter writes them; then others. With "x-any-order": true beside "properties", up to
+ * llama.cpp's converter writes them; then others. With "x-any-order": true next to "properties", up to
  * HTH_SCHEMA_ANY_ORDER_MAX members come in any order.
  *
- * The schema of a member is all that the items say about its name: "properties", every "patternProperties" that the
- * name matches and, without both, "additionalProperties". Names that the schema does not give fall into groups by the
- * patterns that they match. A machine (dfa.h) accepts the names of a group: they match all its patterns, no other
- * pattern, and are none of the given names.
+ * The schema of a member is everything that the items say about its name: "properties", every "patternProperties" that
+ * the name matches and, without both, "additionalProperties". Names that the schema does not give fall into groups by
+ * the patterns that they match. A machine (dfa.h) accepts the names of a group: they match all its patterns, no other
+ * pattern, and are not among the given names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ typedef struct object {
     size_t n_parts;
     pattern patterns[PATTERNS_MAX];
     size_t n_patterns;
-    bool is_closed; /* it has no other members, although the schema does not say so */
+    bool is_closed; /* other members are excluded, although the schema does not say so */
     uint32_t more;
 } object;
 
@@ -196,7 +196,7 @@ static void find_names(object *o)
     o->is_closed = names_some && !says_more && !o->w->is_literal;
 }
 
-/* Make the rules of the named members, required ones first. False: a required member has no value. */
+/* Make the rules of the named members, required ones first. False if a required member has no value. */
 static bool add_members(object *o)
 {
     hth_schema_work *w = o->w;
@@ -230,7 +230,7 @@ static bool add_members(object *o)
 
 /* ---- other members ----------------------------------------------------------------------------------------------- */
 
-/* The items of the members of a group. False: the group has no members. */
+/* The items of the members of a group. False if the group has no members. */
 static bool group_items(object *o, uint32_t group, hth_schema_items *out)
 {
     hth_schema_work *w = o->w;
@@ -268,7 +268,7 @@ static bool group_items(object *o, uint32_t group, hth_schema_items *out)
     return true;
 }
 
-/* The items of the names themselves. False: no name is allowed, or the work failed. */
+/* The items of the names themselves. False if no name is allowed, or the work failed. */
 static bool name_items(object *o, hth_schema_items *out)
 {
     hth_schema_work *w = o->w;
@@ -291,7 +291,7 @@ static bool name_items(object *o, hth_schema_items *out)
     return !out->is_false && !hth_schema_failed(w);
 }
 
-/* The rule of a group's names, each with its closing quote. NONE: there are none. */
+/* The rule of a group's names, each with its closing quote. NONE: no names. */
 static uint32_t group_names(object *o, uint32_t group, const hth_schema_items *names, const hth_nfa *given)
 {
     hth_schema_work *w = o->w;
@@ -388,7 +388,7 @@ static void add_others(object *o, const hth_schema_items *names)
     free(n_bytes);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 static bool may_be_in_any_order(object *o)
 {

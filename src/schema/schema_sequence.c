@@ -1,16 +1,16 @@
 /*
- * schema_sequence.c - members, or values, that come at most once each, with commas and counts
+ * schema_sequence.c - members or values that occur at most once each, with commas and counts
  *
  * A rule describes the rest of the sequence. It depends on the parts that are decided (the first i or, in any order, a
- * set of them), and on c, the number of parts that came. c stops at the highest count that matters. So there are at
- * most (parts + 2) * (counts + 1) rules, or 2 ^ parts * (counts + 1) in any order.
+ * set of them), and on c, the number of parts so far. c stops at the highest count that matters. So there are at most
+ * (parts + 2) * (counts + 1) rules, or 2 ^ parts * (counts + 1) in any order.
  *
  *   rule(i, c) ::= part i rule(i + 1, c + 1) | rule(i + 1, c)     the latter if part i is optional
  *   rule(n, c) ::= more rule(n + 1, c + 1) | end                  the end if c is enough
  *   rule(n + 1, c) ::= more rule(n + 1, c + 1) | end
  *
- * Two further members may have the same name, and are one member then. So only the first of them counts: it comes only
- * if c + 1 is enough.
+ * Two further members may have the same name, and are then one member. So only the first of them counts: it is allowed
+ * only if c + 1 is enough.
  */
 #include <stdlib.h>
 

@@ -31,7 +31,7 @@
 #define ZONE "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
 #define TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{3})?" ZONE
 
-/* The patterns leave out some texts of their format: leap days and seconds, names in other scripts. */
+/* The patterns exclude some texts of their formats: leap days and seconds, names in other scripts. */
 const char *hth_schema_format_pattern(const char *format)
 {
     static const struct {
@@ -72,7 +72,7 @@ static bool is_standard_format(const char *format)
     return false;
 }
 
-/* Count the instructions of a machine, which is kept until the schema is compiled. False: too many. */
+/* Count the instructions of a machine, which is stored until the schema is compiled. False if there are too many. */
 static bool count_code(hth_schema_work *w, const hth_nfa *nfa, uint32_t path)
 {
     w->n_code += nfa->n_code;
@@ -283,7 +283,7 @@ static hth_gbnf_element text_class(hth_schema_work *w, const hth_gbnf_range *ran
     return element;
 }
 
-/* The same, from the classes that are kept if possible. */
+/* The same, from the stored classes if possible. */
 static hth_gbnf_element text_class_of(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
 {
     hth_schema_text_class *to;
@@ -361,7 +361,7 @@ uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa)
     return hth_schema_failed(w) ? NONE : first;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- top level --------------------------------------------------------------------------------------------------- */
 
 /* The machine of parts and lengths. Lengths that take too many states are dropped. NULL with the work failed. */
 static hth_dfa *machine_of(hth_schema_work *w, const hth_schema_items *items, const hth_dfa_part *parts, size_t n_parts,

@@ -3,10 +3,10 @@
  *
  * The spelling is that of llama.cpp's converter (v0.5.0):
  *
- *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs. It stands after { [ , : and
+ *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs. It occurs after { [ , : and
  *              before } ] and, if the schema names the member, before the colon.
- *   number     up to 16 digits before the point, behind it, and in the exponent
- *   character  any but quote, backslash and controls, or an escape. No \u is half of a surrogate pair.
+ *   number     up to 16 digits before the point, after it, and in the exponent
+ *   character  any but quote, backslash and controls, or an escape. No \u is an unpaired surrogate.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -98,7 +98,7 @@ void hth_schema_number_text(const json_t *number, char text[64])
         return;
     }
     if (fabs(value) < 1e15 && value == floor(value)) {
-        (void)snprintf(text, 64, "%" PRId64, (int64_t)value); /* -0 becomes 0, which is the same */
+        (void)snprintf(text, 64, "%" PRId64, (int64_t)value); /* -0 becomes 0, which is equal */
         return;
     }
     for (int digits = 15; digits <= 17; digits++) {
