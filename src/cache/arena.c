@@ -63,7 +63,7 @@ struct hth_arena {
     uint64_t bytes_max;
     uint64_t file_bytes;    /* size of the file */
     hth_segment *warming;   /* being warmed: it has no runs yet; held_bytes and used_bytes count all of it */
-    bool hurry;             /* a thread waits for it, warm or not */
+    bool is_awaited;        /* a thread waits for it, warm or not */
     hth_segment **segments; /* by place */
     size_t n_segments;
     size_t capacity_segments;
@@ -274,7 +274,7 @@ static size_t warm(hth_arena *arena, const hth_segment *s, size_t n_bytes)
         bool stop;
 
         pthread_mutex_lock(&arena->lock);
-        stop = arena->closing || arena->hurry;
+        stop = arena->closing || arena->is_awaited;
         pthread_mutex_unlock(&arena->lock);
         if (stop)
             break;
@@ -317,7 +317,7 @@ static bool warm_one_locked(hth_arena *arena)
     arena->held_bytes += n_bytes; /* claimed, so that the limit holds in the meantime */
     arena->used_bytes += n_bytes;
     arena->warming = s;
-    arena->hurry = false;
+    arena->is_awaited = false;
     pthread_mutex_unlock(&arena->lock);
 
     n_warm = warm(arena, s, n_bytes);
@@ -327,7 +327,7 @@ static bool warm_one_locked(hth_arena *arena)
     arena->used_bytes -= n_bytes;
     arena->held_bytes -= n_bytes;
     if (is_of_series) /* at the limit, slabs take precedence */
-        arena->n_owed = arena->hurry ? 0 : arena->n_owed - (int64_t)(n_warm / arena->series_bytes);
+        arena->n_owed = arena->is_awaited ? 0 : arena->n_owed - (int64_t)(n_warm / arena->series_bytes);
     s->runs[0] = (hth_run){ .begin = 0, .n = s->n_pages };
     s->n_runs = 1;
     s->longest = s->n_pages;
@@ -498,7 +498,7 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
             slab = take_locked(arena, bytes, &cold);
         if (slab || !arena->warming || bytes > arena->bytes_max)
             break;
-        arena->hurry = true; /* its segment may be all the memory that the limit allows */
+        arena->is_awaited = true; /* its segment may be all the memory that the limit allows */
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
     arena->n_taken++;

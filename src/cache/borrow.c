@@ -34,7 +34,7 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
 }
 
 /* Does the row have the position and size that an index reported? */
-static bool is_as_told(const hth_kvc_info *info, const hth_row_meta *expected)
+static bool is_as_expected(const hth_kvc_info *info, const hth_row_meta *expected)
 {
     uint32_t first_position = info->has_first_position ? info->first_position : 0;
 
@@ -187,9 +187,9 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
     hth_ram_tier_unpin(cache->ram, read->row);
 }
 
-/* The reason why the bytes that were read are not the row; NULL if they are. *as_told_out: the result of is_as_told. */
+/* The reason why the bytes that were read are not the row; NULL if they are. *is_as_expected_out: the result of is_as_expected. */
 static const char *check_file(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
-                              const hth_row_meta *expected, bool *as_told_out)
+                              const hth_row_meta *expected, bool *is_as_expected_out)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
@@ -200,7 +200,7 @@ static const char *check_file(const hth_cache *cache, const hth_row_read *read, 
         return hth_kvc_reason_name(fault.reason);
     if (cache->key && !hth_kvc_verify_signature(read->ring.bytes, read->ring.n_bytes, &info, cache->key, &fault))
         return hth_kvc_reason_name(fault.reason);
-    *as_told_out = is_as_told(&info, expected);
+    *is_as_expected_out = is_as_expected(&info, expected);
     return misfit(&info, keyspace, expected);
 }
 
@@ -208,21 +208,21 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
                                     const hth_row_meta *expected, hth_ram_row **row_out, hearth_error *err)
 {
     hth_row_meta meta = *expected;
-    bool as_told = false;
+    bool as_expected = false;
     const char *wrong;
 
     if (read->ring.result != 0) {
         hth_cache_file_abort(cache, read);
         return hth_fail_errno(err, -read->ring.result, "cannot read a cache row");
     }
-    wrong = check_file(cache, read, keyspace, expected, &as_told);
+    wrong = check_file(cache, read, keyspace, expected, &as_expected);
     if (wrong) {
         say_rejected(cache, &expected->id, wrong);
         reject_file(cache, read->level, &expected->id, wrong);
         hth_cache_file_abort(cache, read);
         return hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
     }
-    if (!as_told) {
+    if (!as_expected) {
         hth_cache_file_abort(cache, read);
         hth_cache_review(cache, &expected->id);
         return hth_fail(err, HEARTH_CORRUPT, "the index describes the cache row wrongly");
@@ -264,15 +264,15 @@ static hearth_status borrow_file(hth_cache *cache, const hth_keyspace *keyspace,
 
 /* ---- borrowing ---- */
 
-hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
-                             hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err)
+hearth_status hth_cache_borrow_pinned(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                                      hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
     bool sound =
         hth_kvc_parse_meta(hth_ram_row_slab(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
 
-    if (sound && !misfit(&info, keyspace, expected) && !is_as_told(&info, expected)) {
+    if (sound && !misfit(&info, keyspace, expected) && !is_as_expected(&info, expected)) {
         hth_ram_tier_unpin(cache->ram, row);
         hth_cache_review(cache, &expected->id);
         return hth_fail(err, HEARTH_CORRUPT, "the index describes the cache row wrongly");
@@ -307,7 +307,7 @@ hearth_status hth_cache_borrow(hth_cache *cache, const hth_keyspace *keyspace, c
         if (status != HEARTH_OK)
             return status;
     }
-    return hth_cache_lend(cache, keyspace, expected, row, tier, out, err);
+    return hth_cache_borrow_pinned(cache, keyspace, expected, row, tier, out, err);
 }
 
 void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row)

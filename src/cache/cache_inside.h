@@ -60,8 +60,8 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read);
 hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const hth_keyspace *keyspace,
                                     const hth_row_meta *expected, hth_ram_row **row_out, hearth_error *err);
 /* Hand a pinned row to the caller, or unpin it and fail. */
-hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
-                             hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err);
+hearth_status hth_cache_borrow_pinned(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
+                                      hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err);
 
 /*
  * Reserve a row of the RAM tier for a row that is being computed or read. Blocks come in series, so memory is touched

@@ -90,7 +90,7 @@ static void finish(hth_read_ahead *ahead, place *at)
 
     at->status = hth_cache_file_finish(ahead->cache, &at->read, ahead->keyspace, meta, &row, &at->err);
     if (at->status == HEARTH_OK)
-        at->status = hth_cache_lend(ahead->cache, ahead->keyspace, meta, row, tier, &at->row, &at->err);
+        at->status = hth_cache_borrow_pinned(ahead->cache, ahead->keyspace, meta, row, tier, &at->row, &at->err);
     else if (at->status == HEARTH_CORRUPT &&
              hth_cache_borrow(ahead->cache, ahead->keyspace, meta, &at->row, NULL) == HEARTH_OK)
         at->status = HEARTH_OK;
@@ -147,7 +147,8 @@ static bool start(hth_read_ahead *ahead, size_t i)
 
     *at = (place){ .index = i };
     if (pinned) {
-        at->status = hth_cache_lend(ahead->cache, ahead->keyspace, meta, pinned, HEARTH_TIER_RAM, &at->row, &at->err);
+        at->status =
+            hth_cache_borrow_pinned(ahead->cache, ahead->keyspace, meta, pinned, HEARTH_TIER_RAM, &at->row, &at->err);
     } else {
         at->status = hth_cache_file_open(ahead->cache, meta, &at->read, &at->err);
         if (at->status == HEARTH_NO_MEMORY && ahead->n_out > 0)

@@ -196,7 +196,7 @@ out:
 /* ---- the folder ---- */
 
 /* Take a lock, waiting if another process holds it. False with errno: EWOULDBLOCK if it was held all the time. */
-static bool lock_patiently(int fd, hth_fs_lock_mode mode)
+static bool lock_with_retries(int fd, hth_fs_lock_mode mode)
 {
     const int result = hth_fs_lock_within(hth_fs_system(), fd, mode, WAIT_MS);
 
@@ -570,11 +570,12 @@ static hearth_status await_filling(hth_weight_region *region, const char *folder
     if (fd < 0)
         return errno == ENOENT ? HEARTH_OK : hth_fail_errno(err, errno, "cannot open '%s'", region->filling_path);
     unlock(region->folder_fd);
-    problem = lock_patiently(fd, HTH_FS_LOCK_PROBE) ? 0 : errno;
+    problem = lock_with_retries(fd, HTH_FS_LOCK_PROBE) ? 0 : errno;
     (void)close(fd);
     if (problem)
         return fail_lock(err, problem, "filling", region->path);
-    return lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY) ? HEARTH_OK : fail_lock(err, errno, "examining", folder);
+    return lock_with_retries(region->folder_fd, HTH_FS_LOCK_TRY) ? HEARTH_OK
+                                                                 : fail_lock(err, errno, "examining", folder);
 }
 
 /* Under the folder's lock, which is released while it waits and then taken again. */
@@ -611,7 +612,7 @@ static int leave(hth_weight_region *region, bool may_keep)
 
     if (region->fd < 0)
         return 0;
-    if (lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY)) {
+    if (lock_with_retries(region->folder_fd, HTH_FS_LOCK_TRY)) {
         problem = 0;
         if ((!may_keep || flock(region->fd, LOCK_EX | LOCK_NB) == 0) && has_name(region->fd, path) &&
             !(may_keep && region->keep && region->is_filled) && unlink(path) != 0)
@@ -648,7 +649,7 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
     for (bool again = false;; again = true) {
         int problem;
 
-        if (!lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY)) {
+        if (!lock_with_retries(region->folder_fd, HTH_FS_LOCK_TRY)) {
             status = fail_lock(err, errno, "examining", key->folder);
             goto out;
         }
@@ -708,7 +709,7 @@ static hearth_status make_visible(hth_weight_region *region, const uint8_t layou
     memcpy(region->map, header, HEADER_BYTES);
     if (mprotect(region->map, region->map_bytes, PROT_READ) != 0)
         return hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
-    if (!lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY))
+    if (!lock_with_retries(region->folder_fd, HTH_FS_LOCK_TRY))
         return fail_lock(err, errno, "examining the folder of", region->path);
     if (!has_name(region->fd, region->filling_path) || rename(region->filling_path, region->path) != 0)
         status = hth_fail_errno(err, errno, "cannot publish '%s'", region->path);

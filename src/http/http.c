@@ -141,9 +141,9 @@ struct hth_http_server {
     LIST_HEAD(, hth_http_listener) listeners;
     /* Each list is in the order of since_ms. HTTP_WAIT_NONE has a list, too. */
     struct hth_http_connections waiting[HTTP_WAITS + 1];
-    struct event *sweep;  /* ends overdue waits */
-    uint64_t sweep_ms;    /* its time; UINT64_MAX: it is not set */
-    struct event *breath; /* timer: accept again after descriptors ran out */
+    struct event *sweep;        /* ends overdue waits */
+    uint64_t sweep_ms;          /* its time; UINT64_MAX: it is not set */
+    struct event *accept_pause; /* timer: accept again after descriptors ran out */
     bool is_draining;
     hth_http_numbers numbers;
     size_t bodies_bytes;   /* memory of the bodies of all exchanges */
@@ -174,7 +174,7 @@ static void exchange_free(hth_http_exchange *exchange);
 static void http_write_error(http_connection *connection, int status, const char *why);
 
 enum {
-    BREATH_MS = 200,
+    ACCEPT_PAUSE_MS = 200,
     SWEEP_MS_MIN = 10,
     HEAD_BYTES_MAX = 64 << 20, /* upper bound for the option: fields have 32-bit offsets */
 };
@@ -243,7 +243,7 @@ static void set_accepting(hth_http_server *server, bool accepts)
     }
 }
 
-static void on_breath(evutil_socket_t fd, short what, void *user_data)
+static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
 {
     (void)fd;
     (void)what;
@@ -251,10 +251,10 @@ static void on_breath(evutil_socket_t fd, short what, void *user_data)
 }
 
 /* A connection has ended, so there is room for others: accept again. */
-static void server_breathe(hth_http_server *server)
+static void accept_again(hth_http_server *server)
 {
-    if (event_pending(server->breath, EV_TIMEOUT, NULL)) {
-        (void)event_del(server->breath); /* it is pending */
+    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) {
+        (void)event_del(server->accept_pause); /* it is pending */
         set_accepting(server, true);
     }
 }
@@ -263,10 +263,10 @@ static void server_breathe(hth_http_server *server)
 static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
 {
     hth_http_listener *listener = user_data;
-    const struct timeval delay = timeval_of(BREATH_MS);
+    const struct timeval delay = timeval_of(ACCEPT_PAUSE_MS);
 
     (void)evlistener;
-    if (event_add(listener->server->breath, &delay) == 0)
+    if (event_add(listener->server->accept_pause, &delay) == 0)
         set_accepting(listener->server, false);
 }
 
@@ -408,8 +408,8 @@ hearth_status hth_http_server_new(struct event_base *base, const hth_http_option
     for (int wait = 0; wait <= HTTP_WAITS; wait++)
         TAILQ_INIT(&server->waiting[wait]);
     server->sweep = event_new(base, -1, 0, sweep, server);
-    server->breath = event_new(base, -1, 0, on_breath, server);
-    if (!server->sweep || !server->breath) {
+    server->accept_pause = event_new(base, -1, 0, on_pause_over, server);
+    if (!server->sweep || !server->accept_pause) {
         hth_http_server_free(server);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an HTTP server");
     }
@@ -432,8 +432,8 @@ void hth_http_server_free(hth_http_server *server)
     }
     if (server->sweep)
         event_free(server->sweep);
-    if (server->breath)
-        event_free(server->breath);
+    if (server->accept_pause)
+        event_free(server->accept_pause);
     free(server->server_name);
     free(server);
 }
@@ -629,7 +629,7 @@ static void connection_free(http_connection *connection)
     (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it exists */
     bufferevent_free(connection->bev);
     free(connection);
-    server_breathe(server);
+    accept_again(server);
 }
 
 static void connection_cut(http_connection *connection)

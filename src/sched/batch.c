@@ -34,7 +34,7 @@ struct hth_batch {
     uint32_t scratch;     /* its id, with n_fill */
     uint32_t n_fills;     /* evaluations that were due to be padded */
     uint32_t n_sequences; /* with rows */
-    bool is_hurried;
+    bool has_short_chunks;
     hth_row_costs costs;
     uint32_t n_draft; /* rows of drafts */
 };
@@ -94,13 +94,13 @@ void hth_batch_clear(hth_batch *batch)
     batch->n_slots = 0;
     batch->n_rows = 0;
     batch->n_fill = 0;
-    batch->is_hurried = false;
+    batch->has_short_chunks = false;
     batch->n_draft = 0;
 }
 
-void hth_batch_hurry(hth_batch *batch)
+void hth_batch_shorten_chunks(hth_batch *batch)
 {
-    batch->is_hurried = true;
+    batch->has_short_chunks = true;
 }
 
 void hth_batch_add(hth_batch *batch, hth_slot *slot)
@@ -301,7 +301,7 @@ uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alo
         batch->items[i] = hth_slot_plan_item(batch->slots[i]);
         n_streams += batch->items[i].is_decode;
     }
-    if ((n_streams > 0 || batch->is_hurried) && n_streams < batch->n_slots) {
+    if ((n_streams > 0 || batch->has_short_chunks) && n_streams < batch->n_slots) {
         uint32_t n = n_in_time(batch, schedule);
 
         while (chunk > n && chunk > HTH_CHUNK_MIN)

@@ -44,7 +44,7 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot);
  * Call if a reply that is not in the batch waits for the next evaluation: chunks are then only as long as max_tick_ms
  * allows.
  */
-void hth_batch_hurry(hth_batch *batch);
+void hth_batch_shorten_chunks(hth_batch *batch);
 /*
  * Choose the rows of the next evaluation. With alone, only the first slot gets rows. Returns the number of slots with
  * rows; each slot's n_in_batch is its number of rows.

@@ -952,7 +952,7 @@ static void add_turn(hth_batcher *batcher, uint32_t n_ready)
         if (slot->turn_wait == 0)
             hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
         else if (slot->was_prefilled)
-            hth_batch_hurry(batcher->batch);
+            hth_batch_shorten_chunks(batcher->batch);
     }
 }
 

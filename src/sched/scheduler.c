@@ -159,7 +159,7 @@ static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *te
     return has;
 }
 
-static void obey(hth_scheduler *scheduler, order *one)
+static void carry_out(hth_scheduler *scheduler, order *one)
 {
     bool found = false;
 
@@ -190,7 +190,7 @@ static void handle(hth_scheduler *scheduler, message *received)
         for (size_t i = 0; i < received->n_slots; i++)
             hth_batcher_add(scheduler->batcher, received->slots[i]);
         break;
-    case MESSAGE_ORDER: obey(scheduler, received->order); break;
+    case MESSAGE_ORDER: carry_out(scheduler, received->order); break;
     case MESSAGE_WAKE: return;
     }
     free(received);

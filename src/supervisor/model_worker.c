@@ -284,20 +284,20 @@ static void end_ram(hth_model_worker *worker)
 static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data)
 {
     hth_model_worker *worker = user_data;
-    const bool is_obeyed = worker->awaits_ram && quota == worker->ram_quota;
-    const bool has_evicted = is_obeyed && quota < worker->ram_share && used_bytes < worker->ram_used_before;
+    const bool is_applied = worker->awaits_ram && quota == worker->ram_quota;
+    const bool has_evicted = is_applied && quota < worker->ram_share && used_bytes < worker->ram_used_before;
 
     if (n_displaced > worker->n_displaced)
         worker->ram_short_ns = hth_os_monotonic_ns();
     worker->n_displaced = n_displaced;
     worker->ram_used = used_bytes;
-    worker->awaits_ram &= !is_obeyed;
+    worker->awaits_ram &= !is_applied;
     if (!worker->awaits_ram) /* otherwise the larger share may be on its way */
         worker->ram_share = hth_smaller(worker->ram_share, hth_larger(quota, used_bytes));
     if (has_evicted)
         hth_model_event_eviction(worker->shared->feed, worker->name, "ram", worker->ram_used_before - used_bytes,
                                  HTH_DEPARTURE_ROOM);
-    if (is_obeyed)
+    if (is_applied)
         worker->shared->on_change(worker->shared->user_data);
 }
 
@@ -993,7 +993,7 @@ static void pause_before_next(hth_model_worker *worker, const hth_restart_life *
         hth_model_worker_drop_rows(worker);
     }
     if (hth_model_worker_is_broken(worker, &err))
-        hth_waiters_tell_impatient(&worker->waiters, &err);
+        hth_waiters_fail_overdue(&worker->waiters, &err);
 }
 
 /* Clients must not see folders: keep only the last part of a quoted path. */

@@ -248,8 +248,8 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
 }
 
 /* Returns the bytes that are free now. */
-static uint64_t obey(const hth_supervisor *supervisor, hth_model_worker *worker, const hth_resident *resident,
-                     hth_residency_order order, const hth_residency_limits *limits)
+static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *worker, const hth_resident *resident,
+                          hth_residency_order order, const hth_residency_limits *limits)
 {
     if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_KEPT)
         return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
@@ -403,7 +403,8 @@ static void supervisor_plan(hth_supervisor *supervisor)
     for (size_t i = 0; i < 2 * n && !supervisor->shared.is_stopping; i++) {
         const hth_resident *resident = &supervisor->residents[i];
 
-        has_dropped |= obey(supervisor, worker_at(supervisor, i / 2), resident, supervisor->planned[i], &limits) > 0;
+        has_dropped |=
+            carry_out(supervisor, worker_at(supervisor, i / 2), resident, supervisor->planned[i], &limits) > 0;
     }
     if (supervisor->shared.is_stopping) {
         supervisor->is_planning = false;
@@ -458,7 +459,7 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 /* ---- pressure ---- */
 
 /* Judge the earlier departures, and mark models that stay because they were used lately. */
-static void be_patient(hth_patience *patience, uint64_t n_bytes, hth_relief_model *models, size_t n)
+static void mark_recently_used(hth_patience *patience, uint64_t n_bytes, hth_relief_model *models, size_t n)
 {
     const uint64_t now_ns = hth_os_monotonic_ns();
     uint64_t coming_bytes = 0;
@@ -481,7 +482,7 @@ uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bo
         for (size_t i = 0; i < n; i++)
             hth_model_worker_relief(worker_at(supervisor, i), is_device, &models[i]);
         if (patience)
-            be_patient(patience, n_bytes, models, n);
+            mark_recently_used(patience, n_bytes, models, n);
         freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
         for (size_t i = 0; i < n; i++) {
             hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);

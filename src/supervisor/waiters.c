@@ -137,7 +137,7 @@ void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_
     tell_failed(waiters, needs_later, after, err);
 }
 
-void hth_waiters_tell_impatient(hth_waiters *waiters, const hearth_error *err)
+void hth_waiters_fail_overdue(hth_waiters *waiters, const hearth_error *err)
 {
     tell_failed(waiters, is_impatient, 0, err);
 }

@@ -73,7 +73,7 @@ void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint6
 /* Call on_failed of the present waiters; if after is not 0, only of those whose own `after` is at least as large. */
 void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_error *err);
 /* Call on_failed of the present waiters that do not outlast breaks. */
-void hth_waiters_tell_impatient(hth_waiters *waiters, const hearth_error *err);
+void hth_waiters_fail_overdue(hth_waiters *waiters, const hearth_error *err);
 /* Call on_failed with err of the waiters whose until_ns has passed. */
 void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err);
 bool hth_waiters_has_late(const hth_waiters *waiters, uint64_t now_ns);

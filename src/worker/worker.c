@@ -438,7 +438,7 @@ static void set_ram_quota(worker *w, const char *number)
 }
 
 /* Carry out the front's commands "drain MS", "evict RAM RAM_FILE" and "ram QUOTA", one a line. */
-static void obey(worker *w, const char *bytes, size_t n)
+static void carry_out(worker *w, const char *bytes, size_t n)
 {
     char text[128], *at = NULL;
 
@@ -464,7 +464,7 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
     (void)number;
     (void)what;
     if (n > 0)
-        obey(w, bytes, (size_t)n); /* sent before the signal, but perhaps not read yet */
+        carry_out(w, bytes, (size_t)n); /* sent before the signal, but perhaps not read yet */
     drain(w);
 }
 
@@ -486,7 +486,7 @@ static void on_control(evutil_socket_t fd, short what, void *user_data)
 
     (void)what;
     if (n > 0)
-        obey(w, bytes, (size_t)n);
+        carry_out(w, bytes, (size_t)n);
     if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)))
         return;
     (void)event_del(w->on_control);

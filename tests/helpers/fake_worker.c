@@ -258,7 +258,7 @@ static void tell_needs(const fake *f, const char *word)
 }
 
 /* "ram QUOTA": it is in force, and no row is left. */
-static void obey(const fake *f)
+static void carry_out(const fake *f)
 {
     char line[64];
     const ssize_t n = recv(f->control_fd, line, sizeof(line) - 1, MSG_DONTWAIT);
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
     }
     while (!is_asked_to_end) {
         hth_status_page_loop_turns(f.page);
-        obey(&f);
+        carry_out(&f);
         pause_ms(20);
     }
     if (f.last_words)
