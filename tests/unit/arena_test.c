@@ -215,6 +215,98 @@ TEST(no_more_memory_is_warmed_than_a_series_needs)
     hth_arena_close(arena);
 }
 
+/*
+ * An arena at its limit with 6 slabs of 12 MiB of a series, of which only the last one was cold. The series is owed
+ * memory, and the limit allows none.
+ */
+static hth_arena *open_with_a_series_at_the_limit(uint8_t **last_out)
+{
+    hth_arena *arena = open_arena(HTH_ARENA_SEGMENT_BYTES + 24 * MIB, true);
+    bool cold = false;
+
+    wait_for_warm(arena, HTH_ARENA_SEGMENT_BYTES);
+    for (int i = 0; i < 6; i++) {
+        assert_false(cold);
+        *last_out = hth_arena_take(arena, 12 * MIB, &cold);
+        assert_non_null(*last_out);
+        hth_arena_more_follow(arena, 12 * MIB, cold);
+    }
+    assert_true(cold);
+    assert_int_equal(totals_of(arena).mapped_bytes, 76 * MIB);
+    return arena;
+}
+
+/*
+ * With a higher limit, the helper touches what 5 slabs of the series take, so nothing is owed any more. While something
+ * is, it counts its next piece in the same moment as it adds the last one: no other sum is seen meanwhile.
+ */
+static void expect_one_piece_for_the_series(hth_arena *arena)
+{
+    hth_arena_set_bytes_max(arena, 1024 * MIB);
+    wait_for_warm(arena, 60 * MIB);
+    assert_int_equal(totals_of(arena).mapped_bytes, 136 * MIB);
+}
+
+TEST(a_series_at_the_limit_is_owed_no_more_than_is_touched_ahead_of_it)
+{
+    uint8_t *last;
+    hth_arena *arena = open_with_a_series_at_the_limit(&last);
+    bool cold = true;
+
+    for (int i = 0; i < 64; i++) { /* each row takes the place of an older one */
+        hth_arena_give(arena, last, 12 * MIB);
+        last = hth_arena_take(arena, 12 * MIB, &cold);
+        assert_false(cold);
+        hth_arena_more_follow(arena, 12 * MIB, cold);
+    }
+    expect_one_piece_for_the_series(arena);
+    hth_arena_close(arena);
+}
+
+TEST(a_series_is_still_owed_its_memory_after_a_pause)
+{
+    uint8_t *last;
+    hth_arena *arena = open_with_a_series_at_the_limit(&last);
+
+    usleep(250000); /* longer than the helper waits for a pause */
+    expect_one_piece_for_the_series(arena);
+    hth_arena_close(arena);
+}
+
+TEST(a_series_is_owed_nothing_for_slabs_of_other_sizes)
+{
+    uint8_t *last;
+    hth_arena *arena = open_with_a_series_at_the_limit(&last);
+
+    expect_one_piece_for_the_series(arena);
+    for (int i = 0; i < 8; i++)
+        hth_arena_more_follow(arena, PAGE, false);
+    hth_arena_more_follow(arena, HTH_ARENA_SEGMENT_BYTES + 1, true);
+    for (int i = 0; i < 3; i++)
+        assert_non_null(hth_arena_take(arena, 12 * MIB, NULL));
+    wait_for_warm(arena, HTH_ARENA_SEGMENT_BYTES); /* 28 MiB were left */
+    assert_int_equal(totals_of(arena).mapped_bytes, 136 * MIB + HTH_ARENA_SEGMENT_BYTES);
+    hth_arena_close(arena);
+}
+
+/* For a series, a piece of 40 MiB would be touched: for slabs of none, a segment in the next pause. */
+TEST(cold_slabs_of_no_series_are_followed_by_no_memory_of_their_size)
+{
+    hth_arena *arena = open_arena(1024 * MIB, true);
+    bool cold = false;
+
+    wait_for_warm(arena, HTH_ARENA_SEGMENT_BYTES);
+    assert_non_null(hth_arena_take(arena, 30 * MIB, &cold));
+    assert_false(cold);
+    assert_non_null(hth_arena_take(arena, 40 * MIB, &cold));
+    assert_true(cold);
+    assert_non_null(hth_arena_take(arena, 4 * MIB, &cold));
+    assert_false(cold);
+    wait_for_warm(arena, 60 * MIB); /* 30 MiB were left */
+    assert_int_equal(totals_of(arena).mapped_bytes, 104 * MIB + HTH_ARENA_SEGMENT_BYTES);
+    hth_arena_close(arena);
+}
+
 /* ---- in a file ---- */
 
 static uint64_t held_by(int fd)

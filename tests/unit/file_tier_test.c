@@ -5,6 +5,7 @@
 
 #include <glob.h>
 
+#include "cache/file_tier_set.h"
 #include "cache/upkeep.h"
 
 /* ---- publishing and reading ---- */
@@ -387,6 +388,8 @@ CLOSED(the_index_counts_for_the_quota)
 {
     enum { FREE_BYTES = 1 << 20, ROOM = 5 << 20, LESS_ROOM = 1 << 20, LAST_CHANGE = 128 << 10 /* after the look */ };
     hth_file_tier_options options = options_of(f);
+    hth_file_tier_set *set;
+    hth_index_totals totals;
     uint32_t next_chain = 0;
     uint64_t n_rows_bytes;
 
@@ -404,9 +407,21 @@ CLOSED(the_index_counts_for_the_quota)
     assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
     hth_file_tier_settle(f->tier);
     assert_true(index_file_bytes(f) > FREE_BYTES + LESS_ROOM / 4);
+    assert_int_equal(hth_file_tier_gc(f->tier, UINT64_MAX, NULL, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_totals_get(hth_file_tier_index(f->tier), &totals, NULL), HEARTH_OK);
+    assert_in_range(totals.bytes, LESS_ROOM / 4 * 3 - 10000, LESS_ROOM / 4 * 3);
     n_rows_bytes = fill(f, 300, &next_chain);
     assert_in_range(n_rows_bytes, LESS_ROOM / 4 * 3 - 10000, LESS_ROOM / 4 * 3);
-    assert_int_equal(hth_file_tier_gc(f->tier, UINT64_MAX, NULL, NULL), HEARTH_OK);
+
+    hth_file_tier_close(f->tier);
+    f->tier = NULL;
+    assert_int_equal(hth_file_tier_set_open(&options, 1, &set, NULL), HEARTH_OK);
+    hth_file_tier_set_settle(set);
+    assert_int_equal(hth_file_tier_set_totals(set, &totals, NULL), HEARTH_OK);
+    assert_int_equal(totals.bytes, n_rows_bytes);
+    assert_true(totals.index_bytes > FREE_BYTES);
+    assert_int_equal(hth_file_tier_set_with_room(set, LESS_ROOM / 8), 1); /* none */
+    hth_file_tier_set_close(set);
 }
 
 CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing)

@@ -213,6 +213,13 @@ IN_FIXTURE(users_of_a_shared_index_hear_of_it_until_they_leave)
     n_warnings = f->n_warnings;
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(f->n_warnings, n_warnings);
+
+    obstruct(f, false);
+    (void)maintain(second);
+    n_warnings = other.n_warnings;
+    obstruct(f, true);
+    (void)maintain(second);
+    assert_true(other.n_warnings > n_warnings);
     leave(second, &log);
 }
 
