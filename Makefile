@@ -50,8 +50,8 @@ test: build
 # $(call test,directory,selection) runs the tests that ctest selects so, after it has built what they need.
 define test
 	@cmake -S . -B $(1) >$(1)/cmake.log 2>&1 || { cat $(1)/cmake.log; exit 1; }
-	@targets=$$(cd $(1) && ctest -N -V $(2) | \
-	  sed -nE 's,.*Test command:.*/tests/((test|fuzz)_[a-z_]+).*,\1,p; t; s,.*Test command:.*,programs,p' | sort -u) && \
+	@targets=$$(cd $(1) && ctest -N $(2) | sed -n 's/^ *Test *#[0-9]*: *//p' | awk -f $(CURDIR)/scripts/test_programs.awk - \
+	  tests/CTestTestfile.cmake bench/CTestTestfile.cmake | sort -u) && \
 	  cmake --build $(1) --parallel $(JOBS) --target hearth $$targets
 	@cd $(1) && TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" \
 	  ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(2)

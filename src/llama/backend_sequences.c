@@ -437,7 +437,7 @@ static hearth_status evaluate_text(hth_engine_context *context, bool in_groups,
 
     for (uint32_t i = 0; i < CHECK_TOKENS && i < context->info.n_ctx; i++) {
         bool is_last = i + 1 == end; /* of its group */
-        hth_decode_result result;
+        hth_decode_result result = HTH_DECODE_ABORTED;
         hearth_status status;
 
         rows[n_rows++] = (hth_batch_row){ .token = (hearth_token)((7919u * i + 13) % (uint32_t)n_vocab),

@@ -888,7 +888,7 @@ static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_wo
     return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
 }
 
-/* All models, for a plan; NULL without memory. *at: the index of this worker. */
+/* All models, for a plan; NULL without memory. *at (may be NULL): the index of this worker. */
 static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -897,7 +897,7 @@ static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_mo
 
     for (size_t i = 0; holders && i < n; i++) {
         hth_model_worker_ram(worker_at(supervisor, i), now_ns, &holders[i]);
-        if (worker_at(supervisor, i) == worker)
+        if (at && worker_at(supervisor, i) == worker)
             *at = i;
     }
     return holders;
