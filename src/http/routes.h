@@ -9,32 +9,33 @@
 #include "api/request.h"
 
 typedef enum hth_route_kind {
-    HTH_ROUTE_GENERATE, /* a model generates; api is the kind of body */
+    HTH_ROUTE_GENERATE, /* a model generates; api names the form of the body */
     HTH_ROUTE_ASK,      /* a model answers without generating; likewise */
     HTH_ROUTE_EMBED,    /* a model makes embeddings, or scores; likewise */
-    HTH_ROUTE_STORED,   /* /v1/responses/ID and paths below it: stored responses; answered by the front */
-    HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; part of the admin API */
+    HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
     HTH_ROUTE_PREFIXES, /* the most used prefixes; likewise */
     HTH_ROUTE_MODELS,
-    HTH_ROUTE_MODEL,  /* /v1/models/NAME */
-    HTH_ROUTE_STREAM, /* /v1/streams/ID: a kept stream */
+    HTH_ROUTE_MODEL, /* /v1/models/NAME */
     HTH_ROUTE_PROPS,
     HTH_ROUTE_SLOTS,
-    HTH_ROUTE_ADAPTERS,       /* /lora-adapters */
-    HTH_ROUTE_LOAD_ADAPTER,   /* vLLM's, for operators; answered by the front */
-    HTH_ROUTE_UNLOAD_ADAPTER, /* likewise */
-    HTH_ROUTE_LOAD_MODEL,     /* llama.cpp's; answered by the front */
-    HTH_ROUTE_UNLOAD_MODEL,   /* likewise; with keys, for operators only */
-    HTH_ROUTE_SLOT,           /* /slots/N: an action on one slot */
-    HTH_ROUTE_HEALTH,         /* and /ready: open to every client */
-    HTH_ROUTE_ADMIN,          /* /metrics and /admin/... */
-    HTH_ROUTE_ROOT,           /* "/": a client checks for a server */
-    /* Ollama's pages, which the front answers (ollama_pages.h). */
+    HTH_ROUTE_SLOT,     /* /slots/N: saves, restores or erases one */
+    HTH_ROUTE_ADAPTERS, /* /lora-adapters */
+    HTH_ROUTE_HEALTH,   /* and /ready: open to everybody */
     HTH_ROUTE_OLLAMA_TAGS,
     HTH_ROUTE_OLLAMA_PS,
     HTH_ROUTE_OLLAMA_VERSION,
+    /* From here on the front answers; a worker has no such path. */
+    HTH_ROUTE_FRONT_ONLY,
+    HTH_ROUTE_STORED = HTH_ROUTE_FRONT_ONLY, /* /v1/responses/ID and below it: a kept response */
+    HTH_ROUTE_STREAM,                        /* /v1/streams/ID: a kept stream */
+    HTH_ROUTE_LOAD_ADAPTER,                  /* vLLM's, for operators */
+    HTH_ROUTE_UNLOAD_ADAPTER,                /* likewise */
+    HTH_ROUTE_LOAD_MODEL,                    /* llama.cpp's */
+    HTH_ROUTE_UNLOAD_MODEL,                  /* likewise, for operators where there are keys */
+    HTH_ROUTE_ADMIN,                         /* /metrics and /admin/... */
+    HTH_ROUTE_ROOT,                          /* the page, or a check that a server is there */
     HTH_ROUTE_OLLAMA_PULL,
-    HTH_ROUTE_OLLAMA_FILES, /* paths that would change the set of models */
+    HTH_ROUTE_OLLAMA_FILES, /* changes the set of models */
     HTH_ROUTE_KINDS,
 } hth_route_kind;
 
@@ -52,7 +53,7 @@ typedef struct hth_route {
     /* "POST", or a list as in the header Allow. NULL: ADMIN, STREAM and STORED check the method themselves. */
     const char *method;
     hth_route_kind kind;
-    hth_api_kind api; /* of GENERATE, ASK and EMBED */
+    hth_api_kind api; /* the form of the body of GENERATE, ASK and EMBED; of all, the API whose errors it has */
     hth_route_right right;
     const char *about; /* a line for docs/api.md; NULL: another path of the endpoint above */
 } hth_route;

@@ -117,15 +117,6 @@ static const char *body_problem(hth_http_exchange *exchange, const hth_route *ro
              : NULL;
 }
 
-/* Is this route answered by the front alone? */
-static bool is_fronts(const hth_route *route)
-{
-    return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_STORED ||
-           route->kind == HTH_ROUTE_ROOT || route->kind == HTH_ROUTE_LOAD_ADAPTER ||
-           route->kind == HTH_ROUTE_UNLOAD_ADAPTER || route->kind == HTH_ROUTE_OLLAMA_PULL ||
-           route->kind == HTH_ROUTE_OLLAMA_FILES;
-}
-
 /* Can the worker answer the request? False: it was refused. */
 static bool check(const hth_worker_self *self, hth_http_exchange *exchange, const hth_route *route)
 {
@@ -135,7 +126,7 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
     const char *problem;
     char unreadable[128];
 
-    if (!route || is_fronts(route)) {
+    if (!route || route->kind >= HTH_ROUTE_FRONT_ONLY) {
         refuse_unknown(exchange, dialect, "endpoint", path);
     } else if (!hth_method_is(route->method, hth_http_method(exchange))) {
         bool is_get = strcmp(route->method, "GET") == 0;
