@@ -47,8 +47,12 @@ char *hth_utf8_repaired(const char *bytes, size_t n_bytes, size_t *n_out)
         at += length > 0 ? (size_t)length : length < 0 ? 1 : n_bytes - at; /* one for an incomplete character */
     }
     if (text) {
+        char *fitting;
+
         text[n] = '\0';
         *n_out = n;
+        fitting = realloc(text, n + 1); /* chat templates are kept for long */
+        text = fitting ? fitting : text;
     }
     return text;
 }

@@ -2,15 +2,11 @@
  * front_request.c - the answer and the end of a request: logs, metrics and the key's limits
  */
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/notes.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "front/cors.h"
 #include "front/front_request.h"
 #include "http/body_check.h"
 

@@ -271,7 +271,7 @@ static void serve(hth_front_request *r)
     const hth_route *route = r->route;
     bool is_admins = hth_http_tag(r->exchange) == HTH_FRONT_ADMIN;
 
-    if (!route) {
+    if (!route || !handlers[route->kind].serve) {
         refuse_path(r);
         return;
     }

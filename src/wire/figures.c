@@ -33,7 +33,8 @@ const hth_figure hth_figures[] = {
 };
 
 static_assert(sizeof(hth_figures) / sizeof(hth_figures[0]) == HTH_FIGURES, "each figure has a row");
-static_assert(sizeof(hth_frame_figures) - HTH_FIGURES_BYTES < sizeof(double), "and each row a figure"); /* padding */
+static_assert(sizeof(hth_frame_figures) == (HTH_FIGURES_BYTES + sizeof(double) - 1) / sizeof(double) * sizeof(double),
+              "and each row a figure"); /* an odd number of counts is padded */
 
 static size_t bytes_of(const hth_figure *figure)
 {
