@@ -202,7 +202,7 @@ FIXTURE_TEST(what_is_wrong_is_said_in_the_shape_of_the_api)
 
     expect_text(post(worker, "/nowhere", "{}", 404), "error.type", "invalid_request_error");
     (void)post(worker, "/models/load", "{}", 404); /* orders, too */
-    (void)get(worker, "/metrics", 404); /* the front's, as the rest of the operators' pages */
+    (void)get(worker, "/metrics", 404);            /* the front's, as the rest of the operators' pages */
     expect_text(get(worker, "/v1/models/other", 404), "error.code", "not_found");
     expect_text(post(worker, "/v1/messages/batches", "{}", 404), "error.type", "not_found_error");
     expect_text(post(worker, "/v1/chat/completions", "{", 400), "error.code", "invalid_json");
