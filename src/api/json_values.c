@@ -4,6 +4,7 @@
 #include "api/json_values.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hex.h"
 
@@ -12,6 +13,24 @@ json_t *hth_json_text(const char *text, size_t n)
     json_t *value = json_stringn(text, n);
 
     return value ? value : json_null();
+}
+
+json_t *hth_json_string(const char *text)
+{
+    return text ? hth_json_text(text, strlen(text)) : json_null();
+}
+
+json_t *hth_json_strings(const char *const *texts, size_t n)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < n && texts && texts[i]; i++) {
+        if (json_array_append_new(array, hth_json_string(texts[i])) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
 }
 
 json_t *hth_json_hex(const uint8_t *bytes, size_t n)

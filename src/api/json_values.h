@@ -10,6 +10,10 @@
 
 /* n bytes of text; JSON null if they are not UTF-8 (a path need not be). */
 json_t *hth_json_text(const char *text, size_t n);
+/* A terminated text; likewise, and JSON null for NULL. */
+json_t *hth_json_string(const char *text);
+/* The first n texts, or those before a NULL, likewise. texts may be NULL. NULL if out of memory. */
+json_t *hth_json_strings(const char *const *texts, size_t n);
 /* The hexadecimal digits of n bytes. NULL if out of memory. */
 json_t *hth_json_hex(const uint8_t *bytes, size_t n);
 /* An array of n bytes. */

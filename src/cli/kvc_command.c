@@ -391,8 +391,7 @@ static json_t *json_image(const inspection *file)
 static bool print_json(const inspection *file)
 {
     json_t *object = json_object();
-    bool ok = set(object, "file", hth_json_text(file->path, strlen(file->path))) &&
-              set(object, "file_size", json_u64(file->n_bytes)) &&
+    bool ok = set(object, "file", hth_json_string(file->path)) && set(object, "file_size", json_u64(file->n_bytes)) &&
               set(object, "parse_meta", json_verdict(file->head_sound, &file->head_fault)) &&
               set(object, "parse", json_verdict(file->sound, &file->fault));
 

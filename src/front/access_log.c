@@ -202,24 +202,11 @@ static const char *outcome_of(int status)
                                             : "ok";
 }
 
-static const char *miss_of(const hth_record *record)
-{
-    const hth_frame_figures *figures = &record->summary.figures;
-
-    return figures->miss == HEARTH_MISS_NONE ? "" : hearth_miss_name((hearth_miss)figures->miss);
-}
-
 static const char *finish_of(const hth_record *record)
 {
     return record->summary.finish == HEARTH_FINISH_NONE
              ? ""
              : hearth_finish_reason_name((hearth_finish_reason)record->summary.finish);
-}
-
-/* A request for embeddings has many prompts, and no hit of its own. */
-static const char *hit_of(const hth_frame_figures *figures)
-{
-    return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);
 }
 
 /* Times come first. */
@@ -231,12 +218,12 @@ static void json_summary(const hth_record *record, hth_line *line)
         if (hth_figures[i].in_log)
             hth_line_json_ms(line, hth_figures[i].in_log, hth_figure_ms(&hth_figures[i], figures));
     for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++) {
-        const char *name = hth_figure_name(&hth_figures[i], figures);
+        const char *name = hth_figure_name(hth_figures[i].kind, figures);
 
-        if (hth_figures[i].in_log && hth_figures[i].kind == HTH_FIGURE_COUNT)
-            hth_line_json_count(line, hth_figures[i].in_log, hth_figure_count(&hth_figures[i], figures));
+        if (hth_figures[i].in_log && name)
+            hth_line_json_text(line, hth_figures[i].in_log, name, ID_MAX);
         else if (hth_figures[i].in_log)
-            hth_line_json_text(line, hth_figures[i].in_log, name ? name : "", ID_MAX);
+            hth_line_json_count(line, hth_figures[i].in_log, hth_figure_count(&hth_figures[i], figures));
     }
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
 }
@@ -310,8 +297,8 @@ static void text_summary(const hth_record *record, hth_line *line)
 
     hth_line_addf(line, " %6" PRIu32 " prompt %6" PRIu32 " cached %5" PRIu32 " reply  ", figures->n_prompt_tokens,
                   figures->n_cached_tokens, figures->n_reply_tokens);
-    add_column(line, hit_of(figures), 6, ID_MAX);
-    add_column(line, hearth_tier_name((hearth_tier)figures->tier), 8, ID_MAX);
+    add_column(line, hth_figure_name(HTH_FIGURE_HIT, figures), 6, ID_MAX);
+    add_column(line, hth_figure_name(HTH_FIGURE_TIER, figures), 8, ID_MAX);
     hth_line_addf(line, " first %7.1f ms", or_zero(figures->ttft_ms));
 }
 
@@ -328,7 +315,7 @@ static void format_text(const hth_server_log *log, const hth_record *record, con
         text_summary(record, line);
     hth_line_addf(line, " total %8.1f ms", or_zero(record->duration_ms));
     if (record->has_summary)
-        add_note(line, "computed:", miss_of(record));
+        add_note(line, "computed:", hth_figure_name(HTH_FIGURE_MISS, &record->summary.figures));
     if (record->status == HTH_STATUS_CLIENT_GONE)
         hth_line_add(line, "  the client left");
     if (record->n_resumed > 0) {

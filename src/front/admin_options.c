@@ -10,29 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/json_values.h"
 #include "front/admin_models.h"
-
-/* A text; null for NULL and for a text that is not UTF-8. */
-static json_t *text_json(const char *text)
-{
-    json_t *value = text ? json_string(text) : NULL;
-
-    return value ? value : json_null();
-}
-
-/* The first n texts as an array, or those before a NULL. Pass SIZE_MAX for lists that end with NULL. */
-static json_t *texts_json(const char *const *texts, size_t n)
-{
-    json_t *array = json_array();
-
-    for (size_t i = 0; array && i < n && texts && texts[i]; i++) {
-        if (json_array_append_new(array, text_json(texts[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    }
-    return array;
-}
 
 static json_t *address_json(const hth_server_address *address)
 {
@@ -45,12 +24,12 @@ static json_t *address_json(const hth_server_address *address)
                        address->port);
     else
         return json_null();
-    return text_json(text);
+    return hth_json_string(text);
 }
 
 static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
 {
-    json_t *worker = texts_json(model->worker, SIZE_MAX), *rules, *object;
+    json_t *worker = hth_json_strings(model->worker, SIZE_MAX), *rules, *object;
     size_t n = json_array_size(worker);
 
     /* The array has the same indexes as the list. The value after the secret option is hidden. */
@@ -60,10 +39,11 @@ static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
             json_decref(worker);
             return NULL;
         }
-    object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker, "ram",
-                       hth_admin_count_json(model->ram_bytes), "aliases", texts_json(model->aliases, model->n_aliases),
-                       "adapters", texts_json(model->adapters, model->n_adapters), "tags",
-                       texts_json(model->tags, model->n_tags));
+    object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "name", hth_json_string(model->name), "worker", worker, "ram",
+                  hth_admin_count_json(model->ram_bytes), "aliases", hth_json_strings(model->aliases, model->n_aliases),
+                  "adapters", hth_json_strings(model->adapters, model->n_adapters), "tags",
+                  hth_json_strings(model->tags, model->n_tags));
     rules = admin->json.rules(&model->rules);
     if (json_object_update_missing(object, rules) != 0) { /* also fails if one of them is NULL */
         json_decref(object);
@@ -75,8 +55,8 @@ static json_t *model_json(const hth_admin *admin, const hth_server_model *model)
 
 static json_t *key_json(const hth_server_key *key)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:o}", "name", text_json(key->name), "models",
-                     texts_json(key->models, key->n_models), "requests_per_minute",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:o}", "name", hth_json_string(key->name), "models",
+                     hth_json_strings(key->models, key->n_models), "requests_per_minute",
                      hth_admin_count_json(key->requests_per_minute), "tokens_per_minute",
                      hth_admin_count_json(key->tokens_per_minute), "concurrency",
                      hth_admin_count_json(key->concurrency), "has_salt", key->salt != NULL, "admin", key->is_admin,

@@ -13,7 +13,7 @@ void hth_front_tell_begin(hth_front_request *r)
 
 static void add_figure(json_t *object, const hth_figure *figure, const hth_frame_figures *figures)
 {
-    const char *name = hth_figure_name(figure, figures);
+    const char *name = hth_figure_name(figure->kind, figures);
 
     if (figure->in_event && hth_figure_is_there(figure, figures))
         (void)json_object_set_new(object, figure->in_event, /* left out without memory */

@@ -22,7 +22,6 @@
 #include "base/status.h"
 #include "front/cors.h"
 #include "front/front_request.h"
-#include "http/body_check.h"
 
 enum { PROPS_BYTES_MAX = 64 << 10 };
 

@@ -153,9 +153,6 @@ struct hth_http_server {
 
 static uint64_t now_ms(void);
 
-/* Takes over the descriptor, even on failure. NULL: no memory. */
-static http_connection *connection_new_take(hth_http_server *server, int fd, const char *peer, int tag,
-                                            struct ssl_ctx_st *tls);
 /* Close the connection now. Calls on_close of its pending exchange. */
 static void connection_cut(http_connection *connection);
 /* The time limit of its wait has passed. */
@@ -301,7 +298,7 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
         (void)snprintf(peer, sizeof(peer), "unix");
     else
         hth_http_peer_text(address, peer, sizeof(peer));
-    if (!connection_new_take(server, fd, peer, listener->tag, tls))
+    if (!hth_http_server_adopt_take(server, fd, peer, listener->tag, tls))
         server->numbers.n_refused++;
 }
 
@@ -1155,8 +1152,7 @@ static struct bufferevent *bufferevent_for(struct event_base *base, int fd, stru
     return bev;
 }
 
-static http_connection *connection_new_take(hth_http_server *server, int fd, const char *peer, int tag,
-                                            struct ssl_ctx_st *tls)
+bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *peer, int tag, struct ssl_ctx_st *tls)
 {
     http_connection *connection = calloc(1, sizeof(*connection));
     struct bufferevent *bev = connection ? bufferevent_for(server->base, fd, tls) : NULL;
@@ -1167,7 +1163,7 @@ static http_connection *connection_new_take(hth_http_server *server, int fd, con
         else
             (void)close(fd); /* nothing was sent */
         free(connection);
-        return NULL;
+        return false;
     }
     *connection = (http_connection){
         .server = server,
@@ -1189,9 +1185,9 @@ static http_connection *connection_new_take(hth_http_server *server, int fd, con
     if (bufferevent_enable(bev, EV_READ) != 0 ||
         (tls ? !write_later(connection) : bufferevent_disable(bev, EV_WRITE) != 0)) {
         connection_cut(connection);
-        return NULL;
+        return false;
     }
-    return connection;
+    return true;
 }
 
 /*
@@ -1569,9 +1565,4 @@ void hth_http_abort(hth_http_exchange *exchange)
                          sizeof(reset)); /* fails on a unix socket, which has no reset */
     }
     connection_end_exchange(connection, true);
-}
-
-bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *peer, int tag, struct ssl_ctx_st *tls)
-{
-    return connection_new_take(server, fd, peer, tag, tls);
 }

@@ -3,30 +3,10 @@
  */
 #include <stdlib.h>
 
+#include "api/json_values.h"
 #include "options/serve_config.h"
 
 enum { WORD_BYTES = 256 };
-
-/* A text; null for NULL and for a text that is not UTF-8. */
-static json_t *text_json(const char *text)
-{
-    json_t *value = text ? json_string(text) : NULL;
-
-    return value ? value : json_null();
-}
-
-static json_t *texts_json(const char *const *texts, size_t n)
-{
-    json_t *array = json_array();
-
-    for (size_t i = 0; array && i < n; i++) {
-        if (json_array_append_new(array, text_json(texts[i])) != 0) {
-            json_decref(array);
-            array = NULL;
-        }
-    }
-    return array;
-}
 
 static json_t *value_json(const hth_option *row, const void *options)
 {
@@ -35,8 +15,8 @@ static json_t *value_json(const hth_option *row, const void *options)
 
     switch (row->kind) {
     case HTH_OPTION_FLAG: return json_boolean(*(const bool *)field);
-    case HTH_OPTION_TEXT: return text_json(*(const char *const *)field);
-    case HTH_OPTION_TEXTS: return texts_json(field, *(const size_t *)((const char *)options + row->n_offset));
+    case HTH_OPTION_TEXT: return hth_json_string(*(const char *const *)field);
+    case HTH_OPTION_TEXTS: return hth_json_strings(field, *(const size_t *)((const char *)options + row->n_offset));
     case HTH_OPTION_U32:
     case HTH_OPTION_MS: return json_integer(*(const uint32_t *)field);
     case HTH_OPTION_SIZE: {
@@ -44,7 +24,7 @@ static json_t *value_json(const hth_option *row, const void *options)
 
         return json_integer(size > INT64_MAX ? INT64_MAX : (json_int_t)size);
     }
-    default: return text_json(hth_option_write(row, options, 0, word, sizeof(word)) ? word : NULL);
+    default: return hth_json_string(hth_option_write(row, options, 0, word, sizeof(word)) ? word : NULL);
     }
 }
 

@@ -3,6 +3,8 @@
  */
 #include "supervisor/model_events.h"
 
+#include "api/json_values.h"
+
 static const char *reason_of(hth_departure departure)
 {
     switch (departure) {
@@ -49,10 +51,8 @@ void hth_model_event_unloaded(hth_event_feed *feed, const char *model)
 void hth_model_event_death(hth_event_feed *feed, const char *model, const char *cause, const char *state,
                            uint64_t n_deaths, uint32_t pause_ms)
 {
-    json_t *text = json_string(cause);
-
     hth_event_feed_tell_take(feed, "death",
-                             json_pack("{s:s, s:o, s:s, s:I, s:I}", "model", model, "cause", text ? text : json_null(),
+                             json_pack("{s:s, s:o, s:s, s:I, s:I}", "model", model, "cause", hth_json_string(cause),
                                        "state", state, "deaths", (json_int_t)n_deaths, "restart_in_ms",
                                        (json_int_t)pause_ms));
 }

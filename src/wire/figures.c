@@ -84,39 +84,34 @@ bool hth_figure_is_there(const hth_figure *figure, const hth_frame_figures *figu
     }
 }
 
-const char *hth_figure_name(const hth_figure *figure, const hth_frame_figures *figures)
+const char *hth_figure_name(hth_figure_kind kind, const hth_frame_figures *figures)
 {
-    const bool is_there = hth_figure_is_there(figure, figures);
-
-    switch (figure->kind) {
-    case HTH_FIGURE_HIT: return is_there ? hearth_hit_name((hearth_hit)figures->hit) : NULL;
+    switch (kind) {
+    case HTH_FIGURE_HIT: return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);
     case HTH_FIGURE_TIER: return hearth_tier_name((hearth_tier)figures->tier);
-    case HTH_FIGURE_MISS: return is_there ? hearth_miss_name((hearth_miss)figures->miss) : NULL;
+    case HTH_FIGURE_MISS: return figures->miss == HEARTH_MISS_NONE ? "" : hearth_miss_name((hearth_miss)figures->miss);
     default: return NULL;
     }
 }
 
 void hth_figures_put(const hth_frame_figures *figures, uint8_t bytes[HTH_FIGURES_BYTES])
 {
-    for (size_t i = 0; i < HTH_FIGURES; bytes += bytes_of(&hth_figures[i]), i++) {
-        if (hth_figures[i].kind == HTH_FIGURE_MS)
-            hth_put_f64(bytes, time_of(&hth_figures[i], figures));
-        else
-            hth_put_u32(bytes, hth_figure_count(&hth_figures[i], figures));
-    }
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++, bytes += 4)
+        hth_put_u32(bytes, hth_figure_count(&hth_figures[i], figures));
+    for (size_t i = HTH_FIGURES_COUNTS; i < HTH_FIGURES; i++, bytes += 8)
+        hth_put_f64(bytes, time_of(&hth_figures[i], figures));
 }
 
 hth_frame_figures hth_figures_get(const uint8_t bytes[HTH_FIGURES_BYTES])
 {
     hth_frame_figures figures;
 
-    for (size_t i = 0; i < HTH_FIGURES; bytes += bytes_of(&hth_figures[i]), i++) {
-        const double ms = hth_figures[i].kind == HTH_FIGURE_MS ? hth_get_f64(bytes) : 0;
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++, bytes += 4)
+        *count_at(&hth_figures[i], &figures) = hth_get_u32(bytes);
+    for (size_t i = HTH_FIGURES_COUNTS; i < HTH_FIGURES; i++, bytes += 8) {
+        const double ms = hth_get_f64(bytes);
 
-        if (hth_figures[i].kind == HTH_FIGURE_MS)
-            memcpy((char *)&figures + hth_figures[i].at, &ms, sizeof(ms));
-        else
-            *count_at(&hth_figures[i], &figures) = hth_get_u32(bytes);
+        memcpy((char *)&figures + hth_figures[i].at, &ms, sizeof(ms));
     }
     return figures;
 }
@@ -145,25 +140,13 @@ void hth_figures_to_stats(const hth_frame_figures *figures, hearth_stats *stats)
                    bytes_of(&hth_figures[i]));
 }
 
-/* Add the count or the time of one reply. */
-static void add(const hth_figure *figure, hth_frame_figures *sum, const hth_frame_figures *reply)
-{
-    if (figure->kind == HTH_FIGURE_MS) {
-        const double ms = time_of(figure, sum) + time_of(figure, reply);
-
-        memcpy((char *)sum + figure->at, &ms, sizeof(ms));
-    } else {
-        *count_at(figure, sum) += hth_figure_count(figure, reply);
-    }
-}
-
 void hth_figures_add(hth_frame_figures *sum, const hth_frame_figures *reply, bool is_first, bool begins_prompt)
 {
     for (size_t i = 0; i < HTH_FIGURES; i++) {
         const hth_figure *figure = &hth_figures[i];
 
         if (figure->sum == HTH_OF_ALL_REPLIES || (figure->sum == HTH_OF_ALL_PROMPTS && begins_prompt))
-            add(figure, sum, reply);
+            *count_at(figure, sum) += hth_figure_count(figure, reply);
         else if (figure->sum == HTH_OF_FIRST_REPLY && is_first)
             memcpy((char *)sum + figure->at, (const char *)reply + figure->at, bytes_of(figure));
     }

@@ -46,7 +46,7 @@ typedef enum hth_figure_kind {
     HTH_FIGURE_SLOT,  /* uint32_t, if there is one */
 } hth_figure_kind;
 
-/* How the numbers of several replies are combined. */
+/* How the numbers of several replies are combined. Only counts are summed. */
 typedef enum hth_figure_sum {
     HTH_OF_FIRST_REPLY,
     HTH_OF_ALL_REPLIES, /* the sum */
@@ -85,8 +85,8 @@ void hth_figures_add(hth_frame_figures *sum, const hth_frame_figures *reply, boo
 
 uint32_t hth_figure_count(const hth_figure *figure, const hth_frame_figures *figures);
 double hth_figure_ms(const hth_figure *figure, const hth_frame_figures *figures); /* 0 if it is not finite */
-/* The name of a HIT, a TIER ("none" if the cache was not used) or a MISS; NULL: none. */
-const char *hth_figure_name(const hth_figure *figure, const hth_frame_figures *figures);
+/* The name of the HIT, the TIER ("none" if the cache was not used) or the MISS; "": none. NULL for another kind. */
+const char *hth_figure_name(hth_figure_kind kind, const hth_frame_figures *figures);
 /* Does the request have this number? */
 bool hth_figure_is_there(const hth_figure *figure, const hth_frame_figures *figures);
 

@@ -22,8 +22,8 @@ static json_t *adapter_json(const hearth_adapter *adapter)
     const char *name = slash ? slash + 1 : adapter->path;
 
     return json_pack("{s:I, s:s, s:o, s:f, s:s, s:s, s:o}", "id", (json_int_t)adapter->id, "name", adapter->name,
-                     "path", hth_json_text(name, strlen(name)), "scale", (double)adapter->scale, "task_name", "",
-                     "prompt_prefix", "", "sha256", hth_json_hex(adapter->sha256, sizeof(adapter->sha256)));
+                     "path", hth_json_string(name), "scale", (double)adapter->scale, "task_name", "", "prompt_prefix",
+                     "", "sha256", hth_json_hex(adapter->sha256, sizeof(adapter->sha256)));
 }
 
 /* The loaded adapters, for free(): [*n_out]. NULL with err. */
