@@ -50,11 +50,10 @@ test: build
 # $(call test,directory,selection) runs the tests that ctest selects so, after it has built what they need.
 define test
 	@cmake -S . -B $(1) >$(1)/cmake.log 2>&1 || { cat $(1)/cmake.log; exit 1; }
-	@targets=$$(cd $(1) && ctest -N $(2) | sed -n 's/^ *Test *#[0-9]*: *//p' | awk -f $(CURDIR)/scripts/test_programs.awk - \
-	  tests/CTestTestfile.cmake bench/CTestTestfile.cmake | sort -u) && \
+	@targets=$$(cd $(1) && ctest -N $(2) | sed -n 's/^ *Test *#[0-9]*: *//p' | \
+	  awk -f $(CURDIR)/scripts/test_programs.awk - tests/CTestTestfile.cmake bench/CTestTestfile.cmake | sort -u) && \
 	  cmake --build $(1) --parallel $(JOBS) --target hearth $$targets
-	@cd $(1) && TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" \
-	  ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(2)
+	@cd $(1) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(2)
 endef
 
 $(BUILD)/CMakeCache.txt:
@@ -80,27 +79,19 @@ vulkan-test:
 	@cd build-vulkan && VK_DRIVER_FILES=$$(ls /usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1) GGML_VK_VISIBLE_DEVICES=0 \
 	  HTH_TEST_WORDS=40 HTH_TEST_F16_ONLY=1 ctest --output-on-failure --no-tests=error -R '^gpu/'
 
-# The same tests with our code instrumented, without the engine.
-asan: deps
+# The same tests with our code instrumented, without the engine. The quick ones are what continuous integration has time
+# for: quick tests, and those that have threads of their own.
+asan-quick: SELECTION = -L quick -LE agents
+asan asan-quick: deps
 	$(call configure,build-asan,-DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_BUILD_TYPE=Debug)
 	@cmake --build build-asan --parallel $(JOBS)
-	@cd build-asan && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
+	@cd build-asan && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) $(SELECTION)
 
-tsan: deps
+tsan-quick: SELECTION = -L threads -LE slow
+tsan tsan-quick: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp $(TSAN_OPTIONS)
+tsan tsan-quick: deps
 	$(call configure,build-tsan,-DHEARTH_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug)
-	@cmake --build build-tsan --parallel $(JOBS)
-	@cd build-tsan && TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" \
-	  ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
-
-# The part of both that continuous integration has time for: quick tests, and those that have threads of their own.
-asan-quick: deps
-	$(call configure,build-asan,-DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_BUILD_TYPE=Debug)
-	@cmake --build build-asan --parallel $(JOBS)
-	@cd build-asan && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS) -L quick -LE agents
-
-tsan-quick: deps
-	$(call configure,build-tsan,-DHEARTH_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug)
-	$(call test,build-tsan,-L threads -LE slow)
+	$(call test,build-tsan,$(SELECTION))
 
 fuzz: deps
 	$(call configure,build-fuzz,-DHEARTH_FUZZ=ON -DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_C_COMPILER=clang \
@@ -156,11 +147,11 @@ uninstall:
 	@scripts/uninstall.sh $(DESTDIR)$(PREFIX)
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*/  make \1/p' Makefile | uniq
+	@sed -nE 's/^([a-z -]+):([^=].*|)$$/\1/p' Makefile | tr ' ' '\n' | awk '!seen[$$0]++ { print "  make " $$0 }'
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz build-vulkan build-deb *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test check t vulkan-test asan asan-quick tsan tsan-quick fuzz lint format counts bench pictures install deb deb-test \
-  uninstall clean
+.PHONY: help all deps build demo test check t vulkan-test asan asan-quick tsan tsan-quick fuzz lint format counts \
+  bench pictures install deb deb-test uninstall clean
