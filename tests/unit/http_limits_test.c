@@ -341,6 +341,11 @@ FIXTURE_TEST(a_request_without_a_body_needs_no_memory_of_bodies)
     hth_test_client_say(&second, GET("/hello"));
     assert_int_equal(hth_test_client_hear_reply(&second), 200);
     hth_test_client_close(&second);
+    /* One with a body does, before its first byte is there. */
+    hth_test_client_open(&second, stage);
+    hth_test_client_say(&second, "POST /hold HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
+    assert_int_equal(hth_test_client_hear_reply(&second), 503);
+    hth_test_client_close(&second);
     hth_test_client_close(&first);
     hth_test_http_until(stage, stage->n_closed == 1);
     free(body);
