@@ -13,7 +13,7 @@
 
 #include "api/request.h"
 #include "base/memo.h"
-#include "sched/prompt_text.h"
+#include "sched/true_tokens.h"
 
 typedef struct hth_api_prompt {
     const hearth_chat_prompt *chat; /* of a conversation; NULL otherwise */

@@ -18,7 +18,7 @@
 #include "cache/why.h"
 #include "models/model_inside.h"
 #include "sched/prompt_lookup.h"
-#include "sched/token_text.h"
+#include "sched/text_stream.h"
 
 /* ---- sentences ---- */
 

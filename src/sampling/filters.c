@@ -6,6 +6,7 @@
  */
 #include "sampling/filters.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -270,4 +271,18 @@ size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature)
             break;
     }
     return n_kept;
+}
+
+hearth_token hth_draw_token(const hth_candidate *candidates, size_t n, uint64_t seed, uint64_t position)
+{
+    double at = hth_draw_uniform(seed, position);
+    double sum = 0;
+
+    assert(n > 0);
+    for (size_t i = 0; i + 1 < n; i++) {
+        sum += candidates[i].probability;
+        if (at < sum)
+            return candidates[i].token;
+    }
+    return candidates[n - 1].token; /* also if rounding leaves the sum slightly below 1 */
 }

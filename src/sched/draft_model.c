@@ -14,9 +14,9 @@
 
 #include "base/hex.h"
 #include "sampling/numbers.h"
-#include "sched/draw.h"
+#include "sampling/filters.h"
 #include "sched/pool.h"
-#include "sched/sequence_restore.h"
+#include "sched/sequence.h"
 #include "sched/strategy.h"
 
 enum {

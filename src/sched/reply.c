@@ -11,7 +11,7 @@
 #include "base/grow.h"
 #include "base/os.h"
 #include "sampling/sampling.h"
-#include "sched/draw.h"
+#include "sampling/filters.h"
 #include "sched/logprobs.h"
 #include "sched/text_stream.h"
 

@@ -10,7 +10,7 @@
 #include "engine/backend.h"
 #include "rows/key.h"
 #include "sched/adapter_set.h"
-#include "sched/prompt_text.h"
+#include "sched/true_tokens.h"
 
 enum {
     HTH_REPLIES_MAX = 128, /* of one prompt */

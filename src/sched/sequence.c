@@ -9,7 +9,6 @@
 
 #include "base/bytes.h"
 #include "cache/read_ahead.h"
-#include "sched/sequence_restore.h"
 
 struct hth_sequence {
     const hth_workplace *place;

@@ -13,7 +13,7 @@
 #include "cache/why.h"
 #include "sched/logprobs.h"
 #include "sched/strategy.h"
-#include "sched/token_text.h"
+#include "sched/text_stream.h"
 
 enum {
     RESTORES_MAX = 4,     /* attempts for one prompt; each follows the loss of a row */

@@ -28,7 +28,7 @@
 #include "sched/draft_model.h"
 #include "sched/pool.h"
 #include "sched/reply.h"
-#include "sched/sequence_restore.h"
+#include "sched/sequence.h"
 
 typedef enum hth_slot_state {
     HTH_SLOT_WAITING,

@@ -152,6 +152,18 @@ hth_slot *hth_waiting_line_next(const hth_waiting_line *line, const hth_slot *sl
 
 /* ---- the next to run ---- */
 
+static int64_t risen(const hth_queue_place *place, uint64_t now_ns, uint64_t aging_ns)
+{
+    return place->priority + (int64_t)((now_ns - place->since_ns) / aging_ns);
+}
+
+bool hth_queue_is_before(const hth_queue_place *a, const hth_queue_place *b, uint64_t now_ns, uint64_t aging_ns)
+{
+    int64_t first = risen(a, now_ns, aging_ns), second = risen(b, now_ns, aging_ns);
+
+    return first != second ? first > second : a->number < b->number;
+}
+
 hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
 {
     uint64_t ran = slot->ran_ns + (slot->started_ns > 0 ? now - slot->started_ns : 0);
