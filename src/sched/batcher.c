@@ -756,7 +756,6 @@ static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, u
 static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 {
     const hth_request *request = slot->request;
-    hth_prompt_place place = hth_workplace_prompt_place(&batcher->place);
     hth_pool_query query = hth_slot_pool_query(slot);
     uint32_t n_held;
     hth_lookup lookup;
@@ -764,8 +763,8 @@ static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 
     if (hth_pool_n_shared(batcher->pool, &query, &n_held) >= request->n_parent)
         return true;
-    if (hth_prompt_lookup(&place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup, NULL) !=
-        HEARTH_OK)
+    if (hth_prompt_lookup(&batcher->place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup,
+                          NULL) != HEARTH_OK)
         return true;
     known = lookup.n_cached >= request->n_parent;
     hth_lookup_deinit(&lookup);

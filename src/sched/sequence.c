@@ -43,6 +43,53 @@ struct hth_sequence {
 
 enum { ROW_TEXT_BYTES_MAX = 1 << 16 };
 
+/* ---- lookups ---- */
+
+static hth_lookup_options lookup_options(const hth_workplace *place, size_t n_limit, bool read_cache)
+{
+    hth_lookup_options options = { .way = HTH_LOOKUP_KEYS, .n_window = place->n_window, .n_limit = n_limit };
+
+    if (!read_cache || !place->cache)
+        return options;
+    switch (place->kind) {
+    case HTH_MODEL_RECURRENT: options.way = HTH_LOOKUP_STATES; break;
+    case HTH_MODEL_HYBRID: options.way = HTH_LOOKUP_CELLS_AND_STATES; break;
+    case HTH_MODEL_UNCACHED: break;
+    default: options.way = HTH_LOOKUP_CELLS; break;
+    }
+    return options;
+}
+
+hearth_status hth_prompt_lookup(const hth_workplace *workplace, const hth_keyspace *keyspace,
+                                const hearth_token *prompt, size_t n_prompt, bool read_cache, hth_lookup *out,
+                                hearth_error *err)
+{
+    hth_lookup_options options = lookup_options(workplace, n_prompt, read_cache);
+    hth_key_stream *stream = hth_key_stream_new(keyspace);
+    hearth_status status;
+
+    if (!stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", n_prompt);
+    status = hth_lookup_init(out, workplace->cache, keyspace, stream, &options, prompt, n_prompt, err);
+    hth_key_stream_free(stream);
+    return status;
+}
+
+hearth_tier hth_prompt_lookup_tier(const hth_workplace *workplace, const hth_lookup *lookup)
+{
+    hearth_tier slowest = lookup->logits_tier;
+
+    for (size_t i = 0; i < lookup->n_rows; i++) {
+        hearth_tier tier = hth_cache_find(workplace->cache, &lookup->rows[i].meta.id, NULL);
+
+        if (tier > slowest)
+            slowest = tier;
+    }
+    return slowest;
+}
+
+/* ---- making ---- */
+
 void hth_sequence_close(hth_sequence *sequence)
 {
     if (!sequence)
@@ -325,8 +372,7 @@ static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err)
 {
-    hth_prompt_place place = hth_workplace_prompt_place(sequence->place);
-    hth_lookup_options options = hth_prompt_lookup_options(&place, n_limit, read_cache);
+    hth_lookup_options options = lookup_options(sequence->place, n_limit, read_cache);
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);

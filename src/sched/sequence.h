@@ -19,7 +19,6 @@
 #include "cache/policy.h"
 #include "engine/backend.h"
 #include "sched/cells.h"
-#include "sched/prompt_lookup.h"
 #include "sched/true_tokens.h"
 
 typedef struct hth_draft_model hth_draft_model;
@@ -72,14 +71,15 @@ static inline void hth_move_mean(uint64_t *mean, uint64_t value)
     *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
 }
 
-static inline hth_prompt_place hth_workplace_prompt_place(const hth_workplace *workplace)
-{
-    return (hth_prompt_place){
-        .cache = workplace->cache,
-        .kind = workplace->kind,
-        .n_window = workplace->n_window,
-    };
-}
+/*
+ * Look a prompt up in a keyspace, without a sequence. Without read_cache or a cache, the lookup only computes keys. Any
+ * thread. *out is released with hth_lookup_deinit. HEARTH_NO_MEMORY.
+ */
+hearth_status hth_prompt_lookup(const hth_workplace *workplace, const hth_keyspace *keyspace,
+                                const hearth_token *prompt, size_t n_prompt, bool read_cache, hth_lookup *out,
+                                hearth_error *err);
+/* The slowest tier that the rows of the lookup are in now; HEARTH_TIER_NONE: no rows. */
+hearth_tier hth_prompt_lookup_tier(const hth_workplace *workplace, const hth_lookup *lookup);
 
 /* Shared by the sequences of one context. */
 typedef struct hth_books {

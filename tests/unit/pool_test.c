@@ -235,12 +235,11 @@ TEST(sessions_expire_into_the_cache)
     assert_int_equal(hth_pool_n_idle(f.pool), 0);
     assert_int_equal(test_watch_n_used(&f.stage.watch), 0);
     for (unsigned i = 0; i < 2; i++) {
-        hth_prompt_place place = hth_workplace_prompt_place(&f.stage.place);
         hth_lookup lookup;
 
-        assert_int_equal(
-            hth_prompt_lookup(&place, &f.stage.place.keyspace, i ? f.others : f.tokens, 100, true, &lookup, NULL),
-            HEARTH_OK);
+        assert_int_equal(hth_prompt_lookup(&f.stage.place, &f.stage.place.keyspace, i ? f.others : f.tokens, 100, true,
+                                           &lookup, NULL),
+                         HEARTH_OK);
         assert_int_equal(lookup.n_cached, 100);
         hth_lookup_deinit(&lookup);
     }
