@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "sched/row_costs.h"
-#include "sched/slot_draft.h"
 
 enum {
     SPARE_PART = 10, /* drawing and saving get this fraction of a tick: a tenth */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "sched/batcher_inside.h"
-#include "sched/slot_draft.h"
 
 enum {
     GAIN_MIN = 32,    /* minimum tokens of another request's prefix that are worth waiting for */
