@@ -35,7 +35,6 @@
 #include "llama/llama_shim.h"
 #include "llama/llama_slices.h"
 #include "state/image.h"
-#include "state/image_part.h"
 
 typedef struct hth_llama_applied hth_llama_applied;
 
