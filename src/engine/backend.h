@@ -22,7 +22,6 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "engine/chat_reply.h"
 
 /* Increases with every change of this header. A module with another number is refused. */
 #define HTH_BACKEND_ABI 16u
@@ -282,6 +281,36 @@ typedef struct hth_sample_at {
 enum {
     HTH_PIECE_BYTES_MAX = HEARTH_TOKEN_BYTES_MAX
 }; /* buffer size for the text of one token, here and in all layers above */
+
+/*
+ * ---- conversations: the parts of a prompt and of a reply ----
+ *
+ * All memory comes from malloc, so that the library can free the results of an engine module.
+ */
+
+typedef struct hth_chat_reply_call {
+    char *id; /* "" if there is none */
+    char *name;
+    char *arguments; /* n_arguments bytes */
+    size_t n_arguments;
+} hth_chat_reply_call;
+
+/* Strings are terminated and not NULL, except in a zeroed reply. Strings with a length may contain NUL bytes. */
+typedef struct hth_chat_reply {
+    char *reasoning; /* n_reasoning bytes */
+    char *content;   /* n_content bytes */
+    size_t n_reasoning;
+    size_t n_content;
+    hth_chat_reply_call *calls; /* [n_calls] */
+    size_t n_calls;
+} hth_chat_reply;
+
+/* Free the triggers and leave none. */
+void hth_chat_prompt_clear_triggers(hearth_chat_prompt *prompt);
+/* Free everything in it and zero it. */
+void hth_chat_prompt_clear(hearth_chat_prompt *prompt);
+/* Likewise. */
+void hth_chat_reply_clear(hth_chat_reply *reply);
 
 /* ---- embeddings ---- */
 

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #include "base/status.h"
-#include "engine/chat_reply.h"
+#include "engine/backend.h"
 #include "llama/llama_slices.h"
 
 struct llama_model;

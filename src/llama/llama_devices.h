@@ -14,7 +14,7 @@ extern "C" { /* our own headers are C and have no extern "C" themselves */
 
 #include "base/status.h"
 #include "engine/backend.h"
-#include "engine/rpc_address.h"
+#include "engine/engine_options.h"
 
 enum { HTH_LLAMA_DEVICES_MAX = HTH_DEVICES_MAX };
 

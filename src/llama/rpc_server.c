@@ -28,7 +28,7 @@
 #include <ggml-rpc.h>
 
 #include "base/os.h"
-#include "engine/rpc_address.h"
+#include "engine/engine_options.h"
 
 enum { HELLO = 14, TRANSPORTS_BYTES = 24, ANSWER_BYTES = 8 + 4 + TRANSPORTS_BYTES, WAIT_MS = 10000 };
 

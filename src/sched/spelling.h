@@ -8,7 +8,7 @@
 #ifndef HTH_SCHED_SPELLING_H
 #define HTH_SCHED_SPELLING_H
 
-#include "engine/control_texts.h"
+#include "engine/tokenize.h"
 #include "history/history_entry.h"
 
 typedef struct hth_spelling {

@@ -12,8 +12,7 @@
  *   attention section, if the model has a window          the last n_window of [begin, end)
  *   recurrent section, if the model has recurrent layers   the state after end - 1
  *
- * An image of part of the state lacks the first section, or has a window or recurrent section without
- * cells.
+ * An image of part of the state lacks the first section, or has a window or recurrent section without cells.
  *
  *   attention section
  *     u32 streams (1: the unified buffer), u32 cells; nothing more if there are no cells
