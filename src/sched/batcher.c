@@ -206,12 +206,12 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
                       waits ? "the request was cancelled while it waited" : "the request was cancelled");
         return true;
     }
-    if (is_past(request->submitted_ns, request->deadline_ms, now))
+    if (is_past(request->submitted_ns, request->options.deadline_ms, now))
         problem = "the request's deadline_ms has passed";
-    else if (waits && !slot->has_begun && is_past(request->submitted_ns, request->queue_timeout_ms, now))
+    else if (waits && !slot->has_begun && is_past(request->submitted_ns, request->options.queue_timeout_ms, now))
         problem = "the request has waited for its queue_timeout_ms";
-    else if (!waits && request->run_timeout_ms > 0 &&
-             slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->run_timeout_ms))
+    else if (!waits && request->options.run_timeout_ms > 0 &&
+             slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->options.run_timeout_ms))
         problem = "the request has run for its run_timeout_ms";
     else if (is_stalled(batcher, slot, now))
         problem = "the request's reader has taken nothing for too long";
@@ -346,9 +346,9 @@ static void wake_for_waiting(uint64_t *wake, const hth_batcher *batcher)
     const hth_slot *slot = hth_waiting_line_next(line, NULL);
 
     for (; slot && slot->has_returned; slot = hth_waiting_line_next(line, slot)) {
-        wake_before(wake, slot->request->submitted_ns, slot->request->deadline_ms);
+        wake_before(wake, slot->request->submitted_ns, slot->request->options.deadline_ms);
         if (!slot->has_begun)
-            wake_before(wake, slot->request->submitted_ns, slot->request->queue_timeout_ms);
+            wake_before(wake, slot->request->submitted_ns, slot->request->options.queue_timeout_ms);
         if (hth_slot_is_parked(slot) && slot->paused_ns > 0)
             wake_before(wake, slot->paused_ns, batcher->schedule.stalled_ms);
     }
@@ -366,8 +366,8 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        wake_before(&wake, slot->request->submitted_ns, slot->request->deadline_ms);
-        wake_before(&wake, slot->started_ns - slot->ran_ns, slot->request->run_timeout_ms);
+        wake_before(&wake, slot->request->submitted_ns, slot->request->options.deadline_ms);
+        wake_before(&wake, slot->started_ns - slot->ran_ns, slot->request->options.run_timeout_ms);
         if (slot->paused_ns > 0)
             wake_before(&wake, slot->paused_ns, batcher->schedule.stalled_ms);
         if (hth_slot_lingers(slot) && atomic_load(&slot->request->linger_until_ns) < wake)
@@ -411,7 +411,7 @@ void hth_batcher_count(hth_counters *counters, const hth_slot *slot)
     hth_count_hit(counters, stats->hit, stats->tier);
     hth_count(counters, HTH_COUNT_TOKENS_PROMPT, stats->prompt_tokens);
     hth_count(counters, HTH_COUNT_TOKENS_CACHED, stats->cached_tokens);
-    hth_count(counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens - slot->request->n_replayed);
+    hth_count(counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens - slot->request->options.n_replayed);
     if (stats->lookup_ms > 0)
         hth_histogram_add(counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
 }
@@ -489,7 +489,7 @@ static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, co
     hth_queue_place first = hth_place_of(waiting, batcher->looked_ns);
     hth_queue_place second = hth_place_of(running, batcher->looked_ns);
 
-    return running->request->priority < waiting->request->priority && !running->cannot_suspend &&
+    return running->request->options.priority < waiting->request->options.priority && !running->cannot_suspend &&
            hth_queue_is_before(&first, &second, batcher->looked_ns, aging_ns(batcher));
 }
 
@@ -505,8 +505,8 @@ static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting
 
         if (slot->is_going || !may_push_out(batcher, waiting, slot))
             continue;
-        if (!found || slot->request->priority < found->request->priority ||
-            (slot->request->priority == found->request->priority && slot->number > found->number))
+        if (!found || slot->request->options.priority < found->request->options.priority ||
+            (slot->request->options.priority == found->request->options.priority && slot->number > found->number))
             found = slot;
     }
     return found;
@@ -782,8 +782,8 @@ static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_
     uint64_t wait_ns = hth_ms_to_ns(place->resume_wait_ms);
     uint32_t changes;
 
-    if (!request->has_parent_key || slot->waited_for_parent || !place->cache || !hth_cache_is_shared(place->cache) ||
-        request->no_cache_read || place->kind == HTH_MODEL_UNCACHED)
+    if (!request->options.parent_key || slot->waited_for_parent || !place->cache ||
+        !hth_cache_is_shared(place->cache) || request->options.no_cache_read || place->kind == HTH_MODEL_UNCACHED)
         return false;
     changes = hth_cache_changes(place->cache);
     if (slot->parent_wait_ns == 0) {

@@ -301,8 +301,8 @@ static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, co
     const hth_request *request = seat->request;
     uint64_t n_missing = wish->n_tokens > n_known ? wish->n_tokens - n_known : 0;
     uint64_t n_written = wish->n_tokens - request->n_prompt;
-    uint64_t n_rest = request->n_predict > 0 && (uint64_t)request->n_predict > n_written
-                        ? (uint64_t)request->n_predict - n_written
+    uint64_t n_rest = request->options.n_predict > 0 && (uint64_t)request->options.n_predict > n_written
+                        ? (uint64_t)request->options.n_predict - n_written
                         : model->place->n_ctx;
 
     return token_ns == 0 || n_missing * model->row_ns <= n_rest * token_ns / REPLY_PART;
@@ -322,7 +322,7 @@ static void begin_restore(hth_draft_seat *seat, const hth_draft_wish *wish)
 static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
-    bool reads = !request->no_cache_read;
+    bool reads = !request->options.no_cache_read;
     hth_keyspace keyspace;
     hth_pool_query query = {
         .keyspace = &keyspace,

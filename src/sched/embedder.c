@@ -526,7 +526,7 @@ static void leave(embedder_prompt *p, const hearth_error *error)
 static void prompt_ended(hth_slot *slot, void *user_data)
 {
     hth_embedder *embedder = user_data;
-    embedder_prompt *p = slot->request->user_data;
+    embedder_prompt *p = slot->request->options.user_data;
     hearth_embeddings *shown = &p->job->embeddings->shown;
     const hearth_result *result = &hth_reply_result(slot->reply)->shown;
 

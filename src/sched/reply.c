@@ -134,7 +134,7 @@ static bool grow_tokens(hth_reply *reply, size_t needed)
     size_t n_each = 1 + result->shown.n_top_logprobs;
     void *tokens = result->tokens, *logprobs = result->logprobs;
     bool grown = grow(&tokens, &reply->tokens_capacity, needed, sizeof(*result->tokens)) &&
-                 (!reply->request->logprobs ||
+                 (!reply->request->options.logprobs ||
                   grow(&logprobs, &reply->logprobs_capacity, needed * n_each, sizeof(*result->logprobs)));
 
     result->tokens = tokens;
@@ -196,7 +196,8 @@ static bool tell_text(hth_reply *reply, const char *text, size_t n)
 {
     const hth_request *request = reply->request;
 
-    if (n > 0 && request->on_text && !request->on_text(request->id, text, n, request->user_data))
+    if (n > 0 && request->options.on_text &&
+        !request->options.on_text(request->id, text, n, request->options.user_data))
         end_refused(reply);
     return !reply->ended;
 }
@@ -210,8 +211,9 @@ void hth_reply_flush(hth_reply *reply)
     if (reply->refused) /* the reader does not want held text either */
         return;
     if (hth_text_stream_finish(reply->text, &text, &n) && (n == 0 || append_text(reply, text, n))) {
-        if (n > 0 && request->on_text)
-            (void)request->on_text(request->id, text, n, request->user_data); /* the reply has ended anyway */
+        if (n > 0 && request->options.on_text)
+            (void)request->options.on_text(request->id, text, n,
+                                           request->options.user_data); /* the reply has ended anyway */
     } else if (reply->result->shown.status == HEARTH_OK) {
         reply->ended = false; /* ended well so far */
         end_without_memory(reply);
@@ -239,9 +241,9 @@ static bool append_token(hth_reply *reply, hearth_token token, const float *logi
         return false;
     }
     result->tokens[n] = token;
-    if (reply->request->logprobs && logits && !reply->request->logprobs_after_sampling)
+    if (reply->request->options.logprobs && logits && !reply->request->options.logprobs_after_sampling)
         hth_logprobs(logits, reply->place->n_vocab, token, result->shown.n_top_logprobs, result->logprobs + n * n_each);
-    else if (reply->request->logprobs && !logits)
+    else if (reply->request->options.logprobs && !logits)
         for (size_t i = 0; i < n_each; i++) /* unknown for a replayed token */
             result->logprobs[n * n_each + i] = (hearth_logprob){ .token = i == 0 ? token : -1, .logprob = NAN };
     result->stats.completion_tokens++;
@@ -267,11 +269,11 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
         .sampler_state = is_replayed ? NAN : reply->result->shown.sampler_state,
     };
 
-    if (!request->on_token)
+    if (!request->options.on_token)
         return tell_text(reply, text, n_text);
-    if (request->logprobs)
+    if (request->options.logprobs)
         event.logprobs = reply->result->logprobs + (size_t)index * (1 + event.n_top_logprobs);
-    if (request->on_token(request->id, &event, request->user_data))
+    if (request->options.on_token(request->id, &event, request->options.user_data))
         return true;
     end_refused(reply);
     return false;
@@ -282,7 +284,7 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
 {
     char piece[HTH_PIECE_BYTES_MAX];
     size_t n_piece = 0;
-    bool is_shown = is_among(token, reply->request->shown_tokens, reply->request->n_shown_tokens);
+    bool is_shown = is_among(token, reply->request->sampling.shown_tokens, reply->request->sampling.n_shown_tokens);
     hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, is_shown, piece,
                                                         sizeof(piece), &n_piece, &reply->result->shown.error);
 
@@ -316,15 +318,16 @@ static void note_token_time(hth_reply *reply)
 /* Was the latest token, with this index, the last one that a verification request asks for? */
 static bool is_verified(const hth_request *request, uint32_t index, hearth_token token)
 {
-    return request->verify && (index >= request->n_draft || request->draft[index] != token);
+    return request->options.verify &&
+           (index >= request->options.n_draft_tokens || request->options.draft_tokens[index] != token);
 }
 
 /* Append a token, deliver the text that it releases, and end the reply if necessary. True while the reply continues. */
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
     const hth_request *request = reply->request;
-    bool ends = is_among(token, request->stop_tokens, request->n_stop_tokens) ||
-                ((!request->ignore_eos || reply->has_grammar) &&
+    bool ends = is_among(token, request->options.stop_tokens, request->options.n_stop_tokens) ||
+                ((!request->options.ignore_eos || reply->has_grammar) &&
                  reply->place->backend->is_end(reply->place->engine_model, token));
     const char *text = "";
     size_t n_text = 0;
@@ -377,7 +380,7 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
     uint32_t n = reply->result->stats.completion_tokens;
     hth_sample_at at = {
         .position = (uint64_t)request->n_prompt + n,
-        .forbids_end = n < request->min_tokens || (request->ignore_eos && reply->has_grammar),
+        .forbids_end = n < request->options.min_tokens || (request->options.ignore_eos && reply->has_grammar),
     };
     const hth_candidate *candidates;
     size_t n_candidates;
@@ -387,7 +390,7 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
 
     if (status == HEARTH_OK) {
         token = hth_draw_token(candidates, n_candidates, request->sampling.seed, at.position);
-        if (request->logprobs_after_sampling)
+        if (request->options.logprobs_after_sampling)
             note_candidates(reply, candidates, n_candidates, token);
         status = backend->sampler_accept(reply->sampler, token, true, &reply->result->shown.error);
         note_sampler_state(reply);
@@ -481,7 +484,7 @@ uint32_t hth_reply_tell(hth_reply *reply, uint32_t n)
         return 0;
     if (reply->pieces)
         return tell_some(reply, n);
-    if (reply->request->echo && reply->request->n_replayed == 0)
+    if (reply->request->options.echo && reply->request->options.n_replayed == 0)
         return echo_some(reply, n);
     reply->has_told = true;
     return 0;
@@ -524,13 +527,13 @@ static hearth_status continue_sampler(hth_reply *reply, hearth_error *err)
 
     if (!reply->place->backend->sampler_state(reply->sampler, &state))
         return HEARTH_OK;
-    if (isnan(request->replayed_state))
+    if (isnan(request->options.replayed_state))
         return hth_fail(err, HEARTH_MISUSE,
-                        "the %u replayed tokens were drawn with %s, whose state they do not tell; set replayed_state "
+                        "the %zu replayed tokens were drawn with %s, whose state they do not tell; set replayed_state "
                         "to the sampler_state of the last of them",
-                        request->n_replayed, request->sampling.mirostat != 0 ? "mirostat" : "adaptive_target");
-    reply->place->backend->sampler_set_state(reply->sampler, request->replayed_state);
-    reply->result->shown.sampler_state = request->replayed_state;
+                        request->options.n_replayed, request->sampling.mirostat != 0 ? "mirostat" : "adaptive_target");
+    reply->place->backend->sampler_set_state(reply->sampler, request->options.replayed_state);
+    reply->result->shown.sampler_state = request->options.replayed_state;
     return HEARTH_OK;
 }
 
@@ -539,21 +542,22 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
     const hth_request *request = reply->request;
     hearth_status status;
 
-    if (request->n_replayed == 0)
+    if (request->options.n_replayed == 0)
         return HEARTH_OK;
-    if (request->tell_replayed) {
-        reply->pieces = calloc((size_t)request->n_replayed + (request->echo ? (size_t)request->n_prompt + 1 : 0),
-                               sizeof(*reply->pieces));
+    if (request->options.tell_replayed) {
+        reply->pieces =
+            calloc(request->options.n_replayed + (request->options.echo ? (size_t)request->n_prompt + 1 : 0),
+                   sizeof(*reply->pieces));
         if (!reply->pieces)
-            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %u replayed tokens", request->n_replayed);
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu replayed tokens", request->options.n_replayed);
     }
     reply->is_silent = true;
-    if (request->echo)
+    if (request->options.echo)
         (void)echo_some(reply, request->n_prompt); /* the loop below reports an end */
     reply->has_told = false;
     reply->n_echoed = reply->n_pieces;
-    for (uint32_t i = 0; i < request->n_replayed; i++) {
-        hearth_token token = request->replayed[i];
+    for (uint32_t i = 0; i < request->options.n_replayed; i++) {
+        hearth_token token = request->options.replayed[i];
 
         if (token < 0 || (uint32_t)token >= reply->place->n_vocab)
             return hth_fail(err, HEARTH_MISUSE, "replayed token %u is %d; this model has tokens 0 to %u", i, token,
@@ -566,8 +570,8 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
             return status;
         if (take_token(reply, token, NULL))
             continue;
-        reply->was_whole =
-            request->tell_replayed && i + 1 == request->n_replayed && reply->result->shown.status == HEARTH_OK;
+        reply->was_whole = request->options.tell_replayed && i + 1 == request->options.n_replayed &&
+                           reply->result->shown.status == HEARTH_OK;
         if (!reply->was_whole)
             return hth_fail(err, reply->result->shown.status == HEARTH_OK ? HEARTH_MISUSE : reply->result->shown.status,
                             "the reply has ended with replayed token %u; there is nothing to go on with", i);
@@ -591,14 +595,16 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     reply->place = workplace;
     reply->request = request;
     reply->has_grammar = sampling->grammar || sampling->json_schema;
-    reply->n_max = request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
-    reply->result->shown.n_top_logprobs = request->n_top_logprobs;
+    reply->n_max = request->options.n_predict < 0 || (uint32_t)request->options.n_predict > room
+                     ? room
+                     : (uint32_t)request->options.n_predict;
+    reply->result->shown.n_top_logprobs = request->options.n_top_logprobs;
     reply->result->stats.prompt_tokens = request->n_prompt;
     reply->result->stats.history_tokens = request->text ? request->text->n_known : 0;
     reply->result->shown.prompt = request->prompt;
     reply->result->shown.seed = request->sampling.seed;
     reply->result->shown.sampler_state = NAN;
-    reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
+    reply->text = hth_text_stream_new(request->options.stop, request->options.n_stop);
     if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply has an empty text, not NULL */
         discard(reply);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");

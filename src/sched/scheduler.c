@@ -118,8 +118,8 @@ static void request_ended(hth_slot *slot, void *user_data)
     scheduler->ending_id = request->id;
     scheduler->request_ms = (7 * scheduler->request_ms + spent_ms) / 8;
     pthread_mutex_unlock(&scheduler->lock);
-    if (request->on_done)
-        request->on_done(request->id, result, request->user_data);
+    if (request->options.on_done)
+        request->options.on_done(request->id, result, request->options.user_data);
     pthread_mutex_lock(&scheduler->lock);
     scheduler->ending_id = 0;
     pthread_cond_broadcast(&scheduler->known_changed);
@@ -153,7 +153,7 @@ static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *te
 
     pthread_mutex_lock(&scheduler->lock);
     DL_FOREACH(scheduler->known, request)
-    has |= request->session && strcmp(request->session, session) == 0 &&
+    has |= request->options.session_id && strcmp(request->options.session_id, session) == 0 &&
            hth_keyspace_same_tenant(&request->keyspace, tenant);
     pthread_mutex_unlock(&scheduler->lock);
     return has;
@@ -379,12 +379,12 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
      * A resumed reply had its place before its interruption. At most n_max replies had one, so the limit is doubled for
      * them.
      */
-    if (scheduler->n_known + n > (first->is_resumed ? 2 * n_max : n_max))
+    if (scheduler->n_known + n > (first->options.is_resumed ? 2 * n_max : n_max))
         return refuse_busy(scheduler, err);
-    if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
+    if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->options.session_id))
         return hth_fail(err, HEARTH_BUSY,
                         "session_id '%s' has a request that has not ended; wait for it, or use another session_id",
-                        first->session);
+                        first->options.session_id);
     return HEARTH_OK;
 }
 

@@ -123,9 +123,9 @@ bool hth_slot_may_read(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
 
-    if (request->prompt_logprobs && !slot->was_prefilled)
+    if (request->options.prompt_logprobs && !slot->was_prefilled)
         return false;
-    return !request->no_cache_read || slot->has_begun; /* may use cells that it computed itself */
+    return !request->options.no_cache_read || slot->has_begun; /* may use cells that it computed itself */
 }
 
 hth_pool_query hth_slot_pool_query(const hth_slot *slot)
@@ -138,7 +138,7 @@ hth_pool_query hth_slot_pool_query(const hth_slot *slot)
         .tokens = slot->tokens ? slot->tokens : slot->request->prompt,
         .n_tokens = slot->tokens ? slot->request->n_prompt + n_reply : slot->request->n_prompt,
         .n_limit = hth_slot_may_read(slot) ? hth_slot_n_limit(slot) : 0,
-        .session = slot->request->session,
+        .session = slot->request->options.session_id,
     };
 }
 
@@ -218,7 +218,7 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
 {
     hearth_stats *stats = stats_of(slot);
     uint64_t now = hth_workplace_now(slot->place);
-    uint32_t n_drawn = stats->completion_tokens - slot->request->n_replayed;
+    uint32_t n_drawn = stats->completion_tokens - slot->request->options.n_replayed;
 
     if (!slot->was_prefilled)
         drop_prompt_logprobs(slot);
@@ -231,10 +231,11 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
         if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &slot->place->policy))
             (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* cells that are not saved are computed again */
         note_finish_key(slot);
-        hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
+        hth_pool_release(pool, slot->entry, slot->request->options.session_id, session_until_ns);
         slot->entry = NULL;
     } else {
-        hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->session, session_until_ns);
+        hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->options.session_id,
+                              session_until_ns);
     }
     if (hth_reply_first_token_ns(slot->reply))
         stats->decode_ms = ms_between(hth_reply_first_token_ns(slot->reply), now);
@@ -250,7 +251,7 @@ void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
     leave_draft_model(slot);
     abandon_restore(slot);
     note_finish_key(slot); /* in case it ends while waiting */
-    hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
+    hth_pool_release(pool, slot->entry, slot->request->options.session_id, session_until_ns);
     slot->entry = NULL;
 }
 
@@ -277,7 +278,7 @@ void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 /* Try to read the logits after the prompt from their row. */
 static bool take_saved_logits(hth_slot *slot)
 {
-    if (!slot->place->cache || slot->request->no_cache_read)
+    if (!slot->place->cache || slot->request->options.no_cache_read)
         return false;
     if (!slot->saved_logits)
         slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
@@ -293,9 +294,9 @@ static void report_progress(const hth_slot *slot, hearth_phase phase)
     const hth_request *request = slot->request;
     uint32_t n = hth_sequence_n_tokens(slot->entry->sequence);
 
-    if (request->on_progress && !slot->was_prefilled) /* the cells may include part of a known reply */
-        request->on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt, request->n_prompt,
-                             request->user_data);
+    if (request->options.on_progress && !slot->was_prefilled) /* the cells may include part of a known reply */
+        request->options.on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt,
+                                     request->n_prompt, request->options.user_data);
 }
 
 /* Is the next token drawn from the logits after these tokens? Not if the last token is still to be evaluated. */
@@ -421,7 +422,7 @@ static void note_hit(hth_slot *slot, uint32_t n_known)
         stats->hit = HEARTH_HIT_NONE;
     else if (slot->logits || n_known > request->n_prompt)
         stats->hit = HEARTH_HIT_EXACT;
-    else if (request->has_parent_key && n_known >= request->n_parent)
+    else if (request->options.parent_key && n_known >= request->n_parent)
         stats->hit = HEARTH_HIT_RESUME;
     else if (stats->tier == HEARTH_TIER_LIVE)
         stats->hit = HEARTH_HIT_LIVE;
@@ -462,8 +463,9 @@ static void tell_known(const hth_slot *slot)
     const hth_request *request = slot->request;
     uint32_t n_cached = hth_reply_result(slot->reply)->stats.cached_tokens;
 
-    if (request->on_progress && (n_cached > 0 || slot->has_told_restore))
-        request->on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt, request->user_data);
+    if (request->options.on_progress && (n_cached > 0 || slot->has_told_restore))
+        request->options.on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt,
+                                     request->options.user_data);
 }
 
 /* The known prefix is in the sequence: evaluate the rest. */
@@ -628,7 +630,7 @@ void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
 
 bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
 {
-    return slot->request->prompt_logprobs && !slot->was_prefilled;
+    return slot->request->options.prompt_logprobs && !slot->was_prefilled;
 }
 
 /* Allocate the prompt's log probabilities. The first token has none. False if out of memory. */
@@ -709,7 +711,7 @@ void hth_slot_draw(hth_slot *slot)
     if ((!logits && !vector) || slot->state != HTH_SLOT_EVALUATE)
         return;
     if (vector)
-        slot->request->on_vector(vector, slot->request->user_data);
+        slot->request->on_vector(vector, slot->request->options.user_data);
     if (hth_reply_n_max(slot->reply) == 0) {
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
         return;
@@ -794,7 +796,8 @@ static hth_draft *source_of(hth_slot *slot)
     uint32_t n_prompt = request->n_prompt, n_known;
 
     if (!slot->draft)
-        slot->draft = hth_draft_new(request->prompt, n_prompt, request->draft, request->n_draft);
+        slot->draft =
+            hth_draft_new(request->prompt, n_prompt, request->options.draft_tokens, request->options.n_draft_tokens);
     if (!slot->draft)
         return NULL;
     n_known = n_prompt + hth_draft_n_reply(slot->draft);

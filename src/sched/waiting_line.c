@@ -23,10 +23,10 @@ void hth_waiting_line_deinit(hth_waiting_line *line)
 /* The time limit of a newcomer; UINT64_MAX: none. */
 static uint64_t limit_of(const hth_request *request)
 {
-    uint32_t ms = request->deadline_ms;
+    uint32_t ms = request->options.deadline_ms;
 
-    if (request->queue_timeout_ms > 0 && (ms == 0 || request->queue_timeout_ms < ms))
-        ms = request->queue_timeout_ms;
+    if (request->options.queue_timeout_ms > 0 && (ms == 0 || request->options.queue_timeout_ms < ms))
+        ms = request->options.queue_timeout_ms;
     return ms > 0 ? request->submitted_ns + hth_ms_to_ns(ms) : UINT64_MAX;
 }
 
@@ -94,9 +94,9 @@ uint64_t hth_waiting_line_next_limit(const hth_waiting_line *line)
 
 static uint32_t file_of(const hth_slot *slot)
 {
-    assert(slot->request->priority >= -HTH_PRIORITY_MAX);
-    assert(slot->request->priority <= HTH_PRIORITY_MAX);
-    return (uint32_t)(slot->request->priority + HTH_PRIORITY_MAX);
+    assert(slot->request->options.priority >= -HTH_PRIORITY_MAX);
+    assert(slot->request->options.priority <= HTH_PRIORITY_MAX);
+    return (uint32_t)(slot->request->options.priority + HTH_PRIORITY_MAX);
 }
 
 bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
@@ -169,7 +169,7 @@ hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
     uint64_t ran = slot->ran_ns + (slot->started_ns > 0 ? now - slot->started_ns : 0);
 
     return (hth_queue_place){
-        .priority = slot->request->priority,
+        .priority = slot->request->options.priority,
         .since_ns = slot->waits_since_ns + ran < now ? slot->waits_since_ns + ran : now,
         .number = slot->number,
     };

@@ -126,10 +126,10 @@ static void ended(hth_slot *slot, void *user_data)
 
     assert_int_equal(slot->state, HTH_SLOT_DONE);
     assert_null(slot->entry);
-    if (request->on_done)
-        request->on_done(request->id, &hth_reply_result(slot->reply)->shown, request->user_data);
-    if (request->on_done == on_done)
-        reply_of(request->user_data)->n_ticks = stage->batcher->n_ticks;
+    if (request->options.on_done)
+        request->options.on_done(request->id, &hth_reply_result(slot->reply)->shown, request->options.user_data);
+    if (request->options.on_done == on_done)
+        reply_of(request->options.user_data)->n_ticks = stage->batcher->n_ticks;
     stage->n_open--;
 }
 
