@@ -103,45 +103,34 @@ hth_counted_result *hth_reply_result(hth_reply *reply)
 
 /* ---- growing ---- */
 
-/* Make room for needed elements. False if out of memory, with nothing changed. */
-static bool grow(void **array, size_t *capacity, size_t needed, size_t size)
-{
-    void *grown;
-
-    if (needed <= *capacity)
-        return true;
-    grown = hth_grown_by(*array, 0, needed, capacity, size);
-    if (grown)
-        *array = grown;
-    return grown != NULL;
-}
-
+/* Make room for text of needed bytes in total. False if out of memory, with nothing changed. */
 static bool grow_text(hth_reply *reply, size_t needed)
 {
     hth_counted_result *result = reply->result;
-    void *text = result->text;
-    bool grown = grow(&text, &reply->text_capacity, needed, 1);
+    char *text = hth_grown_by(result->text, 0, needed, &reply->text_capacity, 1);
 
-    result->text = text;
     if (text)
-        result->shown.text = text;
-    return grown;
+        result->shown.text = result->text = text;
+    return text != NULL;
 }
 
+/* The same for tokens and their log probabilities. */
 static bool grow_tokens(hth_reply *reply, size_t needed)
 {
     hth_counted_result *result = reply->result;
     size_t n_each = 1 + result->shown.n_top_logprobs;
-    void *tokens = result->tokens, *logprobs = result->logprobs;
-    bool grown = grow(&tokens, &reply->tokens_capacity, needed, sizeof(*result->tokens)) &&
-                 (!reply->request->options.logprobs ||
-                  grow(&logprobs, &reply->logprobs_capacity, needed * n_each, sizeof(*result->logprobs)));
+    hearth_token *tokens = hth_grown_by(result->tokens, 0, needed, &reply->tokens_capacity, sizeof(*tokens));
+    hearth_logprob *logprobs;
 
-    result->tokens = tokens;
-    if (tokens)
-        result->shown.tokens = tokens;
-    result->shown.logprobs = result->logprobs = logprobs;
-    return grown;
+    if (!tokens)
+        return false;
+    result->shown.tokens = result->tokens = tokens;
+    if (!reply->request->options.logprobs)
+        return true;
+    logprobs = hth_grown_by(result->logprobs, 0, needed * n_each, &reply->logprobs_capacity, sizeof(*logprobs));
+    if (logprobs)
+        result->shown.logprobs = result->logprobs = logprobs;
+    return logprobs != NULL;
 }
 
 void hth_reply_reserve(hth_reply *reply, uint32_t n)

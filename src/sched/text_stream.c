@@ -15,8 +15,8 @@
 #include "base/utf8.h"
 
 struct hth_text_stream {
-    char **stop;        /* [n_stop] */
-    size_t *stop_bytes; /* their lengths; 0: ignored */
+    const char *const *stop; /* [n_stop] */
+    size_t *stop_bytes;      /* their lengths; 0: ignored */
     size_t n_stop;
     char *held; /* bytes not released yet */
     size_t n_held;
@@ -34,23 +34,15 @@ hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
 
     if (!stream)
         return NULL;
-    stream->stop = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop));
-    stream->stop_bytes = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop_bytes));
-    if (!stream->stop || !stream->stop_bytes) {
-        hth_text_stream_free(stream);
+    stream->stop = stop;
+    stream->n_stop = n_stop;
+    stream->stop_bytes = calloc(n_stop + 1, sizeof(*stream->stop_bytes));
+    if (!stream->stop_bytes) {
+        free(stream);
         return NULL;
     }
-    stream->n_stop = n_stop;
-    for (size_t i = 0; i < n_stop; i++) {
-        if (!stop[i] || !stop[i][0])
-            continue;
-        stream->stop[i] = strdup(stop[i]);
-        if (!stream->stop[i]) {
-            hth_text_stream_free(stream);
-            return NULL;
-        }
+    for (size_t i = 0; i < n_stop; i++)
         stream->stop_bytes[i] = strlen(stop[i]);
-    }
     return stream;
 }
 
@@ -58,9 +50,6 @@ void hth_text_stream_free(hth_text_stream *stream)
 {
     if (!stream)
         return;
-    for (size_t i = 0; stream->stop && i < stream->n_stop; i++)
-        free(stream->stop[i]);
-    free(stream->stop);
     free(stream->stop_bytes);
     free(stream->held);
     free(stream->out);

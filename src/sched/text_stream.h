@@ -12,7 +12,7 @@
 
 typedef struct hth_text_stream hth_text_stream; /* one thread at a time */
 
-/* stop texts are copied; empty ones are ignored. NULL if out of memory. */
+/* The stop texts are borrowed; empty ones are ignored. NULL if out of memory. */
 hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop);
 void hth_text_stream_free(hth_text_stream *stream); /* accepts NULL */
 
