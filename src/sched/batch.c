@@ -6,8 +6,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "sched/row_costs.h"
-
 enum {
     SPARE_PART = 10, /* drawing and saving get this fraction of a tick: a tenth */
     IDLE_PART = 50,  /* idle cells may cost this fraction of an evaluation: a fiftieth */
@@ -17,26 +15,6 @@ enum {
 static const float least_likely = 0.02f;      /* a guess of the text */
 static const float least_beside_model = 0.5f; /* the same with a draft model, which probably has a better guess */
 static const float least_gain = 1.05f;        /* of drafts, by their estimated probabilities */
-
-struct hth_batch {
-    const hth_workplace *place;
-    hth_pulse *pulse;
-    hth_slot **slots; /* [n_slots] */
-    uint32_t n_slots;
-    hearth_plan_item *items; /* [n_slots] */
-    uint32_t *n_tokens;      /* [n_slots] */
-    hth_draft_wish *wishes;  /* [n_slots], scratch space */
-    hth_slot **wishing;      /* [n_slots], their slots */
-    hth_batch_row *rows;     /* [n_batch] */
-    uint32_t n_rows;
-    uint32_t n_fill;      /* rows of the scratch sequence after them */
-    uint32_t scratch;     /* its id, with n_fill */
-    uint32_t n_fills;     /* evaluations that were due to be padded */
-    uint32_t n_sequences; /* with rows */
-    bool has_short_chunks;
-    hth_row_costs costs;
-    uint32_t n_draft; /* rows of drafts */
-};
 
 bool hth_pulse_wants_abort(void *user_data)
 {
@@ -97,11 +75,6 @@ void hth_batch_clear(hth_batch *batch)
     batch->n_draft = 0;
 }
 
-void hth_batch_shorten_chunks(hth_batch *batch)
-{
-    batch->has_short_chunks = true;
-}
-
 void hth_batch_add(hth_batch *batch, hth_slot *slot)
 {
     uint32_t i = batch->n_slots++;
@@ -112,26 +85,6 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot)
     for (; i > 0 && batch->slots[i - 1]->last_ticked > slot->last_ticked; i--)
         batch->slots[i] = batch->slots[i - 1];
     batch->slots[i] = slot;
-}
-
-uint32_t hth_batch_n_slots(const hth_batch *batch)
-{
-    return batch->n_slots;
-}
-
-hth_slot *hth_batch_slot(const hth_batch *batch, uint32_t i)
-{
-    return batch->slots[i];
-}
-
-uint32_t hth_batch_n_draft(const hth_batch *batch)
-{
-    return batch->n_draft;
-}
-
-uint32_t hth_batch_n_rows(const hth_batch *batch)
-{
-    return batch->n_rows;
 }
 
 /* ---- planning ---- */
