@@ -51,7 +51,6 @@ struct hth_engine_sampler {
     bool *allowed; /* by the grammar, [n_vocab]; NULL: no grammar */
     hth_candidate *candidates;
     size_t candidates_max;
-    float *distances;  /* scratch of typical_p, [candidates_max]; NULL: off */
     float *end_logits; /* [n_ends] */
 };
 
@@ -168,25 +167,20 @@ static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
 {
     size_t k = s->chain.n_first;
     size_t n = k > 0 && k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
-    bool is_typical = hth_chain_has(&s->chain, HEARTH_SAMPLER_TYPICAL_P);
 
     if (n < PREFIX_MAX)
         n = PREFIX_MAX < s->n_vocab ? PREFIX_MAX : s->n_vocab;
     s->candidates_max = n;
     s->logits = malloc(s->n_vocab * sizeof(s->logits[0]));
     s->end_logits = calloc(s->n_ends ? s->n_ends : 1, sizeof(s->end_logits[0]));
-    if (is_typical)
-        s->distances = calloc(n, sizeof(s->distances[0]));
-    if (s->logits && s->end_logits && (!is_typical || s->distances))
+    if (s->logits && s->end_logits)
         s->candidates = calloc(n, sizeof(s->candidates[0])); /* last: it marks all arrays as allocated */
     if (s->candidates)
         return HEARTH_OK;
     free(s->logits);
     free(s->end_logits);
-    free(s->distances);
     s->logits = NULL;
     s->end_logits = NULL;
-    s->distances = NULL;
     return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
 }
 
@@ -266,7 +260,6 @@ void hth_sampler_free(hth_engine_sampler *s)
     free(s->logits);
     free(s->allowed);
     free(s->candidates);
-    free(s->distances);
     free(s->end_logits);
     free(s);
 }
@@ -533,7 +526,6 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
     choices.own = s->logits;
     choices.list = s->candidates;
     choices.is_all = choices.n < k;
-    choices.distances = s->distances;
     hth_chain_run(&s->chain, &choices, s->penalties, at->position, &first, n_out);
     *out = s->candidates + first;
     return HEARTH_OK;
