@@ -58,32 +58,42 @@ static bool append(hth_spelled *s, const char *bytes, size_t n_bytes)
     return true;
 }
 
-/* Room for the tokens, and the text before them. */
-static bool begin(const char *before, size_t n_before, const hearth_token *tokens, size_t n_tokens, hth_spelled *out)
+/*
+ * Spell tokens after a text, without the blanks that the form added. Ends before the first token without bytes. False if
+ * out of memory.
+ */
+static bool spell(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
+                  size_t n_tokens, unsigned form, hth_spelled *out)
 {
+    bool loses_blank = form & FORM_BLANK_FIRST;
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t n = 0;
+
     *out = (hth_spelled){ .n_before = n_before, .tokens = tokens };
     out->ends = malloc((n_tokens ? n_tokens : 1) * sizeof(*out->ends));
-    return out->ends && append(out, before, n_before);
+    if (!out->ends || !append(out, before, n_before))
+        return false;
+    for (; out->n_tokens < n_tokens; out->n_tokens++) {
+        hearth_token token = tokens[out->n_tokens];
+        bool is_whole = hth_control_texts_is_whole(spelling->controls, token);
+        size_t n_lost;
+
+        if (spelling->backend->piece(spelling->model, token, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
+            n == 0)
+            return true;
+        n_lost = loses_blank && !is_whole && piece[0] == ' ';
+        if (!append(out, piece + n_lost, n - n_lost))
+            return false;
+        out->ends[out->n_tokens] = out->n_bytes;
+        loses_blank = is_whole && (form & FORM_BLANK_AFTER_CONTROL);
+    }
+    return true;
 }
 
 bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
                       size_t n_tokens, hth_spelled *out)
 {
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n = 0;
-
-    if (!begin(before, n_before, tokens, n_tokens, out))
-        return false;
-    for (; out->n_tokens < n_tokens; out->n_tokens++) {
-        if (spelling->backend->piece(spelling->model, tokens[out->n_tokens], true, piece, sizeof(piece), &n, NULL) !=
-                HEARTH_OK ||
-            n == 0)
-            return true;
-        if (!append(out, piece, n))
-            return false;
-        out->ends[out->n_tokens] = out->n_bytes;
-    }
-    return true;
+    return spell(spelling, before, n_before, tokens, n_tokens, 0, out);
 }
 
 void hth_spelled_deinit(hth_spelled *s)
@@ -140,41 +150,17 @@ static bool allows_form(const hth_spelling *s, const hth_history_span *span, uns
     return !(form & FORM_BLANK_FIRST) || is_first || hth_control_texts_is_whole(s->controls, span->before->last);
 }
 
-/* Spell the tokens, without the added blanks. False if a token has no bytes, or if out of memory. */
-static bool spell(const hth_spelling *spelling, const hth_history_span *span, unsigned form, hth_spelled *out)
-{
-    size_t n_skipped = form & FORM_WITHOUT_FIRST, n_tokens = span->n_tokens - n_skipped;
-    const hearth_token *tokens = span->tokens + n_skipped;
-    bool loses_blank = form & FORM_BLANK_FIRST;
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n = 0;
-
-    if (!begin(span->before->bytes, span->before->n_bytes, tokens, n_tokens, out))
-        return false;
-    for (; out->n_tokens < n_tokens; out->n_tokens++) {
-        hearth_token token = tokens[out->n_tokens];
-        bool is_whole = hth_control_texts_is_whole(spelling->controls, token);
-        size_t n_lost;
-
-        if (spelling->backend->piece(spelling->model, token, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
-            return false;
-        n_lost = loses_blank && !is_whole && n > 0 && piece[0] == ' ';
-        if (n == 0 || !append(out, piece + n_lost, n - n_lost))
-            return false;
-        out->ends[out->n_tokens] = out->n_bytes;
-        loses_blank = is_whole && (form & FORM_BLANK_AFTER_CONTROL);
-    }
-    return true;
-}
-
 char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_out, void *user_data)
 {
     const hth_spelling *spelling = user_data;
     unsigned flags = span->space->bytes[HTH_HISTORY_SPACE_BYTES - 1];
+    size_t n_skipped = form & FORM_WITHOUT_FIRST, n_tokens = span->n_tokens - n_skipped;
     hth_spelled s = { .bytes = NULL };
     char *text = NULL;
 
-    if (allows_form(spelling, span, form, flags) && spell(spelling, span, form, &s) && s.n_bytes > s.n_before &&
+    if (allows_form(spelling, span, form, flags) &&
+        spell(spelling, span->before->bytes, span->before->n_bytes, span->tokens + n_skipped, n_tokens, form, &s) &&
+        s.n_tokens == n_tokens && s.n_bytes > s.n_before &&
         hth_utf8_is_valid(s.bytes + s.n_before, s.n_bytes - s.n_before) &&
         hth_spelling_n_alike(spelling, &s, flags) == s.n_tokens) {
         text = s.bytes;
