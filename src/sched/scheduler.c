@@ -46,8 +46,7 @@ typedef struct order {
     uint8_t fingerprint[32];
     hth_keyspace tenant;
     char session[HTH_SESSION_BYTES_MAX + 1];
-    bool found;                 /* the session */
-    bool *is_busy;              /* set if it has a request; owned by the waiting thread */
+    hearth_status result;       /* of ORDER_END_SESSION: HEARTH_OK, HEARTH_BUSY or HEARTH_NOT_FOUND */
     const hearth_token *tokens; /* [n_tokens], borrowed from the waiting thread */
     uint32_t n_tokens;
     uint32_t n_kept;
@@ -161,7 +160,7 @@ static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *te
 
 static void carry_out(hth_scheduler *scheduler, order *one)
 {
-    bool found = false;
+    hearth_status result = HEARTH_OK;
 
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_BEGINS, NULL, 0);
     switch (one->kind) {
@@ -170,14 +169,16 @@ static void carry_out(hth_scheduler *scheduler, order *one)
         hth_batcher_forget(scheduler->batcher, one->fingerprint, one->tokens, one->n_tokens, one->n_kept);
         break;
     case ORDER_END_SESSION:
-        *one->is_busy = session_has_request(scheduler, &one->tenant, one->session);
-        found = !*one->is_busy && hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session);
+        if (session_has_request(scheduler, &one->tenant, one->session))
+            result = HEARTH_BUSY;
+        else if (!hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session))
+            result = HEARTH_NOT_FOUND;
         break;
     }
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
     pthread_mutex_lock(&one->lock);
     one->done = true;
-    one->found = found;
+    one->result = result;
     pthread_cond_signal(&one->done_changed);
     pthread_mutex_unlock(&one->lock);
     order_release(one);
@@ -235,6 +236,14 @@ static void publish_status(hth_scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->lock);
 }
 
+/* Wake the thread if it sleeps. */
+static void wake(hth_scheduler *scheduler)
+{
+    /* A scheduler with messages, or with a closed queue, is awake anyway. */
+    if (hth_message_queue_count(scheduler->messages) == 0)
+        (void)hth_message_queue_put(scheduler->messages, (void *)&wake_up);
+}
+
 void hth_scheduler_cancel_all(hth_scheduler *scheduler)
 {
     hth_request *request;
@@ -243,7 +252,7 @@ void hth_scheduler_cancel_all(hth_scheduler *scheduler)
     DL_FOREACH(scheduler->known, request)
     hth_batcher_cancel(scheduler->batcher, request);
     pthread_mutex_unlock(&scheduler->lock);
-    hth_scheduler_wake(scheduler);
+    wake(scheduler);
 }
 
 static void *run(void *context)
@@ -309,13 +318,6 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     }
     *out = scheduler;
     return HEARTH_OK;
-}
-
-void hth_scheduler_wake(hth_scheduler *scheduler)
-{
-    /* A scheduler with messages, or with a closed queue, is awake anyway. */
-    if (hth_message_queue_count(scheduler->messages) == 0)
-        (void)hth_message_queue_put(scheduler->messages, (void *)&wake_up);
 }
 
 void hth_scheduler_close(hth_scheduler *scheduler)
@@ -421,6 +423,15 @@ static hth_request *find_locked(hth_scheduler *scheduler, uint64_t id)
     return NULL;
 }
 
+/* Release the lock under which a request (NULL: none) was found and changed, and wake the thread. Was there one? */
+static bool unlock_changed(hth_scheduler *scheduler, const hth_request *request)
+{
+    pthread_mutex_unlock(&scheduler->lock);
+    if (request)
+        wake(scheduler);
+    return request != NULL;
+}
+
 bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
 {
     hth_request *request;
@@ -429,10 +440,7 @@ bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
     request = find_locked(scheduler, id);
     if (request)
         hth_batcher_cancel(scheduler->batcher, request);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (request)
-        hth_scheduler_wake(scheduler);
-    return request != NULL;
+    return unlock_changed(scheduler, request);
 }
 
 bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
@@ -443,10 +451,22 @@ bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
     request = find_locked(scheduler, id);
     if (request)
         hth_batcher_linger(scheduler->batcher, request, ms);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (request)
-        hth_scheduler_wake(scheduler);
-    return request != NULL;
+    return unlock_changed(scheduler, request);
+}
+
+bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused)
+{
+    hth_request *request;
+
+    pthread_mutex_lock(&scheduler->lock);
+    request = find_locked(scheduler, id);
+    if (request && paused) /* a repeated pause shows that the reader is alive */
+        atomic_fetch_add_explicit(&request->n_pauses, 1, memory_order_relaxed);
+    if (request && paused)
+        atomic_fetch_or_explicit(&request->paused, (unsigned)by, memory_order_relaxed);
+    else if (request)
+        atomic_fetch_and_explicit(&request->paused, ~(unsigned)by, memory_order_relaxed);
+    return unlock_changed(scheduler, request);
 }
 
 bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_ms)
@@ -462,24 +482,6 @@ bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_
                    : pthread_cond_timedwait(&scheduler->known_changed, &scheduler->lock, &deadline);
     pthread_mutex_unlock(&scheduler->lock);
     return !is_known;
-}
-
-bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused)
-{
-    hth_request *request;
-
-    pthread_mutex_lock(&scheduler->lock);
-    request = find_locked(scheduler, id);
-    if (request && paused) /* a repeated pause shows that the reader is alive */
-        atomic_fetch_add_explicit(&request->n_pauses, 1, memory_order_relaxed);
-    if (request && paused)
-        atomic_fetch_or_explicit(&request->paused, (unsigned)by, memory_order_relaxed);
-    else if (request)
-        atomic_fetch_and_explicit(&request->paused, ~(unsigned)by, memory_order_relaxed);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (request)
-        hth_scheduler_wake(scheduler);
-    return request != NULL;
 }
 
 void hth_scheduler_refuse(hth_scheduler *scheduler)
@@ -512,9 +514,9 @@ static order *order_new(order_kind kind)
     return one;
 }
 
-/* Send an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time. */
+/* Send an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time, with *result_out. */
 static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
-                                bool *found_out, hearth_error *err)
+                                hearth_status *result_out, hearth_error *err)
 {
     message *sent = malloc(sizeof(*sent));
     int waited = 0;
@@ -532,7 +534,7 @@ static hearth_status give_order(hth_scheduler *scheduler, order *one, const stru
         waited = deadline ? pthread_cond_timedwait(&one->done_changed, &one->lock, deadline)
                           : pthread_cond_wait(&one->done_changed, &one->lock);
     *done_out = one->done;
-    *found_out = one->found;
+    *result_out = one->result;
     pthread_mutex_unlock(&one->lock);
     order_release(one);
     return HEARTH_OK;
@@ -554,8 +556,8 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
     uint64_t deadline_ns = hth_os_monotonic_ns() + timeout_ms * UINT64_C(1000000);
     order *one = order_new(ORDER_SAVE);
     uint64_t n_lost = 0;
-    bool done = false, found = false;
-    hearth_status status;
+    bool done = false;
+    hearth_status status, result;
 
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask for a save");
@@ -564,7 +566,7 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
         n_lost = hth_cache_n_lost(cache);
     }
     one->reason = reason;
-    status = give_order(scheduler, one, &deadline, &done, &found, err);
+    status = give_order(scheduler, one, &deadline, &done, &result, err);
     if (status != HEARTH_OK)
         return status;
     if (!done || (cache && !flush(cache, deadline_ns)))
@@ -578,18 +580,17 @@ hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const hth_keys
                                         hearth_error *err)
 {
     order *one = order_new(ORDER_END_SESSION);
-    bool done = false, found = false, is_busy = false;
-    hearth_status status;
+    bool done;
+    hearth_status status, result;
 
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to end a session");
     one->tenant = *tenant;
-    one->is_busy = &is_busy;
     memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
-    status = give_order(scheduler, one, NULL, &done, &found, err);
-    if (status == HEARTH_OK && is_busy)
+    status = give_order(scheduler, one, NULL, &done, &result, err);
+    if (status == HEARTH_OK && result == HEARTH_BUSY)
         return hth_fail(err, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first", session);
-    if (status == HEARTH_OK && !found)
+    if (status == HEARTH_OK && result == HEARTH_NOT_FOUND)
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "no cells are kept for session_id '%s'; it has ended, expired, or never was", session);
     return status;
@@ -599,7 +600,8 @@ hearth_status hth_scheduler_forget(hth_scheduler *scheduler, const uint8_t finge
                                    uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
     order *one = order_new(ORDER_FORGET);
-    bool done = false, found = false;
+    hearth_status result;
+    bool done;
 
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to forget a prompt");
@@ -607,7 +609,7 @@ hearth_status hth_scheduler_forget(hth_scheduler *scheduler, const uint8_t finge
     one->tokens = tokens;
     one->n_tokens = n_tokens;
     one->n_kept = n_kept;
-    return give_order(scheduler, one, NULL, &done, &found, err);
+    return give_order(scheduler, one, NULL, &done, &result, err);
 }
 
 void hth_scheduler_status_get(hth_scheduler *scheduler, hth_batcher_status *out)
