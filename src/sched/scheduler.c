@@ -28,35 +28,34 @@
  */
 enum { MESSAGES_SPARE = 256 };
 
-typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
+typedef enum message_kind {
+    MESSAGE_WAKE,
+    MESSAGE_SLOTS,
+    /* Orders: work to do between two ticks for a thread that waits for it. */
+    MESSAGE_SAVE,
+    MESSAGE_END_SESSION,
+    MESSAGE_FORGET,
+} message_kind;
 
-typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION, ORDER_FORGET } order_kind;
-
-/*
- * Work to do between two ticks for a thread that waits for it. The calling thread and the scheduler share the order,
- * and the last of them frees it, because the calling thread may time out first.
- */
-typedef struct order {
-    pthread_mutex_t lock;
-    pthread_cond_t done_changed;
-    bool done;
-    unsigned holders;
-    order_kind kind;
-    hearth_save_reason reason;
-    uint8_t fingerprint[32];
-    hth_keyspace tenant;
-    char session[HTH_SESSION_BYTES_MAX + 1];
-    hearth_status result;       /* of ORDER_END_SESSION: HEARTH_OK, HEARTH_BUSY or HEARTH_NOT_FOUND */
-    const hearth_token *tokens; /* [n_tokens], borrowed from the waiting thread */
-    uint32_t n_tokens;
-    uint32_t n_kept;
-} order;
-
+/* Except for orders, the scheduler frees it. Pointers of orders are borrowed from the waiting thread. */
 typedef struct message {
     message_kind kind;
-    order *order;
-    size_t n_slots;
-    hth_slot *slots[]; /* [n_slots] */
+
+    /* Of orders; guarded by the scheduler's lock. */
+    bool is_done;     /* with error, whose status may be HEARTH_OK; the waiting thread frees the order */
+    bool is_given_up; /* the thread has stopped waiting: the scheduler frees the order */
+    hearth_error error;
+
+    hearth_save_reason reason;  /* MESSAGE_SAVE */
+    const hth_keyspace *tenant; /* MESSAGE_END_SESSION; likewise session */
+    const char *session;
+    const uint8_t *fingerprint; /* [32], MESSAGE_FORGET; likewise the next three */
+    const hearth_token *tokens; /* [n_tokens] */
+    uint32_t n_tokens;
+    uint32_t n_kept;
+
+    size_t n_slots; /* MESSAGE_SLOTS */
+    hth_slot *slots[];
 } message;
 
 /* The only message that is not freed, so that a wake-up needs no memory. */
@@ -76,8 +75,8 @@ struct hth_scheduler {
 
     /* Guards the fields below. Innermost lock. */
     pthread_mutex_t lock;
-    pthread_cond_t known_changed; /* a request has ended */
-    hth_request *known;           /* waiting and running */
+    pthread_cond_t changed; /* a request has ended, or an order is done */
+    hth_request *known;     /* waiting and running */
     size_t n_known;
     uint64_t ending_id;  /* the request whose on_done runs; 0: none */
     uint64_t request_ms; /* recent mean time of a request, for retry_after_s */
@@ -121,25 +120,11 @@ static void request_ended(hth_slot *slot, void *user_data)
         request->options.on_done(request->id, result, request->options.user_data);
     pthread_mutex_lock(&scheduler->lock);
     scheduler->ending_id = 0;
-    pthread_cond_broadcast(&scheduler->known_changed);
+    pthread_cond_broadcast(&scheduler->changed);
     pthread_mutex_unlock(&scheduler->lock);
 }
 
 /* ---- messages ---- */
-
-static void order_release(order *one)
-{
-    bool last;
-
-    pthread_mutex_lock(&one->lock);
-    last = --one->holders == 0;
-    pthread_mutex_unlock(&one->lock);
-    if (!last)
-        return;
-    pthread_cond_destroy(&one->done_changed);
-    pthread_mutex_destroy(&one->lock);
-    free(one);
-}
 
 /*
  * This thread receives the order and the session's requests in the sequence they were sent, so a request that was
@@ -158,42 +143,44 @@ static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *te
     return has;
 }
 
-static void carry_out(hth_scheduler *scheduler, order *one)
+static void end_session(hth_scheduler *scheduler, message *order)
 {
-    hearth_status result = HEARTH_OK;
+    if (session_has_request(scheduler, order->tenant, order->session))
+        (void)hth_fail(&order->error, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first",
+                       order->session);
+    else if (!hth_batcher_end_session(scheduler->batcher, order->tenant, order->session))
+        (void)hth_fail(&order->error, HEARTH_NOT_FOUND,
+                       "no cells are kept for session_id '%s'; it has ended, expired, or never was", order->session);
+}
 
+static void carry_out(hth_scheduler *scheduler, message *order)
+{
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_BEGINS, NULL, 0);
-    switch (one->kind) {
-    case ORDER_SAVE: hth_batcher_save(scheduler->batcher, one->reason); break;
-    case ORDER_FORGET:
-        hth_batcher_forget(scheduler->batcher, one->fingerprint, one->tokens, one->n_tokens, one->n_kept);
-        break;
-    case ORDER_END_SESSION:
-        if (session_has_request(scheduler, &one->tenant, one->session))
-            result = HEARTH_BUSY;
-        else if (!hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session))
-            result = HEARTH_NOT_FOUND;
-        break;
-    }
+    if (order->kind == MESSAGE_SAVE)
+        hth_batcher_save(scheduler->batcher, order->reason);
+    else if (order->kind == MESSAGE_FORGET)
+        hth_batcher_forget(scheduler->batcher, order->fingerprint, order->tokens, order->n_tokens, order->n_kept);
+    else
+        end_session(scheduler, order);
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
-    pthread_mutex_lock(&one->lock);
-    one->done = true;
-    one->result = result;
-    pthread_cond_signal(&one->done_changed);
-    pthread_mutex_unlock(&one->lock);
-    order_release(one);
+    pthread_mutex_lock(&scheduler->lock);
+    order->is_done = true;
+    if (order->is_given_up)
+        free(order);
+    pthread_cond_broadcast(&scheduler->changed);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static void handle(hth_scheduler *scheduler, message *received)
 {
-    switch (received->kind) {
-    case MESSAGE_SLOTS:
-        for (size_t i = 0; i < received->n_slots; i++)
-            hth_batcher_add(scheduler->batcher, received->slots[i]);
-        break;
-    case MESSAGE_ORDER: carry_out(scheduler, received->order); break;
-    case MESSAGE_WAKE: return;
+    if (received->kind == MESSAGE_WAKE)
+        return;
+    if (received->kind != MESSAGE_SLOTS) {
+        carry_out(scheduler, received);
+        return;
     }
+    for (size_t i = 0; i < received->n_slots; i++)
+        hth_batcher_add(scheduler->batcher, received->slots[i]);
     free(received);
 }
 
@@ -284,7 +271,7 @@ static void deinit(hth_scheduler *scheduler)
 {
     hth_batcher_close(scheduler->batcher);
     hth_message_queue_free(scheduler->messages);
-    pthread_cond_destroy(&scheduler->known_changed);
+    pthread_cond_destroy(&scheduler->changed);
     pthread_mutex_destroy(&scheduler->lock);
     free(scheduler);
 }
@@ -302,7 +289,7 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     scheduler->queue_max = queue_max;
     scheduler->n_parallel = schedule->n_parallel;
     pthread_mutex_init(&scheduler->lock, NULL);
-    hth_condition_init(&scheduler->known_changed);
+    hth_condition_init(&scheduler->changed);
     scheduler->messages = hth_message_queue_new(2 * ((size_t)queue_max + schedule->n_parallel) + MESSAGES_SPARE);
     status = scheduler->messages
                ? hth_batcher_open(workplace, schedule, pulse, request_ended, scheduler, &scheduler->batcher, err)
@@ -477,9 +464,8 @@ bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_
 
     pthread_mutex_lock(&scheduler->lock);
     while ((is_known = find_locked(scheduler, id) || scheduler->ending_id == id) && waited != ETIMEDOUT)
-        waited = timeout_ms == UINT32_MAX
-                   ? pthread_cond_wait(&scheduler->known_changed, &scheduler->lock)
-                   : pthread_cond_timedwait(&scheduler->known_changed, &scheduler->lock, &deadline);
+        waited = timeout_ms == UINT32_MAX ? pthread_cond_wait(&scheduler->changed, &scheduler->lock)
+                                          : pthread_cond_timedwait(&scheduler->changed, &scheduler->lock, &deadline);
     pthread_mutex_unlock(&scheduler->lock);
     return !is_known;
 }
@@ -495,49 +481,44 @@ void hth_scheduler_wait_idle(hth_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
     while (scheduler->n_known > 0 || scheduler->ending_id != 0)
-        pthread_cond_wait(&scheduler->known_changed, &scheduler->lock);
+        pthread_cond_wait(&scheduler->changed, &scheduler->lock);
     pthread_mutex_unlock(&scheduler->lock);
 }
 
 /* ---- orders ---- */
 
-static order *order_new(order_kind kind)
-{
-    order *one = calloc(1, sizeof(*one));
-
-    if (!one)
-        return NULL;
-    one->kind = kind;
-    one->holders = 2;
-    pthread_mutex_init(&one->lock, NULL);
-    hth_condition_init(&one->done_changed);
-    return one;
-}
-
-/* Send an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time, with *result_out. */
-static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
-                                hearth_status *result_out, hearth_error *err)
+/*
+ * Send an order and wait for it, until deadline (NULL: no limit). Returns its status; HEARTH_BUSY if the queue is full;
+ * HEARTH_TIMED_OUT, without a message; HEARTH_NO_MEMORY.
+ */
+static hearth_status give_order(hth_scheduler *scheduler, const message *order, const struct timespec *deadline,
+                                hearth_error *err)
 {
     message *sent = malloc(sizeof(*sent));
+    hearth_status status = HEARTH_TIMED_OUT;
     int waited = 0;
 
-    if (sent)
-        *sent = (message){ .kind = MESSAGE_ORDER, .order = one };
-    if (!sent || hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK) {
+    if (!sent)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to give the scheduler an order");
+    *sent = *order;
+    if (hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK) {
         free(sent);
-        one->holders = 1; /* the scheduler did not receive it */
-        order_release(one);
         return hth_fail(err, HEARTH_BUSY, "the model's message queue is full; try again later");
     }
-    pthread_mutex_lock(&one->lock);
-    while (!one->done && waited != ETIMEDOUT)
-        waited = deadline ? pthread_cond_timedwait(&one->done_changed, &one->lock, deadline)
-                          : pthread_cond_wait(&one->done_changed, &one->lock);
-    *done_out = one->done;
-    *result_out = one->result;
-    pthread_mutex_unlock(&one->lock);
-    order_release(one);
-    return HEARTH_OK;
+    pthread_mutex_lock(&scheduler->lock);
+    while (!sent->is_done && waited != ETIMEDOUT)
+        waited = deadline ? pthread_cond_timedwait(&scheduler->changed, &scheduler->lock, deadline)
+                          : pthread_cond_wait(&scheduler->changed, &scheduler->lock);
+    if (sent->is_done) {
+        status = sent->error.status;
+        if (status != HEARTH_OK && err)
+            *err = sent->error;
+        free(sent);
+    } else {
+        sent->is_given_up = true;
+    }
+    pthread_mutex_unlock(&scheduler->lock);
+    return status;
 }
 
 /* Wait until saved rows are durable, or until the deadline. */
@@ -554,22 +535,18 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
     hth_cache *cache = hth_scheduler_workplace(scheduler)->cache;
     struct timespec deadline = hth_deadline_after(timeout_ms);
     uint64_t deadline_ns = hth_os_monotonic_ns() + timeout_ms * UINT64_C(1000000);
-    order *one = order_new(ORDER_SAVE);
+    const message order = { .kind = MESSAGE_SAVE, .reason = reason };
     uint64_t n_lost = 0;
-    bool done = false;
-    hearth_status status, result;
+    hearth_status status;
 
-    if (!one)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask for a save");
     if (cache) {
         (void)flush(cache, deadline_ns); /* rows that wait for the writer would take the room of new ones */
         n_lost = hth_cache_n_lost(cache);
     }
-    one->reason = reason;
-    status = give_order(scheduler, one, &deadline, &done, &result, err);
-    if (status != HEARTH_OK)
+    status = give_order(scheduler, &order, &deadline, err);
+    if (status != HEARTH_OK && status != HEARTH_TIMED_OUT)
         return status;
-    if (!done || (cache && !flush(cache, deadline_ns)))
+    if (status == HEARTH_TIMED_OUT || (cache && !flush(cache, deadline_ns)))
         return hth_fail(err, HEARTH_TIMED_OUT, "not everything was saved within %u ms", timeout_ms);
     if (cache && hth_cache_n_lost(cache) != n_lost)
         return hth_fail(err, HEARTH_FULL, "not everything was saved: the device or a queue is full; the log says more");
@@ -579,37 +556,23 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
 hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const hth_keyspace *tenant, const char *session,
                                         hearth_error *err)
 {
-    order *one = order_new(ORDER_END_SESSION);
-    bool done;
-    hearth_status status, result;
+    const message order = { .kind = MESSAGE_END_SESSION, .tenant = tenant, .session = session };
 
-    if (!one)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to end a session");
-    one->tenant = *tenant;
-    memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
-    status = give_order(scheduler, one, NULL, &done, &result, err);
-    if (status == HEARTH_OK && result == HEARTH_BUSY)
-        return hth_fail(err, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first", session);
-    if (status == HEARTH_OK && result == HEARTH_NOT_FOUND)
-        return hth_fail(err, HEARTH_NOT_FOUND,
-                        "no cells are kept for session_id '%s'; it has ended, expired, or never was", session);
-    return status;
+    return give_order(scheduler, &order, NULL, err);
 }
 
 hearth_status hth_scheduler_forget(hth_scheduler *scheduler, const uint8_t fingerprint[32], const hearth_token *tokens,
                                    uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
-    order *one = order_new(ORDER_FORGET);
-    hearth_status result;
-    bool done;
+    const message order = {
+        .kind = MESSAGE_FORGET,
+        .fingerprint = fingerprint,
+        .tokens = tokens,
+        .n_tokens = n_tokens,
+        .n_kept = n_kept,
+    };
 
-    if (!one)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to forget a prompt");
-    memcpy(one->fingerprint, fingerprint, sizeof(one->fingerprint));
-    one->tokens = tokens;
-    one->n_tokens = n_tokens;
-    one->n_kept = n_kept;
-    return give_order(scheduler, one, NULL, &done, &result, err);
+    return give_order(scheduler, &order, NULL, err);
 }
 
 void hth_scheduler_status_get(hth_scheduler *scheduler, hth_batcher_status *out)
