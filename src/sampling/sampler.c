@@ -85,36 +85,41 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
     return HEARTH_OK;
 }
 
+/* NULL: the token is not a shown one. */
+static const hth_shown_token *shown_of(const hth_engine_sampler *s, hearth_token token)
+{
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown[i].token == token)
+            return &s->shown[i];
+    return NULL;
+}
+
 /* The text of a token; for a shown token, its name. */
 static void text_of(const hth_engine_sampler *s, hearth_token token, const uint8_t **bytes, size_t *n_bytes)
 {
-    const hth_piece *piece = &s->vocabulary->pieces[token];
+    const hth_shown_token *shown = shown_of(s, token);
 
-    *bytes = piece->bytes;
-    *n_bytes = piece->n_bytes;
-    for (size_t i = 0; i < s->n_shown; i++)
-        if (s->shown[i].token == token) {
-            *bytes = s->shown[i].bytes;
-            *n_bytes = s->shown[i].n_bytes;
-        }
+    *bytes = shown ? shown->bytes : s->vocabulary->pieces[token].bytes;
+    *n_bytes = shown ? shown->n_bytes : s->vocabulary->pieces[token].n_bytes;
 }
 
 /* Does the grammar allow the token next, or the name of a shown token? */
 static bool grammar_allows(hth_engine_sampler *s, hearth_token token)
 {
+    const hth_shown_token *shown;
+
     if (hth_grammar_allows(s->grammar, token))
         return true;
-    for (size_t i = 0; i < s->n_shown; i++)
-        if (s->shown[i].token == token)
-            return hth_grammar_allows_text(s->grammar, s->shown[i].bytes, s->shown[i].n_bytes);
-    return false;
+    shown = shown_of(s, token);
+    return shown && hth_grammar_allows_text(s->grammar, shown->bytes, shown->n_bytes);
 }
 
 static hearth_status grammar_accept(hth_engine_sampler *s, hearth_token token, hearth_error *err)
 {
-    for (size_t i = 0; i < s->n_shown; i++)
-        if (s->shown[i].token == token && !hth_grammar_allows(s->grammar, token))
-            return hth_grammar_accept_text(s->grammar, s->shown[i].bytes, s->shown[i].n_bytes, err);
+    const hth_shown_token *shown = shown_of(s, token);
+
+    if (shown && !hth_grammar_allows(s->grammar, token))
+        return hth_grammar_accept_text(s->grammar, shown->bytes, shown->n_bytes, err);
     return hth_grammar_accept(s->grammar, token, err);
 }
 

@@ -652,7 +652,7 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
     slot->n_needed = batcher_n_needed(batcher, slot);
     slot->started_ns = now ? now : 1;
     if (!slot->has_begun)
-        hth_reply_result(slot->reply)->stats.queue_ms = (double)(now - slot->request->submitted_ns) / 1e6;
+        hth_reply_result(slot->reply)->stats.queue_ms = hth_ms_between(slot->request->submitted_ns, now);
     batcher->running[batcher->n_running++] = slot;
     start(batcher, slot);
     return true;

@@ -279,15 +279,14 @@ static bool waits_for_another(const hth_draft_model *model, const hth_draft_seat
 
     for (uint32_t i = 0; i < model->n_seats; i++) {
         const hth_draft_seat *other = &model->seats[i];
-        uint32_t n = 0, n_most;
+        uint32_t n, n_most;
 
         if (other == seat || !other->entry || other->n_filled + 1 < model->n_calls)
             continue;
         if (memcmp(other->request->keyspace.fingerprint, own->keyspace.fingerprint, sizeof(own->keyspace.fingerprint)))
             continue;
         n_most = own->n_prompt < other->request->n_prompt ? own->n_prompt : other->request->n_prompt;
-        while (n < n_most && own->prompt[n] == other->request->prompt[n])
-            n++;
+        n = hth_tokens_common(own->prompt, other->request->prompt, n_most);
         if (n >= HTH_BLOCK_TOKENS && n > hth_sequence_n_tokens(other->entry->sequence))
             return true;
     }

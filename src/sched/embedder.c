@@ -25,6 +25,11 @@ enum {
     PROMPT_ROWS_MAX = 512, /* of an evaluation; their logits take memory */
 };
 
+typedef struct embedder_context {
+    hth_engine_embedder *engine; /* NULL: none yet */
+    hearth_pooling pooling;
+} embedder_context;
+
 /* One input of the evaluation in progress. */
 typedef struct embedder_place {
     hth_embed_job *job;
@@ -64,13 +69,10 @@ struct hth_embedder {
     hth_schedule schedule;
     hth_pulse pulse; /* unused by the context */
     embedder_prompt prompts[PROMPTS_MAX];
-    uint32_t n_prompts; /* that have begun */
-    bool all_admitted;  /* none of them waits for cells */
-    struct {
-        hth_engine_embedder *engine; /* NULL: none yet */
-        hearth_pooling pooling;
-    } contexts[HTH_EMBEDDER_CONTEXTS];      /* most recently used first; the first one evaluates */
-    embedder_place places[EMBEDDER_INPUTS]; /* [n_places] */
+    uint32_t n_prompts;                               /* that have begun */
+    bool all_admitted;                                /* none of them waits for cells */
+    embedder_context contexts[HTH_EMBEDDER_CONTEXTS]; /* most recently used first; the first one evaluates */
+    embedder_place places[EMBEDDER_INPUTS];           /* [n_places] */
     size_t n_places;
 
     /* Guards the fields below. No other lock is taken and no callback runs while it is held. */
@@ -124,8 +126,8 @@ static void end_locked(hth_embedder *embedder, hth_embed_job *job)
     hearth_embeddings *shown = &job->embeddings->shown;
 
     pthread_mutex_unlock(&embedder->lock);
-    shown->queue_ms = (double)((job->begun_ns ? job->begun_ns : now_ns) - job->submitted_ns) / 1e6;
-    shown->compute_ms = job->begun_ns ? (double)(now_ns - job->begun_ns) / 1e6 : 0;
+    shown->queue_ms = hth_ms_between(job->submitted_ns, job->begun_ns ? job->begun_ns : now_ns);
+    shown->compute_ms = job->begun_ns ? hth_ms_between(job->begun_ns, now_ns) : 0;
     if (job->on_done)
         job->on_done(job->id, shown, job->user_data);
     if (!job->counts_answer)
@@ -266,15 +268,12 @@ static bool wants_abort(void *user_data)
 static bool find_context(hth_embedder *embedder, hearth_pooling pooling)
 {
     for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS && embedder->contexts[i].engine; i++) {
-        if (embedder->contexts[i].pooling != pooling)
-            continue;
-        while (i > 0) {
-            hth_engine_embedder *engine = embedder->contexts[i].engine;
+        const embedder_context found = embedder->contexts[i];
 
-            embedder->contexts[i] = embedder->contexts[i - 1];
-            embedder->contexts[--i].engine = engine;
-            embedder->contexts[i].pooling = pooling;
-        }
+        if (found.pooling != pooling)
+            continue;
+        memmove(&embedder->contexts[1], &embedder->contexts[0], i * sizeof(found));
+        embedder->contexts[0] = found;
         return true;
     }
     return false;
@@ -303,8 +302,7 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
         return status;
     memmove(&embedder->contexts[1], &embedder->contexts[0],
             (HTH_EMBEDDER_CONTEXTS - 1) * sizeof(embedder->contexts[0]));
-    embedder->contexts[0].engine = engine;
-    embedder->contexts[0].pooling = pooling;
+    embedder->contexts[0] = (embedder_context){ .engine = engine, .pooling = pooling };
     hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)", options->n_tokens_max,
              hearth_pooling_name(pooling));
     return HEARTH_OK;

@@ -284,11 +284,6 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
     return !reply->ended;
 }
 
-static double ms_between(uint64_t begin_ns, uint64_t end_ns)
-{
-    return (double)(end_ns - begin_ns) / 1e6;
-}
-
 /* Note the times of the first two drawn tokens, and of the latest one. */
 static void note_token_time(hth_reply *reply)
 {
@@ -297,11 +292,11 @@ static void note_token_time(hth_reply *reply)
 
     if (!reply->first_token_ns) {
         reply->first_token_ns = now;
-        stats->ttft_ms = ms_between(reply->request->submitted_ns, now);
+        stats->ttft_ms = hth_ms_between(reply->request->submitted_ns, now);
     } else if (stats->second_token_ms == 0) {
-        stats->second_token_ms = ms_between(reply->request->submitted_ns, now);
+        stats->second_token_ms = hth_ms_between(reply->request->submitted_ns, now);
     }
-    stats->decode_ms = ms_between(reply->first_token_ns, now);
+    stats->decode_ms = hth_ms_between(reply->first_token_ns, now);
 }
 
 /* Was the latest token, with this index, the last one that a verification request asks for? */

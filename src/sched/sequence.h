@@ -65,6 +65,11 @@ static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
     return workplace->now_ns ? workplace->now_ns(workplace->clock) : hth_os_monotonic_ns();
 }
 
+static inline double hth_ms_between(uint64_t begin_ns, uint64_t end_ns)
+{
+    return (double)(end_ns - begin_ns) / 1e6;
+}
+
 /* Move the mean of recent costs towards a new one; 0: no mean yet. */
 static inline void hth_move_mean(uint64_t *mean, uint64_t value)
 {

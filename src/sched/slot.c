@@ -21,11 +21,6 @@ enum {
     REPLY_EXPECTED = 512, /* tokens of a reply, unless the request asks for fewer */
 };
 
-static double ms_between(uint64_t begin_ns, uint64_t end_ns)
-{
-    return (double)(end_ns - begin_ns) / 1e6;
-}
-
 static hearth_stats *stats_of(const hth_slot *slot)
 {
     return &hth_reply_result(slot->reply)->stats;
@@ -238,7 +233,7 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
                               session_until_ns);
     }
     if (hth_reply_first_token_ns(slot->reply))
-        stats->decode_ms = ms_between(hth_reply_first_token_ns(slot->reply), now);
+        stats->decode_ms = hth_ms_between(hth_reply_first_token_ns(slot->reply), now);
     if (n_drawn > 1 && stats->decode_ms > 0)
         stats->decode_tps = (n_drawn - 1) / (stats->decode_ms / 1e3);
     slot->state = HTH_SLOT_DONE;
@@ -371,7 +366,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     }
     if (!slot->has_begun && slot->n_tokens == slot->request->n_prompt)
         memcpy(reply->stats.prompt_key, slot->lookup.prompt_key.bytes, sizeof(reply->stats.prompt_key));
-    reply->stats.lookup_ms += ms_between(begin, hth_workplace_now(slot->place));
+    reply->stats.lookup_ms += hth_ms_between(begin, hth_workplace_now(slot->place));
 
     /*
      * All tokens are known, but not the logits, or a vector is wanted, which is never kept. A sequence that cannot be
@@ -575,7 +570,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
         if (result == HTH_RESTORE_MORE && (hth_slot_is_cancelled(slot) || hth_workplace_now(slot->place) >= until_ns))
             break;
     }
-    stats_of(slot)->restore_ms += ms_between(begin, hth_workplace_now(slot->place));
+    stats_of(slot)->restore_ms += hth_ms_between(begin, hth_workplace_now(slot->place));
     if (result == HTH_RESTORE_MORE)
         return;
     hth_restore_end(slot->restore);
@@ -676,7 +671,7 @@ void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, ui
     } else {
         slot->n_evaluated += n;
         stats->n_prefill_evaluations++;
-        stats->prefill_ms += ms_between(begin_ns, end_ns);
+        stats->prefill_ms += hth_ms_between(begin_ns, end_ns);
     }
     hth_sequence_extend(sequence, slot->tokens + n_known, n);
     slot->logits = n_known + n == slot->n_tokens + slot->n_draft ? logits : NULL;
