@@ -14,14 +14,6 @@ static bool has_gone(void *user_data)
     return atomic_load_explicit((const atomic_bool *)user_data, memory_order_relaxed);
 }
 
-/* Give back the memory that the tokens of a long text did not need. */
-static hearth_token *fitted(hearth_token *tokens, size_t n)
-{
-    hearth_token *smaller = realloc(tokens, (n + 1) * sizeof(*tokens));
-
-    return smaller ? smaller : tokens;
-}
-
 hearth_status hth_tokenize(const hth_backend *backend, const hth_engine_model *model, const char *text, size_t n_bytes,
                            unsigned flags, const atomic_bool *is_gone, hearth_token **tokens_out, size_t *n_out,
                            hearth_error *err)
@@ -29,7 +21,7 @@ hearth_status hth_tokenize(const hth_backend *backend, const hth_engine_model *m
     const hth_tokenize_stop stop = { .is_asked = has_gone, .user_data = (void *)(uintptr_t)is_gone };
     size_t capacity = n_bytes + 64; /* nearly always enough, so that no text is tokenized twice */
     hth_tokenize_result result = HTH_TOKENIZE_MORE_ROOM;
-    hearth_token *tokens = NULL;
+    hearth_token *tokens = NULL, *fitted;
     hearth_status status = HEARTH_OK;
     size_t n = 0;
 
@@ -50,7 +42,8 @@ hearth_status hth_tokenize(const hth_backend *backend, const hth_engine_model *m
         free(tokens);
         return status;
     }
-    *tokens_out = fitted(tokens, n);
+    fitted = realloc(tokens, (n + 1) * sizeof(*tokens)); /* a long text did not need all of it */
+    *tokens_out = fitted ? fitted : tokens;
     *n_out = n;
     return HEARTH_OK;
 }

@@ -38,7 +38,6 @@ void hth_batch_free(hth_batch *batch)
     free(batch->items);
     free(batch->n_tokens);
     free(batch->wishes);
-    free(batch->wishing);
     free(batch->rows);
     free(batch);
 }
@@ -56,10 +55,9 @@ hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse
         .items = calloc(n_slots, sizeof(*batch->items)),
         .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
         .wishes = calloc(n_slots, sizeof(*batch->wishes)),
-        .wishing = calloc(n_slots, sizeof(hth_slot *)),
         .rows = calloc(place->n_batch, sizeof(*batch->rows)),
     };
-    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->wishes || !batch->wishing || !batch->rows) {
+    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->wishes || !batch->rows) {
         hth_batch_free(batch);
         return NULL;
     }
@@ -148,14 +146,14 @@ static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
         hth_slot *slot = batch->slots[i];
 
         if (batch->n_tokens[i] == 1 && slot->n_draft == 0 && hth_slot_wish_draft(slot, n_each, &batch->wishes[n]))
-            batch->wishing[n++] = slot;
+            n++;
     }
     if (n == 0)
         return;
     hth_draft_model_guess(batch->place->draft_model, batch->wishes, n,
                           price_of(batch, n_streams, n_streams + n * n_each), token_ns);
     for (uint32_t i = 0; i < n; i++)
-        hth_slot_take_draft(batch->wishing[i], &batch->wishes[i]);
+        hth_slot_take_draft(batch->wishes[i].owner, &batch->wishes[i]);
 }
 
 /* The slot whose next draft token, after the chosen ones, is the likeliest; n_slots: no slot has more. */

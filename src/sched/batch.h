@@ -65,7 +65,6 @@ typedef struct hth_batch {
     hearth_plan_item *items; /* [n_slots] */
     uint32_t *n_tokens;      /* [n_slots] */
     hth_draft_wish *wishes;  /* [n_slots], scratch space */
-    hth_slot **wishing;      /* [n_slots], their slots */
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_fill;         /* rows of the scratch sequence after them */
     uint32_t scratch;        /* its id, with n_fill */

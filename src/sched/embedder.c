@@ -827,7 +827,7 @@ static hearth_status start_thread_locked(hth_embedder *embedder, hearth_error *e
 
 hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, hearth_error *err)
 {
-    const uint64_t bytes_more = tokens_bytes(job) + hth_embeddings_bytes(job->embeddings);
+    const uint64_t bytes_more = tokens_bytes(job) + job->embeddings->n_bytes;
     hearth_status status = HEARTH_OK;
     uint64_t n_bytes;
 

@@ -185,12 +185,6 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
     return HEARTH_OK;
 }
 
-bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session)
-{
-    return session && request->options.session_id && strcmp(request->options.session_id, session) == 0 &&
-           memcmp(request->keyspace.fingerprint, fingerprint, sizeof(request->keyspace.fingerprint)) == 0;
-}
-
 void hth_request_free(hth_request *request)
 {
     const hearth_request *own;

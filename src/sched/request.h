@@ -72,7 +72,4 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
                               hth_request **out, hearth_error *err);
 void hth_request_free(hth_request *request); /* accepts NULL */
 
-/* Does it belong to the session, under that effective fingerprint? False for a NULL session. */
-bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session);
-
 #endif

@@ -126,6 +126,11 @@ static void request_ended(hth_slot *slot, void *user_data)
 
 /* ---- messages ---- */
 
+static bool is_of_session(const hth_request *request, const char *session)
+{
+    return request->options.session_id && strcmp(request->options.session_id, session) == 0;
+}
+
 /*
  * This thread receives the order and the session's requests in the sequence they were sent, so a request that was
  * submitted before the order is known here.
@@ -137,8 +142,7 @@ static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *te
 
     pthread_mutex_lock(&scheduler->lock);
     DL_FOREACH(scheduler->known, request)
-    has |= request->options.session_id && strcmp(request->options.session_id, session) == 0 &&
-           hth_keyspace_same_tenant(&request->keyspace, tenant);
+    has |= is_of_session(request, session) && hth_keyspace_same_tenant(&request->keyspace, tenant);
     pthread_mutex_unlock(&scheduler->lock);
     return has;
 }
@@ -336,7 +340,7 @@ static bool session_is_busy_locked(const hth_scheduler *scheduler, const uint8_t
     if (!session)
         return false;
     DL_FOREACH(scheduler->known, request)
-    if (hth_request_is_of_session(request, fingerprint, session))
+    if (is_of_session(request, session) && memcmp(request->keyspace.fingerprint, fingerprint, 32) == 0)
         return true;
     return false;
 }

@@ -827,27 +827,36 @@ static bool has_parent(const hth_sequence *sequence, uint32_t begin)
     return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
 }
 
+/* A row that begins at a position; its parent is the block before that. */
+static hth_save save_of(const hth_sequence *sequence, const hth_row_id *id, uint32_t begin, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+
+    return (hth_save){
+        .keyspace = &sequence->keyspace,
+        .id = *id,
+        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
+        .first_position = begin,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .model = place->model,
+    };
+}
+
 /* Save the cells from the last block boundary before the current end as row id. False if that failed. */
 static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
     uint32_t end = sequence->n_tokens;
     uint32_t begin = (end - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
-    hth_save save = {
-        .keyspace = &sequence->keyspace,
-        .id = *id,
-        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
-        .first_position = begin,
-        .tokens = sequence->tokens + begin,
-        .n_tokens = end - begin,
-        .context_size = place->n_ctx,
-        .reason = reason,
-        .engine_build = place->engine_build,
-        .model = place->model,
-        .superseded = superseded_by(sequence, id, begin),
-    };
+    hth_save save = save_of(sequence, id, begin, reason);
     hearth_error err = { .message = "" };
     bool saved;
+
+    save.tokens = sequence->tokens + begin;
+    save.n_tokens = end - begin;
+    save.superseded = superseded_by(sequence, id, begin);
 
     if (id->kind == HTH_ROW_TAIL && is_in_longer(sequence, begin))
         return true;
@@ -875,19 +884,10 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
 /* Save the state after the current end, whose key is given. False if that failed. */
 static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
 {
-    const hth_workplace *place = sequence->place;
-    hth_save save = {
-        .keyspace = &sequence->keyspace,
-        .id = { .key = *key, .kind = HTH_ROW_STATE },
-        .parent = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS],
-        .first_position = sequence->n_tokens,
-        .context_size = place->n_ctx,
-        .reason = reason,
-        .engine_build = place->engine_build,
-        .model = place->model,
-    };
+    const hth_row_id id = { .key = *key, .kind = HTH_ROW_STATE };
+    hth_save save = save_of(sequence, &id, sequence->n_tokens, reason);
 
-    return hth_cache_is_saved(place->cache, &save.id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
+    return hth_cache_is_saved(sequence->place->cache, &id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
 }
 
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
@@ -964,24 +964,18 @@ bool hth_sequence_end_is_saved(hth_sequence *sequence)
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
-    hth_save save = {
-        .keyspace = &sequence->keyspace,
-        .id = { .kind = HTH_ROW_LOGITS },
-        .first_position = sequence->n_tokens,
-        .context_size = place->n_ctx,
-        .reason = reason,
-        .engine_build = place->engine_build,
-        .model = place->model,
-        .image_bytes = place->n_vocab * sizeof(float),
-    };
+    hth_row_id id = { .kind = HTH_ROW_LOGITS };
+    hth_save save;
     hth_slab *slab;
 
     if (!is_cached(sequence) || sequence->books->cannot_save)
         return;
-    hth_sequence_key(sequence, &save.id.key);
-    save.parent = save.id.key;
-    if (hth_cache_is_saved(place->cache, &save.id))
+    hth_sequence_key(sequence, &id.key);
+    if (hth_cache_is_saved(place->cache, &id))
         return;
+    save = save_of(sequence, &id, sequence->n_tokens, reason);
+    save.parent = id.key;
+    save.image_bytes = place->n_vocab * sizeof(float);
     slab = hth_cache_save_begin(place->cache, &save);
     if (!slab)
         return;

@@ -849,6 +849,7 @@ bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
         .tokens = slot->tokens,
         .n_tokens = slot->n_tokens,
         .n_max = n_max,
+        .owner = slot,
     };
     return true;
 }
