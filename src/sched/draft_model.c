@@ -307,16 +307,6 @@ static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, co
     return token_ns == 0 || n_missing * model->row_ns <= n_rest * token_ns / REPLY_PART;
 }
 
-/* Begin to restore the rows that were found. If out of memory, there is no restore. */
-static void begin_restore(hth_draft_seat *seat, const hth_draft_wish *wish)
-{
-    seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
-    if (!seat->restored)
-        return;
-    memcpy(seat->restored, wish->tokens, wish->n_tokens * sizeof(*seat->restored));
-    seat->restore = hth_restore_begin(seat->entry->sequence, &seat->lookup, seat->restored);
-}
-
 /* Look up prompt and reply: the sequence begins with shared cells, and rows beyond them are restored. */
 static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
 {
@@ -345,7 +335,11 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     }
     if (seat->lookup.n_cached > n_live) {
         (void)hth_sequence_shorten(sequence, n_live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
-        begin_restore(seat, wish);
+        seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
+        if (seat->restored) { /* if out of memory, there is no restore */
+            memcpy(seat->restored, wish->tokens, wish->n_tokens * sizeof(*seat->restored));
+            seat->restore = hth_restore_begin(sequence, &seat->lookup, seat->restored);
+        }
     }
     seat->is_out = !may_pay(model, seat, wish, seat->restore ? seat->lookup.n_cached : n_live, token_ns);
     if (seat->is_out)
@@ -395,11 +389,6 @@ void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32
 
 /* ---- one evaluation ---- */
 
-static hearth_token token_at(const hth_draft_wish *wish, uint32_t i)
-{
-    return i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
-}
-
 /* The next save point of the sequence, or the end of its tokens. */
 static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
 {
@@ -432,7 +421,7 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
     seat->first_row = model->n_rows;
     seat->n_rows = end - begin;
     for (uint32_t i = begin; i < end; i++) {
-        hearth_token token = token_at(wish, i);
+        hearth_token token = i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
 
         if ((uint32_t)token >= model->place->n_vocab) { /* the target has more tokens */
             model->n_rows = seat->first_row;

@@ -577,11 +577,6 @@ static void take_vector(const float *values, void *user_data)
     hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
 }
 
-static bool has_more(const hth_embed_job *job)
-{
-    return job->n_taken < job->n_inputs && !job->has_failed && !embed_job_is_over(job);
-}
-
 /*
  * A place for the next input of the first job that has one left, and its tokens. The job goes to the end of the line.
  * NULL: none.
@@ -593,7 +588,7 @@ static embedder_prompt *choose_prompt_locked(hth_embedder *embedder, const heart
 
     DL_FOREACH(embedder->line, job)
     {
-        if (is_cached(embedder, job) && has_more(job))
+        if (is_cached(embedder, job) && job->n_taken < job->n_inputs && !job->has_failed && !embed_job_is_over(job))
             break;
     }
     if (!job)
@@ -815,16 +810,6 @@ void hth_embedder_free(hth_embedder *embedder)
     free(embedder);
 }
 
-static hearth_status start_thread_locked(hth_embedder *embedder, hearth_error *err)
-{
-    int failed = embedder->has_thread ? 0 : pthread_create(&embedder->thread, NULL, run, embedder);
-
-    if (failed)
-        return hth_fail_errno(err, failed, "cannot start a thread for embeddings");
-    embedder->has_thread = true;
-    return HEARTH_OK;
-}
-
 hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, hearth_error *err)
 {
     const uint64_t bytes_more = tokens_bytes(job) + job->embeddings->n_bytes;
@@ -845,8 +830,13 @@ hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, he
                           (unsigned long long)(n_bytes >> 20));
     if (status == HEARTH_BUSY && err)
         err->retry_after_s = 1;
-    if (status == HEARTH_OK)
-        status = start_thread_locked(embedder, err);
+    if (status == HEARTH_OK && !embedder->has_thread) {
+        int failed = pthread_create(&embedder->thread, NULL, run, embedder);
+
+        if (failed)
+            status = hth_fail_errno(err, failed, "cannot start a thread for embeddings");
+        embedder->has_thread = !failed;
+    }
     if (status == HEARTH_OK) {
         DL_APPEND(embedder->line, job);
         embedder->n_jobs++;

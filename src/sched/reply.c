@@ -349,14 +349,6 @@ static void note_candidates(hth_reply *reply, const hth_candidate *candidates, s
                                    reply->result->logprobs + (size_t)n * (1 + n_top));
 }
 
-static void note_sampler_state(hth_reply *reply)
-{
-    float state;
-
-    if (reply->place->backend->sampler_state(reply->sampler, &state))
-        reply->result->shown.sampler_state = state;
-}
-
 bool hth_reply_draw(hth_reply *reply, const float *logits)
 {
     const hth_backend *backend = reply->place->backend;
@@ -369,6 +361,7 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
     const hth_candidate *candidates;
     size_t n_candidates;
     hearth_token token = 0;
+    float state;
     hearth_status status =
         backend->sampler_apply(reply->sampler, logits, &at, &candidates, &n_candidates, &reply->result->shown.error);
 
@@ -377,7 +370,8 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
         if (request->options.logprobs_after_sampling)
             note_candidates(reply, candidates, n_candidates, token);
         status = backend->sampler_accept(reply->sampler, token, true, &reply->result->shown.error);
-        note_sampler_state(reply);
+        if (backend->sampler_state(reply->sampler, &state))
+            reply->result->shown.sampler_state = state;
     }
     if (status != HEARTH_OK) {
         hth_reply_end(reply, status, HEARTH_FINISH_NONE);
