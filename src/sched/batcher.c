@@ -652,7 +652,7 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
     slot->n_needed = batcher_n_needed(batcher, slot);
     slot->started_ns = now ? now : 1;
     if (!slot->has_begun)
-        hth_reply_result(slot->reply)->stats.queue_ms = hth_ms_between(slot->request->submitted_ns, now);
+        slot->reply->result->stats.queue_ms = hth_ms_between(slot->request->submitted_ns, now);
     batcher->running[batcher->n_running++] = slot;
     start(batcher, slot);
     return true;
@@ -1006,7 +1006,7 @@ void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], con
 
 void hth_batcher_count(hth_counters *counters, const hth_slot *slot)
 {
-    const hearth_stats *stats = &hth_reply_result(slot->reply)->stats;
+    const hearth_stats *stats = &slot->reply->result->stats;
 
     hth_count(counters, HTH_COUNT_REQUESTS, 1);
     hth_count_hit(counters, stats->hit, stats->tier);
@@ -1036,6 +1036,6 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
         out->activity = slot->was_prefilled ? HEARTH_GENERATING : HEARTH_PREFILLING;
         out->request_id = slot->request->id;
         out->n_done = slot->was_prefilled ? hth_reply_n_tokens(slot->reply) : n_evaluated(slot);
-        out->n_total = slot->was_prefilled ? hth_reply_n_max(slot->reply) : slot->request->n_prompt;
+        out->n_total = slot->was_prefilled ? slot->reply->n_max : slot->request->n_prompt;
     }
 }

@@ -526,7 +526,7 @@ static void prompt_ended(hth_slot *slot, void *user_data)
     hth_embedder *embedder = user_data;
     embedder_prompt *p = slot->request->options.user_data;
     hearth_embeddings *shown = &p->job->embeddings->shown;
-    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
+    const hearth_result *result = &slot->reply->result->shown;
 
     hth_batcher_count(embedder->options.counters, slot);
     embedder->n_prompts--;

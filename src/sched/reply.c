@@ -13,40 +13,10 @@
 #include "sampling/sampling.h"
 #include "sampling/filters.h"
 #include "sched/logprobs.h"
-#include "sched/text_stream.h"
 
 enum {
     TOKEN_BYTES_EXPECTED = 8,
     RESERVED_MAX = 4096, /* maximum number of tokens to reserve memory for */
-};
-
-struct hth_reply {
-    const hth_workplace *place;
-    hth_request *request;
-    hth_engine_sampler *sampler;
-    hth_text_stream *text;
-    uint32_t n_max;
-    bool has_grammar; /* or a schema: nothing can follow its end */
-    bool refused;     /* a reader's callback returned false */
-    bool ended;
-    bool has_told;  /* all text before the first drawn token was delivered */
-    bool is_silent; /* no callbacks, during the replay */
-    bool was_whole; /* the last replayed token ended the reply */
-
-    hth_text_stream *echo; /* for the prompt's text; NULL: not begun */
-    uint32_t n_prompt_told;
-
-    uint32_t *pieces; /* [n_pieces], lengths in bytes of the replayed texts to deliver; NULL: none */
-    uint32_t n_pieces;
-    uint32_t n_echoed; /* leading pieces of the echoed prompt */
-    uint32_t n_pieces_told;
-    size_t n_bytes_told;
-
-    uint64_t first_token_ns;
-    size_t text_capacity;
-    size_t tokens_capacity;
-    size_t logprobs_capacity;
-    hth_counted_result *result;
 };
 
 /* Free the reply without changing the request. */
@@ -69,36 +39,6 @@ void hth_reply_free(hth_reply *reply)
     reply->result->prompt = reply->request->prompt;
     reply->request->prompt = NULL;
     discard(reply);
-}
-
-uint32_t hth_reply_n_max(const hth_reply *reply)
-{
-    return reply->n_max;
-}
-
-uint32_t hth_reply_n_tokens(const hth_reply *reply)
-{
-    return reply->result->stats.completion_tokens;
-}
-
-uint64_t hth_reply_first_token_ns(const hth_reply *reply)
-{
-    return reply->first_token_ns;
-}
-
-hearth_token hth_reply_token(const hth_reply *reply, uint32_t i)
-{
-    return reply->result->tokens[i];
-}
-
-bool hth_reply_has_ended(const hth_reply *reply)
-{
-    return reply->ended;
-}
-
-hth_counted_result *hth_reply_result(hth_reply *reply)
-{
-    return reply->result;
 }
 
 /* ---- growing ---- */
@@ -176,6 +116,7 @@ static void end_without_memory(hth_reply *reply)
 static void end_refused(hth_reply *reply)
 {
     reply->refused = true;
+    reply->was_whole = false;
     (void)hth_fail(&reply->result->shown.error, HEARTH_CANCELLED, "the request was cancelled by its reader");
     hth_reply_end(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
 }
@@ -466,16 +407,6 @@ uint32_t hth_reply_tell(hth_reply *reply, uint32_t n)
         return echo_some(reply, n);
     reply->has_told = true;
     return 0;
-}
-
-bool hth_reply_has_told(const hth_reply *reply)
-{
-    return reply->has_told;
-}
-
-bool hth_reply_was_whole(const hth_reply *reply)
-{
-    return reply->was_whole && !reply->refused;
 }
 
 /* Make the sampler and feed it the last tokens of the prompt. */

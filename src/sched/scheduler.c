@@ -93,7 +93,7 @@ struct hth_scheduler {
 static void note_tokens(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
-    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
+    const hearth_result *result = &slot->reply->result->shown;
 
     if (slot->place->true_tokens && request->text && !request->is_steered)
         hth_true_tokens_note(slot->place->true_tokens, request->text->fingerprint, request->text, request->prompt,
@@ -105,7 +105,7 @@ static void request_ended(hth_slot *slot, void *user_data)
 {
     hth_scheduler *scheduler = user_data;
     hth_request *request = slot->request;
-    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
+    const hearth_result *result = &slot->reply->result->shown;
     uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
 
     hth_batcher_count(scheduler->counters, slot);

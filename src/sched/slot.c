@@ -23,7 +23,7 @@ enum {
 
 static hearth_stats *stats_of(const hth_slot *slot)
 {
-    return &hth_reply_result(slot->reply)->stats;
+    return &slot->reply->result->stats;
 }
 
 bool hth_slot_is_cancelled(const hth_slot *slot)
@@ -104,7 +104,7 @@ static bool gather_tokens(hth_slot *slot)
     slot->tokens = grown;
     memcpy(slot->tokens, slot->request->prompt, slot->request->n_prompt * sizeof(*slot->tokens));
     for (uint32_t i = 0; i < n_reply; i++)
-        slot->tokens[slot->request->n_prompt + i] = hth_reply_token(slot->reply, i);
+        slot->tokens[slot->request->n_prompt + i] = slot->reply->result->tokens[i];
     slot->n_tokens = n;
     return true;
 }
@@ -140,7 +140,7 @@ hth_pool_query hth_slot_pool_query(const hth_slot *slot)
 uint32_t hth_slot_n_expected(const hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
-    uint32_t n_more = hth_reply_n_max(slot->reply) - n_reply;
+    uint32_t n_more = slot->reply->n_max - n_reply;
     uint32_t n = slot->request->n_prompt + n_reply + (n_more < REPLY_EXPECTED ? n_more : REPLY_EXPECTED);
 
     return n < slot->place->n_ctx ? n : slot->place->n_ctx;
@@ -151,7 +151,7 @@ uint32_t hth_slot_n_expected(const hth_slot *slot)
 /* Drop the log probabilities of a prompt that was not evaluated to its end: they are incomplete. */
 static void drop_prompt_logprobs(hth_slot *slot)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
 
     free(result->prompt_logprobs);
     result->shown.prompt_logprobs = result->prompt_logprobs = NULL;
@@ -159,9 +159,9 @@ static void drop_prompt_logprobs(hth_slot *slot)
 
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
 
-    if (!hth_reply_has_ended(slot->reply) && message)
+    if (!slot->reply->ended && message)
         (void)hth_fail(&result->shown.error, status, "%s", message);
     if (status != HEARTH_OK && !slot->was_prefilled) /* also while the prompt's last logits are read */
         drop_prompt_logprobs(slot);
@@ -232,8 +232,8 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
         hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->options.session_id,
                               session_until_ns);
     }
-    if (hth_reply_first_token_ns(slot->reply))
-        stats->decode_ms = hth_ms_between(hth_reply_first_token_ns(slot->reply), now);
+    if (slot->reply->first_token_ns)
+        stats->decode_ms = hth_ms_between(slot->reply->first_token_ns, now);
     if (n_drawn > 1 && stats->decode_ms > 0)
         stats->decode_tps = (n_drawn - 1) / (stats->decode_ms / 1e3);
     slot->state = HTH_SLOT_DONE;
@@ -346,7 +346,7 @@ static uint32_t give_up_last_chunk(hth_slot *slot, uint32_t live)
 static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 {
     hth_sequence *sequence = slot->entry->sequence;
-    hth_counted_result *reply = hth_reply_result(slot->reply);
+    hth_counted_result *reply = slot->reply->result;
     uint64_t begin = hth_workplace_now(slot->place);
     bool reads = hth_slot_may_read(slot);
     uint32_t live = hth_sequence_n_tokens(sequence);
@@ -456,7 +456,7 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
 static void tell_known(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
-    uint32_t n_cached = hth_reply_result(slot->reply)->stats.cached_tokens;
+    uint32_t n_cached = slot->reply->result->stats.cached_tokens;
 
     if (request->options.on_progress && (n_cached > 0 || slot->has_told_restore))
         request->options.on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt,
@@ -488,9 +488,9 @@ static void begun(hth_slot *slot, hth_restore_result result)
     report_progress(slot, HEARTH_PHASE_PREFILL); /* once, even for a fully known prompt */
     if (n_known >= slot->request->n_prompt)
         slot->was_prefilled = true;
-    if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
+    if (slot->reply->n_max == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
-    if (hth_reply_was_whole(slot->reply)) /* the statistics are complete, and nothing is left to do */
+    if (slot->reply->was_whole) /* the statistics are complete, and nothing is left to do */
         slot->state = HTH_SLOT_ENDING;
 }
 
@@ -518,21 +518,21 @@ static void attempt_all(hth_slot *slot)
 
 bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
 {
-    if (hth_reply_has_told(slot->reply))
+    if (slot->reply->has_told)
         return true;
     if (slot->state != HTH_SLOT_TELL)
-        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
+        hth_reply_reserve(slot->reply, slot->reply->n_max);
     slot->state = HTH_SLOT_TELL;
     slot->tells = true;
     *n_tokens -= hth_reply_tell(slot->reply, hth_slot_is_paused(slot) ? 0 : *n_tokens);
-    if (hth_reply_has_ended(slot->reply) && !hth_reply_was_whole(slot->reply))
+    if (slot->reply->ended && !slot->reply->was_whole)
         slot->state = HTH_SLOT_ENDING;
-    return slot->state == HTH_SLOT_TELL && hth_reply_has_told(slot->reply);
+    return slot->state == HTH_SLOT_TELL && slot->reply->has_told;
 }
 
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
     hth_pool_query query;
     hearth_status status;
 
@@ -643,7 +643,7 @@ static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *resu
 
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
     uint32_t next = hth_sequence_n_tokens(slot->entry->sequence) + i + 1;
 
     if (!logits) {
@@ -707,14 +707,14 @@ void hth_slot_draw(hth_slot *slot)
         return;
     if (vector)
         slot->request->on_vector(vector, slot->request->options.user_data);
-    if (hth_reply_n_max(slot->reply) == 0) {
+    if (slot->reply->n_max == 0) {
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
         return;
     }
     goes_on = hth_reply_draw(slot->reply, logits);
     if (!goes_on)
         slot->state = HTH_SLOT_ENDING;
-    else if (!append_token(slot, hth_reply_token(slot->reply, n_before)))
+    else if (!append_token(slot, slot->reply->result->tokens[n_before]))
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory for the reply");
 }
 
@@ -777,7 +777,7 @@ void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits)
  */
 static uint32_t n_draft_max(const hth_slot *slot)
 {
-    uint32_t n_reply = hth_reply_n_max(slot->reply) - hth_reply_n_tokens(slot->reply);
+    uint32_t n_reply = slot->reply->n_max - hth_reply_n_tokens(slot->reply);
     uint32_t n_block = HTH_BLOCK_TOKENS - (slot->n_tokens - 1) % HTH_BLOCK_TOKENS;
     uint32_t n_room = slot->n_room > slot->n_tokens ? slot->n_room - slot->n_tokens : 0;
 
@@ -873,7 +873,7 @@ bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i)
 
 void hth_slot_end_draft(hth_slot *slot)
 {
-    hearth_stats *stats = &hth_reply_result(slot->reply)->stats;
+    hearth_stats *stats = &slot->reply->result->stats;
     uint32_t n_evaluated, n_keep;
 
     if (slot->n_draft == 0)

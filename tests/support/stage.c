@@ -127,7 +127,7 @@ static void ended(hth_slot *slot, void *user_data)
     assert_int_equal(slot->state, HTH_SLOT_DONE);
     assert_null(slot->entry);
     if (request->options.on_done)
-        request->options.on_done(request->id, &hth_reply_result(slot->reply)->shown, request->options.user_data);
+        request->options.on_done(request->id, &slot->reply->result->shown, request->options.user_data);
     if (request->options.on_done == on_done)
         reply_of(request->options.user_data)->n_ticks = stage->batcher->n_ticks;
     stage->n_open--;
