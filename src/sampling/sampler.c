@@ -64,7 +64,7 @@ bool hth_sampler_needs_text(const hearth_sampling *sampling)
 
 static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sampling, hearth_error *err)
 {
-    size_t n = sampling->n_logit_bias ? sampling->n_logit_bias : 1;
+    size_t n = sampling->n_logit_bias + 1;
 
     s->bias = calloc(n, sizeof(s->bias[0]));
     s->forced = calloc(n, sizeof(s->forced[0]));
@@ -195,8 +195,11 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     hth_engine_sampler *s = calloc(1, sizeof(*s));
     hearth_status status;
 
-    if (!s) {
+    if (s)
+        s->shown = calloc(parts->n_shown + 1, sizeof(s->shown[0]));
+    if (!s || !s->shown) {
         hth_gbnf_unref(parts->gbnf_take);
+        free(s);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     }
     hth_chain_init(&s->chain, sampling);
@@ -204,16 +207,9 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     s->ends = parts->ends;
     s->n_ends = parts->n_ends;
     s->vocabulary = parts->vocabulary;
-    s->shown = calloc(parts->n_shown ? parts->n_shown : 1, sizeof(s->shown[0]));
-    if (!s->shown) {
-        hth_gbnf_unref(parts->gbnf_take);
-        hth_sampler_free(s);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    }
-    if (parts->n_shown > 0)
-        memcpy(s->shown, parts->shown, parts->n_shown * sizeof(s->shown[0]));
-    s->n_shown = parts->n_shown;
     s->gbnf = parts->gbnf_take;
+    for (; s->n_shown < parts->n_shown; s->n_shown++)
+        s->shown[s->n_shown] = parts->shown[s->n_shown];
     status = s->gbnf ? make_grammar(s, sampling, err) : HEARTH_OK;
     if (status == HEARTH_OK)
         status = copy_bias(s, sampling, err);

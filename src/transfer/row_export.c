@@ -93,17 +93,6 @@ static bool find(const exporter *e, const hth_key *key, hth_row_kind kind, part 
     return e->source->find(&id, &out->meta, e->source->user_data);
 }
 
-static hearth_status add_part(exporter *e, const part *found, hearth_error *err)
-{
-    part *parts = hth_grown(e->parts, e->n_parts, &e->capacity, sizeof(*parts));
-
-    if (!parts)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prefix of more than %zu rows", e->n_parts);
-    e->parts = parts;
-    e->parts[e->n_parts++] = *found;
-    return HEARTH_OK;
-}
-
 static hearth_status find_last(exporter *e, part *out, hearth_error *err)
 {
     static const hth_row_kind kinds[] = { HTH_ROW_TAIL, HTH_ROW_BLOCK, HTH_ROW_SNAPSHOT };
@@ -118,17 +107,6 @@ static hearth_status find_last(exporter *e, part *out, hearth_error *err)
                     hex);
 }
 
-/* Models with recurrent layers keep the state that blocks cannot hold in a separate row. */
-static hearth_status check_has_no_state(const exporter *e, const part *found, hearth_error *err)
-{
-    part state = { .bytes = NULL };
-
-    if (found->meta.id.kind != HTH_ROW_SNAPSHOT && find(e, &found->meta.id.key, HTH_ROW_STATE, &state))
-        return hth_fail(err, HEARTH_UNSUPPORTED,
-                        "the prefix belongs to a model with recurrent layers, whose rows cannot be joined into a file");
-    return HEARTH_OK;
-}
-
 /* Find the rows from the key back to token 0. Every step goes to a lower position, so the loop ends. */
 static hearth_status find_parts(exporter *e, hearth_error *err)
 {
@@ -139,13 +117,21 @@ static hearth_status find_parts(exporter *e, hearth_error *err)
     while (status == HEARTH_OK) {
         hth_key parent = found.meta.parent;
         uint32_t begin = found.meta.first_position;
+        part *parts, state;
 
         if (__builtin_add_overflow(e->bytes_total, found.meta.bytes, &e->bytes_total))
             return hth_fail(err, HEARTH_CORRUPT, "the rows of the prefix claim sizes that make no sense");
-        status = check_has_no_state(e, &found, err);
-        if (status == HEARTH_OK)
-            status = add_part(e, &found, err);
-        if (status != HEARTH_OK || begin == 0)
+        /* Models with recurrent layers keep the state that blocks cannot hold in a separate row. */
+        if (found.meta.id.kind != HTH_ROW_SNAPSHOT && find(e, &found.meta.id.key, HTH_ROW_STATE, &state))
+            return hth_fail(
+                err, HEARTH_UNSUPPORTED,
+                "the prefix belongs to a model with recurrent layers, whose rows cannot be joined into a file");
+        parts = hth_grown(e->parts, e->n_parts, &e->capacity, sizeof(*parts));
+        if (!parts)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prefix of more than %zu rows", e->n_parts);
+        e->parts = parts;
+        e->parts[e->n_parts++] = found;
+        if (begin == 0)
             break;
         found = (part){ .bytes = NULL };
         if (!find(e, &parent, HTH_ROW_BLOCK, &found)) {
