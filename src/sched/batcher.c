@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/batcher_inside.h"
-
 enum {
     GAIN_MIN = 32,    /* minimum tokens of another request's prefix that are worth waiting for */
     BREAKS_MAX = 3,   /* failed evaluations after which a request does not begin again */

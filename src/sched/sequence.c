@@ -206,8 +206,7 @@ static void empty(hth_sequence *sequence)
 uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens)
 {
     assert(n_tokens <= sequence->n_tokens);
-    return hth_cells_count_held_twice(sequence->books->cells, sequence->cells + n_tokens,
-                                      sequence->n_tokens - n_tokens);
+    return hth_cells_count_held(sequence->books->cells, sequence->cells + n_tokens, sequence->n_tokens - n_tokens, 2);
 }
 
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
@@ -232,7 +231,7 @@ void hth_sequence_set_held(hth_sequence *sequence, bool held)
 
 uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens)
 {
-    return hth_cells_count_held(sequence->books->cells, sequence->cells, n_tokens);
+    return hth_cells_count_held(sequence->books->cells, sequence->cells, n_tokens, 1);
 }
 
 /*

@@ -209,6 +209,17 @@ static void note_finish_key(hth_slot *slot)
     memcpy(stats->finish_key, key.bytes, sizeof(stats->finish_key));
 }
 
+void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+{
+    if (!slot->entry)
+        return;
+    leave_draft_model(slot);
+    abandon_restore(slot);
+    note_finish_key(slot); /* in case it ends while waiting */
+    hth_pool_release(pool, slot->entry, slot->request->options.session_id, session_until_ns);
+    slot->entry = NULL;
+}
+
 void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
     hearth_stats *stats = stats_of(slot);
@@ -225,9 +236,7 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
         abandon_restore(slot);
         if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &slot->place->policy))
             (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* cells that are not saved are computed again */
-        note_finish_key(slot);
-        hth_pool_release(pool, slot->entry, slot->request->options.session_id, session_until_ns);
-        slot->entry = NULL;
+        hth_slot_release(slot, pool, session_until_ns);
     } else {
         hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->options.session_id,
                               session_until_ns);
@@ -237,17 +246,6 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     if (n_drawn > 1 && stats->decode_ms > 0)
         stats->decode_tps = (n_drawn - 1) / (stats->decode_ms / 1e3);
     slot->state = HTH_SLOT_DONE;
-}
-
-void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
-{
-    if (!slot->entry)
-        return;
-    leave_draft_model(slot);
-    abandon_restore(slot);
-    note_finish_key(slot); /* in case it ends while waiting */
-    hth_pool_release(pool, slot->entry, slot->request->options.session_id, session_until_ns);
-    slot->entry = NULL;
 }
 
 bool hth_slot_save_all(hth_slot *slot)

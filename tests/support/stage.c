@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/batcher_inside.h"
+#include "sched/batcher.h"
 #include "support/cmocka_all.h"
 #include "support/greedy.h"
 #include "support/support.h"
