@@ -82,15 +82,8 @@ hth_api_defaults hth_api_defaults_of_model(const hth_sampling_advice *advice)
 {
     hth_api_defaults defaults = hth_api_defaults_none();
 
-#define TAKE(field) take(&defaults, offsetof(hth_sampling_values, field), (double)advice->field)
-    TAKE(temperature);
-    TAKE(top_k);
-    TAKE(top_p);
-    TAKE(min_p);
-    TAKE(repeat_penalty);
-    TAKE(repeat_last_n);
-    TAKE(xtc_probability);
-    TAKE(xtc_threshold);
+#define TAKE(field, key) take(&defaults, offsetof(hth_sampling_values, field), (double)advice->field);
+    HTH_SAMPLING_ADVICE_EACH(TAKE)
 #undef TAKE
     return defaults;
 }

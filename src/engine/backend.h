@@ -107,16 +107,21 @@ typedef struct hth_engine_device {
 enum { HTH_NO_TOKEN = -1 };
 #define HTH_PLAIN_MARK ((char)0xFF) /* see tokenize; a byte that never occurs in UTF-8, so no client can send it */
 enum { HTH_CONTEXT_STEP = 256 };    /* the engine rounds the tokens of a context up to a multiple of it */
-/* The sampling options that a model's file recommends, unchecked. NAN: the file does not name the option. */
+
+/* The sampling options that a model's file may recommend: field, and the end of its key in the metadata. */
+#define HTH_SAMPLING_ADVICE_EACH(ROW)       \
+    ROW(temperature, "temp")                \
+    ROW(top_k, "top_k")                     \
+    ROW(top_p, "top_p")                     \
+    ROW(min_p, "min_p")                     \
+    ROW(repeat_penalty, "penalty_repeat")   \
+    ROW(repeat_last_n, "penalty_last_n")    \
+    ROW(xtc_probability, "xtc_probability") \
+    ROW(xtc_threshold, "xtc_threshold")
+#define HTH_SAMPLING_ADVICE_FIELD(field, key) float field;
+/* Unchecked. NAN: the file does not name the option. */
 typedef struct hth_sampling_advice {
-    float temperature;
-    float top_k;
-    float top_p;
-    float min_p;
-    float repeat_penalty;
-    float repeat_last_n;
-    float xtc_probability;
-    float xtc_threshold;
+    HTH_SAMPLING_ADVICE_EACH(HTH_SAMPLING_ADVICE_FIELD)
 } hth_sampling_advice;
 
 typedef struct hth_engine_model_info {

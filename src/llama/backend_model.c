@@ -408,16 +408,9 @@ static float advised(const hth_engine_model *model, const char *key)
 
 static hth_sampling_advice advice_of(const hth_engine_model *model)
 {
-    return (hth_sampling_advice){
-        .temperature = advised(model, "general.sampling.temp"),
-        .top_k = advised(model, "general.sampling.top_k"),
-        .top_p = advised(model, "general.sampling.top_p"),
-        .min_p = advised(model, "general.sampling.min_p"),
-        .repeat_penalty = advised(model, "general.sampling.penalty_repeat"),
-        .repeat_last_n = advised(model, "general.sampling.penalty_last_n"),
-        .xtc_probability = advised(model, "general.sampling.xtc_probability"),
-        .xtc_threshold = advised(model, "general.sampling.xtc_threshold"),
-    };
+#define ADVISED(field, key) .field = advised(model, "general.sampling." key),
+    return (hth_sampling_advice){ HTH_SAMPLING_ADVICE_EACH(ADVISED) };
+#undef ADVISED
 }
 
 static hearth_vocabulary_type vocabulary_type_of(enum llama_vocab_type type)

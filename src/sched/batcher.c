@@ -81,11 +81,6 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
     return HEARTH_OK;
 }
 
-const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher)
-{
-    return &batcher->place;
-}
-
 /* ---- ending ---- */
 
 /* The time until which a sequence that is released now is kept for its session. */

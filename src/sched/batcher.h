@@ -25,9 +25,9 @@
 /* A request has ended: its result is complete. The slot is freed when this returns. */
 typedef void (*hth_ended_fn)(hth_slot *slot, void *user_data);
 
-/* Only the batcher uses the fields, and tests that check its invariants. */
+/* Others only read place and n_ticks. */
 typedef struct hth_batcher {
-    hth_workplace place;
+    hth_workplace place; /* the argument of hth_slot_new */
     hth_schedule schedule;
     hth_pool *pool;
     hth_batch *batch;
@@ -45,7 +45,7 @@ typedef struct hth_batcher {
     uint64_t n_arrived;
     uint64_t n_ended;
     uint64_t n_begun; /* slots that got a sequence */
-    uint64_t n_ticks;
+    uint64_t n_ticks; /* with an evaluation */
     uint64_t n_preempted;
     uint64_t n_left;         /* requests that have left their places */
     uint64_t looked_ns;      /* last check of the line */
@@ -61,8 +61,6 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
                                hth_ended_fn ended, void *user_data, hth_batcher **out, hearth_error *err);
 /* No request may run or wait (asserted). Saves nothing. Accepts NULL. */
 void hth_batcher_close(hth_batcher *batcher);
-/* The copy: the argument of hth_slot_new. */
-const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
 /* Put a slot into the waiting line, which takes it over. If out of memory, the slot ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);

@@ -632,7 +632,7 @@ static hearth_status begin_prompt(embedder_prompt *p, const hearth_token *from, 
     request->on_vector = take_vector;
     request->adapters = hth_adapter_set_ref(job->adapters);
     request->keyspace = job->keyspace;
-    status = hth_slot_new(hth_batcher_workplace(embedder->batcher), request, &sampling, NULL, &p->slot, err);
+    status = hth_slot_new(&embedder->batcher->place, request, &sampling, NULL, &p->slot, err);
     if (status != HEARTH_OK) {
         hth_request_free(request);
         return status;
@@ -658,14 +658,6 @@ static void begin_prompts_locked(hth_embedder *embedder)
             leave(p, &error);
         pthread_mutex_lock(&embedder->lock);
     }
-}
-
-static uint64_t n_ticks(const hth_embedder *embedder)
-{
-    hth_batcher_status status;
-
-    hth_batcher_status_get(embedder->batcher, &status);
-    return status.n_ticks;
 }
 
 /* Do at most one evaluation, without the lock. */
@@ -703,10 +695,10 @@ static void tick_prompts_locked(hth_embedder *embedder)
     }
     begin_prompts_locked(embedder);
     pthread_mutex_unlock(&embedder->lock);
-    n_before = n_ticks(embedder);
+    n_before = embedder->batcher->n_ticks;
     evaluate_prompts(embedder);
     pthread_mutex_lock(&embedder->lock);
-    embedder->n_evaluations += n_ticks(embedder) - n_before;
+    embedder->n_evaluations += embedder->batcher->n_ticks - n_before;
     DL_FOREACH(embedder->line, other)
     {
         if (!is_cached(embedder, other))

@@ -192,7 +192,7 @@ static void handle(hth_scheduler *scheduler, message *received)
 static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 {
     uint64_t wake = hth_batcher_wake_ns(scheduler->batcher);
-    uint64_t now = hth_workplace_now(hth_batcher_workplace(scheduler->batcher));
+    uint64_t now = hth_workplace_now(&scheduler->batcher->place);
     uint64_t ms;
 
     if (wake == UINT64_MAX)
@@ -324,7 +324,7 @@ void hth_scheduler_close(hth_scheduler *scheduler)
 
 const hth_workplace *hth_scheduler_workplace(const hth_scheduler *scheduler)
 {
-    return hth_batcher_workplace(scheduler->batcher);
+    return &scheduler->batcher->place;
 }
 
 bool hth_scheduler_is_this_thread(void)

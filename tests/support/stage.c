@@ -189,7 +189,7 @@ test_reply *test_stage_prepare_with(test_stage *stage, const hearth_request *req
                                               reply->request->keyspace.fingerprint, NULL),
                          HEARTH_OK);
         hth_keyspace_salt(&reply->request->keyspace, salt);
-        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, given.sampling, NULL, &slot, err);
+        status = hth_slot_new(&stage->batcher->place, reply->request, given.sampling, NULL, &slot, err);
         if (status != HEARTH_OK)
             hth_request_free(reply->request);
     }

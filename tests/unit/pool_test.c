@@ -31,7 +31,7 @@ static void open_pool(const char *model, uint64_t ram_bytes)
     options.n_sequences = ENTRIES;
     options.ram_bytes = ram_bytes;
     test_stage_open(&f.stage, &options);
-    assert_ok(hth_pool_open(hth_batcher_workplace(f.stage.batcher), ENTRIES, &f.pool, &err), err);
+    assert_ok(hth_pool_open(&f.stage.batcher->place, ENTRIES, &f.pool, &err), err);
     test_tokens(1, f.tokens, TOKENS_MAX);
     test_tokens(2, f.others, TOKENS_MAX);
     f.others[0] = 'A';
@@ -67,7 +67,7 @@ static hth_pool_entry *assigned(const hth_pool_query *query, uint32_t *n_live)
 /* Evaluate the rest of a request's tokens. */
 static void evaluate(const hth_pool_entry *at, const hth_pool_query *query)
 {
-    const hth_workplace *place = hth_batcher_workplace(f.stage.batcher);
+    const hth_workplace *place = &f.stage.batcher->place;
     uint32_t begin = hth_sequence_n_tokens(at->sequence), n = query->n_tokens - begin;
     hth_batch_row rows[TOKENS_MAX];
     hth_decode_result result;
