@@ -240,17 +240,6 @@ static void put_back_locked(hth_embedder *embedder)
     }
 }
 
-/* Move the jobs that took part to the end of the line. */
-static void rotate_locked(hth_embedder *embedder)
-{
-    for (size_t i = 0; i < embedder->n_places; i++) {
-        hth_embed_job *job = embedder->places[i].job;
-
-        DL_DELETE(embedder->line, job);
-        DL_APPEND(embedder->line, job);
-    }
-}
-
 /* ---- evaluating ---- */
 
 /* Is there no client left that waits for the evaluation? Called by the engine's threads. */
@@ -264,25 +253,11 @@ static bool wants_abort(void *user_data)
     return true;
 }
 
-/* Make the pooling's context the most recently used one. False if there is none. */
-static bool find_context(hth_embedder *embedder, hearth_pooling pooling)
-{
-    for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS && embedder->contexts[i].engine; i++) {
-        const embedder_context found = embedder->contexts[i];
-
-        if (found.pooling != pooling)
-            continue;
-        memmove(&embedder->contexts[1], &embedder->contexts[0], i * sizeof(found));
-        embedder->contexts[0] = found;
-        return true;
-    }
-    return false;
-}
-
-static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling, hearth_error *err)
+/* Make the pooling's context the most recently used one, perhaps a new one in place of the least recently used. */
+static hearth_status use_context(hth_embedder *embedder, hearth_pooling pooling, hearth_error *err)
 {
     const hth_embedder_options *options = &embedder->options;
-    hth_embedder_params params = {
+    const hth_embedder_params params = {
         .pooling = pooling,
         .n_tokens_max = options->n_tokens_max,
         .n_inputs_max = EMBEDDER_INPUTS,
@@ -290,21 +265,25 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
         .abort = wants_abort,
         .abort_user_data = embedder,
     };
-    hth_engine_embedder *engine = NULL;
+    embedder_context *contexts = embedder->contexts, wanted;
+    size_t i = 0;
     hearth_status status;
 
-    if (find_context(embedder, pooling))
-        return HEARTH_OK;
-    options->backend->embedder_free(embedder->contexts[HTH_EMBEDDER_CONTEXTS - 1].engine); /* first, for its memory */
-    embedder->contexts[HTH_EMBEDDER_CONTEXTS - 1].engine = NULL;
-    status = options->backend->embedder_new(options->model, &params, &engine, err);
-    if (status != HEARTH_OK)
-        return status;
-    memmove(&embedder->contexts[1], &embedder->contexts[0],
-            (HTH_EMBEDDER_CONTEXTS - 1) * sizeof(embedder->contexts[0]));
-    embedder->contexts[0] = (embedder_context){ .engine = engine, .pooling = pooling };
-    hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)", options->n_tokens_max,
-             hearth_pooling_name(pooling));
+    while (i < HTH_EMBEDDER_CONTEXTS - 1 && contexts[i].engine && contexts[i].pooling != pooling)
+        i++;
+    wanted = contexts[i];
+    if (!wanted.engine || wanted.pooling != pooling) {
+        options->backend->embedder_free(wanted.engine); /* first, for its memory */
+        contexts[i].engine = NULL;
+        wanted = (embedder_context){ .pooling = pooling };
+        status = options->backend->embedder_new(options->model, &params, &wanted.engine, err);
+        if (status != HEARTH_OK)
+            return status;
+        hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)",
+                 options->n_tokens_max, hearth_pooling_name(pooling));
+    }
+    memmove(&contexts[1], &contexts[0], i * sizeof(*contexts));
+    contexts[0] = wanted;
     return HEARTH_OK;
 }
 
@@ -349,6 +328,7 @@ static bool has_several(const hth_embedder *embedder)
     return false;
 }
 
+/* Count the evaluation, and move the jobs that took part to the end of the line. */
 static void note_evaluated_locked(hth_embedder *embedder)
 {
     embedder->n_evaluations++;
@@ -363,8 +343,9 @@ static void note_evaluated_locked(hth_embedder *embedder)
         job->embeddings->shown.n_tokens_evaluated += job->n_tokens[embedder->places[i].input];
         job->n_done++;
         job->tokens_done += job->n_tokens[embedder->places[i].input];
+        DL_DELETE(embedder->line, job);
+        DL_APPEND(embedder->line, job);
     }
-    rotate_locked(embedder);
 }
 
 static void note_failed_locked(hth_embedder *embedder, const hearth_error *error)
@@ -390,7 +371,7 @@ static void tick_locked(hth_embedder *embedder)
     hearth_status status;
 
     pthread_mutex_unlock(&embedder->lock);
-    status = make_context(embedder, pooling, &error);
+    status = use_context(embedder, pooling, &error);
     if (status == HEARTH_OK)
         status = hth_adapter_set_embed(adapters, embedder->options.backend, embedder->contexts[0].engine, &error);
     if (status == HEARTH_OK)
