@@ -717,22 +717,6 @@ static bool is_ready(const hth_slot *slot)
 }
 
 /* Put the ready slots whose turn it is into the batch. */
-static void add_turn(hth_batcher *batcher, uint32_t n_ready)
-{
-    if (n_ready == 0)
-        return;
-    hth_turns_next(&batcher->turns, batcher->ready, n_ready, batcher_now(batcher), batcher->one_by_one > 0);
-    for (uint32_t i = 0; i < n_ready; i++) {
-        hth_slot *slot = batcher->ready[i];
-
-        if (slot->turn_wait == 0)
-            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
-        else if (slot->was_prefilled)
-            batcher->batch->has_short_chunks = true;
-    }
-}
-
-/* Put the ready slots into the batch. */
 static void gather_ready(hth_batcher *batcher)
 {
     bool any_short = false, any_other = false;
@@ -749,7 +733,16 @@ static void gather_ready(hth_batcher *batcher)
         if (is_ready(slot))
             batcher->ready[n_ready++] = slot;
     }
-    add_turn(batcher, n_ready);
+    if (n_ready > 0)
+        hth_turns_next(&batcher->turns, batcher->ready, n_ready, batcher_now(batcher), batcher->one_by_one > 0);
+    for (uint32_t i = 0; i < n_ready; i++) {
+        hth_slot *slot = batcher->ready[i];
+
+        if (slot->turn_wait == 0)
+            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
+        else if (slot->was_prefilled)
+            batcher->batch->has_short_chunks = true;
+    }
     if (any_short && !any_other)
         relieve(batcher);
 }

@@ -173,18 +173,13 @@ static bool is_cached(const hth_sequence *sequence)
 
 /* ---- cells ---- */
 
+/* The engine can always empty a sequence (asserted). */
 static void empty_engine(hth_sequence *sequence, uint32_t id)
 {
     bool removed = sequence->place->backend->seq_remove(sequence->place->context, id, 0, UINT32_MAX);
 
     assert(removed);
     (void)removed; /* used only by the assertion */
-}
-
-/* Empty the scratch sequence. The engine can always do this (asserted). */
-static void empty_scratch(hth_sequence *sequence)
-{
-    empty_engine(sequence, sequence->books->scratch);
 }
 
 /* Note in the books that only the first n_tokens are left. */
@@ -468,7 +463,7 @@ static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *bo
     if (status == HEARTH_OK)
         status = backend->seq_copy(context, sequence->books->scratch, sequence->id, sequence->n_tokens,
                                    begin + row->n_use, err);
-    empty_scratch(sequence);
+    empty_engine(sequence, sequence->books->scratch);
     return status;
 }
 
@@ -818,12 +813,17 @@ static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
            memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
 }
 
+static bool is_known(const hth_sequence *sequence, const hth_key *key, hth_row_kind kind)
+{
+    const hth_row_id id = { .key = *key, .kind = kind };
+
+    return hth_cache_find(sequence->place->cache, &id, NULL) != HEARTH_TIER_NONE;
+}
+
 /* Is the block that ends at begin in the cache? Without it, a row after it would never be found. */
 static bool has_parent(const hth_sequence *sequence, uint32_t begin)
 {
-    hth_row_id parent = { .key = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], .kind = HTH_ROW_BLOCK };
-
-    return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
+    return begin == 0 || is_known(sequence, &sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], HTH_ROW_BLOCK);
 }
 
 /* A row that begins at a position; its parent is the block before that. */
@@ -870,7 +870,7 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
             saved = pack(sequence, sequence->books->scratch, HTH_STATE_CELLS, &save); /* else it is computed again */
         else
             stop_saving(sequence, err.message);
-        empty_scratch(sequence);
+        empty_engine(sequence, sequence->books->scratch);
     }
     if (saved) {
         sequence->has_tail = id->kind == HTH_ROW_TAIL;
@@ -939,11 +939,6 @@ bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
     return true;
 }
 
-static bool is_known(const hth_sequence *sequence, hth_row_id id)
-{
-    return hth_cache_find(sequence->place->cache, &id, NULL) != HEARTH_TIER_NONE;
-}
-
 bool hth_sequence_end_is_saved(hth_sequence *sequence)
 {
     uint32_t end = sequence->n_tokens;
@@ -952,12 +947,12 @@ bool hth_sequence_end_is_saved(hth_sequence *sequence)
     if (!is_cached(sequence) || end == 0)
         return false;
     hth_sequence_key(sequence, &key);
-    if (has_states(sequence) && !is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_STATE }))
+    if (has_states(sequence) && !is_known(sequence, &key, HTH_ROW_STATE))
         return false;
     if (!has_blocks(sequence))
         return true;
     return has_parent(sequence, end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS) &&
-           (end % HTH_BLOCK_TOKENS == 0 || is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_TAIL }));
+           (end % HTH_BLOCK_TOKENS == 0 || is_known(sequence, &key, HTH_ROW_TAIL));
 }
 
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)

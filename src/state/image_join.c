@@ -40,11 +40,6 @@ struct hth_image_chain {
 
 /* ---- making a chain ---- */
 
-static bool is_plain(const hth_image_format *format)
-{
-    return format->has_attention && !format->has_window && !format->has_recurrent;
-}
-
 bool hth_image_plain_format(const hth_image_piece *piece, hth_image_format *out)
 {
     hth_image_layout *layout;
@@ -123,7 +118,7 @@ hearth_status hth_image_chain_new(const hth_image_format *format, const hth_imag
     size_t n_bytes;
 
     assert(n_pieces > 0);
-    if (!is_plain(format))
+    if (!format->has_attention || format->has_window || format->has_recurrent)
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "states of models with a window or recurrent layers can be neither joined nor split");
     if (hth_mul_size(n_pieces, sizeof(chain_link), &n_bytes) && hth_add_size(n_bytes, sizeof(*chain), &n_bytes))
@@ -238,11 +233,6 @@ static void put_u32(gatherer *g, uint32_t value)
     put(g, bytes, sizeof(bytes));
 }
 
-static uint32_t n_cells_of(const chain_link *from)
-{
-    return from->piece.end - from->piece.begin;
-}
-
 /* The part of a link in the range, cell by cell: entry_bytes each, in an array that begins at entries. */
 static void put_entries(gatherer *g, const chain_link *from, const uint8_t *entries, size_t entry_bytes)
 {
@@ -270,7 +260,7 @@ static void put_tensor(gatherer *g, uint32_t i, size_t row_bytes_before)
     for (size_t array = 0; array < n_arrays || array == 0; array++) {
         for (size_t j = g->first; j <= g->last && g->status == HEARTH_OK; j++) {
             const chain_link *from = &chain->links[j];
-            size_t n_cells = n_cells_of(from);
+            size_t n_cells = from->piece.end - from->piece.begin;
             const uint8_t *head = cells_of(from) + n_cells * chain->cell_bytes + COUNTS_BYTES +
                                   (size_t)i * TENSOR_HEAD_BYTES + row_bytes_before * n_cells;
 
