@@ -429,9 +429,12 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
             seat->is_out = true;
             break;
         }
-        hth_sequence_fill_rows(sequence, &token, 1, false, &model->rows[model->n_rows]);
-        model->rows[model->n_rows].position = i;
-        model->rows[model->n_rows++].wants_logits = i + 1 == wish->n_tokens + wish->n;
+        model->rows[model->n_rows++] = (hth_batch_row){
+            .token = token,
+            .position = i,
+            .sequence = hth_sequence_id(sequence),
+            .wants_logits = i + 1 == wish->n_tokens + wish->n,
+        };
     }
     if (is_prompt)
         model->n_left -= seat->n_rows;

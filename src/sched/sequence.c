@@ -281,18 +281,6 @@ const float *hth_sequence_end_logits(const hth_sequence *sequence)
 
 /* ---- evaluation ---- */
 
-void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
-                            hth_batch_row *rows)
-{
-    for (uint32_t i = 0; i < n; i++)
-        rows[i] = (hth_batch_row){
-            .token = tokens[i],
-            .position = sequence->n_tokens + i,
-            .sequence = sequence->id,
-            .wants_logits = wants_logits && i == n - 1,
-        };
-}
-
 void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n)
 {
     assert(n <= sequence->place->n_ctx - sequence->n_tokens);

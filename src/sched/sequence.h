@@ -199,10 +199,7 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
 
 /* ---- evaluation: several sequences share one ---- */
 
-/* Write the batch rows for tokens [n] after the current end. wants_logits: ask for the logits after the last. */
-void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
-                            hth_batch_row *rows);
-/* The rows were evaluated: append their tokens. */
+/* Rows for these tokens, after the current end, were evaluated: append them. */
 void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n);
 /* The evaluation failed or was incomplete: go back to the end before it, or empty the sequence. */
 void hth_sequence_roll_back(hth_sequence *sequence);

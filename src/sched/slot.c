@@ -610,15 +610,21 @@ hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 
 void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
 {
-    uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
-
+    const hth_sequence *sequence = slot->entry->sequence;
+    uint32_t begin = hth_sequence_n_tokens(sequence);
     bool all = hth_slot_wants_prompt_logprobs(slot) || slot->n_draft > 0;
-    bool is_end = n_known + n == slot->n_tokens;
 
-    hth_sequence_fill_rows(slot->entry->sequence, slot->tokens + n_known, n, is_end && !slot->request->on_vector, rows);
-    rows[n - 1].wants_vector = is_end && slot->request->on_vector;
-    for (uint32_t i = 0; all && i < n; i++)
-        rows[i].wants_logits = true;
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_end = begin + i + 1 == slot->n_tokens;
+
+        rows[i] = (hth_batch_row){
+            .token = slot->tokens[begin + i],
+            .position = begin + i,
+            .sequence = hth_sequence_id(sequence),
+            .wants_logits = all || (is_end && !slot->request->on_vector),
+            .wants_vector = is_end && slot->request->on_vector,
+        };
+    }
 }
 
 bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)

@@ -81,7 +81,12 @@ static void evaluate(const hth_pool_entry *at, const hth_pool_query *query)
         uint32_t now = 256 - (begin + done) % 256;
 
         now = now < n - done ? now : n - done;
-        hth_sequence_fill_rows(at->sequence, query->tokens + begin + done, now, false, rows);
+        for (uint32_t i = 0; i < now; i++)
+            rows[i] = (hth_batch_row){
+                .token = query->tokens[begin + done + i],
+                .position = begin + done + i,
+                .sequence = hth_sequence_id(at->sequence),
+            };
         assert_int_equal(place->backend->decode(place->context, rows, now, &result, NULL), HEARTH_OK);
         assert_int_equal(result, HTH_DECODE_OK);
         hth_sequence_extend(at->sequence, query->tokens + begin + done, now);
