@@ -73,12 +73,10 @@ static bool grow_tokens(hth_reply *reply, size_t needed)
     return logprobs != NULL;
 }
 
-void hth_reply_reserve(hth_reply *reply, uint32_t n)
+void hth_reply_reserve(hth_reply *reply)
 {
-    if (n > reply->n_max)
-        n = reply->n_max;
-    if (n > RESERVED_MAX)
-        n = RESERVED_MAX;
+    uint32_t n = reply->n_max < RESERVED_MAX ? reply->n_max : RESERVED_MAX;
+
     (void)grow_tokens(reply, n); /* on failure, each token tries again */
     (void)grow_text(reply, (size_t)n * TOKEN_BYTES_EXPECTED + 1);
 }

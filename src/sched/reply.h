@@ -65,8 +65,8 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
  */
 void hth_reply_free(hth_reply *reply);
 
-/* Allocate memory for n tokens and their text. A failure is harmless: memory is then allocated token by token. */
-void hth_reply_reserve(hth_reply *reply, uint32_t n);
+/* Allocate memory for its tokens and their text. A failure is harmless: memory is then allocated token by token. */
+void hth_reply_reserve(hth_reply *reply);
 /*
  * Deliver the text before the first drawn token, if the request asks for it: the echoed prompt and the replayed reply.
  * At most n more tokens; returns how many. The reader may refuse, which ends the reply.

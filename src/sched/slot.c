@@ -519,7 +519,7 @@ bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
     if (slot->reply->has_told)
         return true;
     if (slot->state != HTH_SLOT_TELL)
-        hth_reply_reserve(slot->reply, slot->reply->n_max);
+        hth_reply_reserve(slot->reply);
     slot->state = HTH_SLOT_TELL;
     slot->tells = true;
     *n_tokens -= hth_reply_tell(slot->reply, hth_slot_is_paused(slot) ? 0 : *n_tokens);
