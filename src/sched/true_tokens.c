@@ -138,19 +138,20 @@ static bool fits(size_t n_bytes, void *user_data)
  * The tokens of text after an anchor: the first *skip_out of them belong to the anchor or precede it. With an anchor, a
  * tokenizer that puts a blank before a text does not put it before this one.
  */
-static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n_anchor, const char *text,
-                                   size_t n_bytes, hearth_token **out, size_t *n_out, hearth_error *err)
+static bool tokens_behind(const prompt *p, const char *anchor, size_t n_anchor, const char *text, size_t n_bytes,
+                          hearth_token **out, size_t *n_out)
 {
     char *joined = malloc(n_anchor + n_bytes);
-    hearth_status status;
+    bool ok;
 
     if (!joined)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
+        return false;
     memcpy(joined, anchor, n_anchor);
     memcpy(joined + n_anchor, text, n_bytes);
-    status = tokenize(p, joined, n_anchor + n_bytes, p->flags & (unsigned)~HEARTH_TOKENIZE_BOS, out, n_out, err);
+    ok = tokenize(p, joined, n_anchor + n_bytes, p->flags & (unsigned)~HEARTH_TOKENIZE_BOS, out, n_out, NULL) ==
+         HEARTH_OK;
     free(joined);
-    return status;
+    return ok;
 }
 
 /*
@@ -192,7 +193,7 @@ static bool rest_behind_whole(const prompt *p, hearth_token last, const char *re
     size_t n = 0;
 
     if (p->spelling->backend->piece(p->spelling->model, last, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
-        tokens_behind(p, piece, n, rest, n_rest, out, n_out, NULL) != HEARTH_OK)
+        !tokens_behind(p, piece, n, rest, n_rest, out, n_out))
         return false;
     if (*n_out > 0 && (*out)[0] == last) {
         drop(*out, n_out, 1);
@@ -210,7 +211,7 @@ static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, h
     for (size_t i = 0; i < sizeof(anchors) / sizeof(anchors[0]); i++) {
         size_t n_anchor = strlen(anchors[i]);
 
-        if (tokens_behind(p, anchors[i], n_anchor, rest, n_rest, out, n_out, NULL) != HEARTH_OK)
+        if (!tokens_behind(p, anchors[i], n_anchor, rest, n_rest, out, n_out))
             return false;
         /* The anchor is a token of its own, possibly after a token for a blank. */
         for (size_t n_skip = 0; n_skip <= 2 && n_skip <= *n_out; n_skip++)
