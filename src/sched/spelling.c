@@ -58,12 +58,8 @@ static bool append(hth_spelled *s, const char *bytes, size_t n_bytes)
     return true;
 }
 
-/*
- * Spell tokens after a text, without the blanks that the form added. Ends before the first token without bytes. False if
- * out of memory.
- */
-static bool spell(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
-                  size_t n_tokens, unsigned form, hth_spelled *out)
+bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
+                      size_t n_tokens, unsigned form, hth_spelled *out)
 {
     bool loses_blank = form & FORM_BLANK_FIRST;
     char piece[HTH_PIECE_BYTES_MAX];
@@ -88,12 +84,6 @@ static bool spell(const hth_spelling *spelling, const char *before, size_t n_bef
         loses_blank = is_whole && (form & FORM_BLANK_AFTER_CONTROL);
     }
     return true;
-}
-
-bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
-                      size_t n_tokens, hth_spelled *out)
-{
-    return spell(spelling, before, n_before, tokens, n_tokens, 0, out);
 }
 
 void hth_spelled_deinit(hth_spelled *s)
@@ -159,7 +149,8 @@ char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_o
     char *text = NULL;
 
     if (allows_form(spelling, span, form, flags) &&
-        spell(spelling, span->before->bytes, span->before->n_bytes, span->tokens + n_skipped, n_tokens, form, &s) &&
+        hth_spelled_init(spelling, span->before->bytes, span->before->n_bytes, span->tokens + n_skipped, n_tokens, form,
+                         &s) &&
         s.n_tokens == n_tokens && s.n_bytes > s.n_before &&
         hth_utf8_is_valid(s.bytes + s.n_before, s.n_bytes - s.n_before) &&
         hth_spelling_n_alike(spelling, &s, flags) == s.n_tokens) {

@@ -401,7 +401,7 @@ void hth_true_tokens_note(hth_true_tokens *known, const uint8_t fingerprint[32],
         return;
     memcpy(tokens, of_prompt, n_prompt * sizeof(*tokens));
     memcpy(tokens + n_prompt, reply, n_reply * sizeof(*tokens));
-    if (hth_spelled_init(&known->spelling, text->bytes, text->n_bytes, tokens + n_prompt, n_reply, &c.spelled))
+    if (hth_spelled_init(&known->spelling, text->bytes, text->n_bytes, tokens + n_prompt, n_reply, 0, &c.spelled))
         note(known, &c);
     hth_spelled_deinit(&c.spelled);
     free(tokens);

@@ -277,19 +277,6 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
     return HEARTH_OK;
 }
 
-static hearth_status read_parts(exporter *e, hearth_error *err)
-{
-    hearth_status status = HEARTH_OK;
-
-    for (size_t i = 0; i < e->n_parts && status == HEARTH_OK; i++)
-        status = read_part(e, &e->parts[i], err);
-    if (status == HEARTH_OK)
-        status = collect_tokens(e, err);
-    if (status == HEARTH_OK && e->has_logits)
-        status = read_logits(e, err);
-    return status;
-}
-
 /* ---- joining ---- */
 
 /* Write the bytes of the image, in order. */
@@ -448,8 +435,12 @@ static hearth_status run(exporter *e, hearth_error *err)
     e->bytes_total = e->bytes_total < UINT64_MAX / 2 ? 2 * e->bytes_total : UINT64_MAX;
     status = hth_whole_file_begin(fs_of(e), e->path, e->options->replace ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW,
                                   &e->file, err);
+    for (size_t i = 0; i < e->n_parts && status == HEARTH_OK; i++)
+        status = read_part(e, &e->parts[i], err);
     if (status == HEARTH_OK)
-        status = read_parts(e, err);
+        status = collect_tokens(e, err);
+    if (status == HEARTH_OK && e->has_logits)
+        status = read_logits(e, err);
     if (status == HEARTH_OK)
         status = join_states(e, err);
     if (status == HEARTH_OK)
