@@ -34,31 +34,21 @@ void hth_batch_free(hth_batch *batch)
 {
     if (!batch)
         return;
-    free(batch->slots);
-    free(batch->items);
-    free(batch->n_tokens);
-    free(batch->wishes);
     free(batch->rows);
     free(batch);
 }
 
-hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse *pulse)
+hth_batch *hth_batch_new(const hth_workplace *place, hth_pulse *pulse)
 {
     hth_batch *batch = calloc(1, sizeof(*batch));
 
     if (!batch)
         return NULL;
-    *batch = (hth_batch){
-        .place = place,
-        .pulse = pulse,
-        .slots = calloc(n_slots, sizeof(hth_slot *)),
-        .items = calloc(n_slots, sizeof(*batch->items)),
-        .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
-        .wishes = calloc(n_slots, sizeof(*batch->wishes)),
-        .rows = calloc(place->n_batch, sizeof(*batch->rows)),
-    };
-    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->wishes || !batch->rows) {
-        hth_batch_free(batch);
+    batch->place = place;
+    batch->pulse = pulse;
+    batch->rows = calloc(place->n_batch, sizeof(*batch->rows));
+    if (!batch->rows) {
+        free(batch);
         return NULL;
     }
     return batch;

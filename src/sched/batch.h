@@ -49,7 +49,7 @@ bool hth_pulse_wants_abort(void *user_data);
 
 typedef struct hth_batch {
     /* For the batcher. */
-    hth_slot **slots; /* [n_slots] */
+    hth_slot *slots[HTH_PARALLEL_MAX]; /* [n_slots] */
     uint32_t n_slots;
     uint32_t n_rows;  /* of the planned evaluation */
     uint32_t n_draft; /* those of drafts */
@@ -62,19 +62,19 @@ typedef struct hth_batch {
     /* Used by the batch. */
     const hth_workplace *place;
     hth_pulse *pulse;
-    hearth_plan_item *items; /* [n_slots] */
-    uint32_t *n_tokens;      /* [n_slots] */
-    hth_draft_wish *wishes;  /* [n_slots], scratch space */
-    hth_batch_row *rows;     /* [n_batch] */
-    uint32_t n_fill;         /* rows of the scratch sequence after them */
-    uint32_t scratch;        /* its id, with n_fill */
-    uint32_t n_fills;        /* evaluations that were due to be padded */
-    uint32_t n_sequences;    /* with rows */
+    hearth_plan_item items[HTH_PARALLEL_MAX]; /* [n_slots]; likewise the next two */
+    uint32_t n_tokens[HTH_PARALLEL_MAX];
+    hth_draft_wish wishes[HTH_PARALLEL_MAX]; /* scratch space */
+    hth_batch_row *rows;                     /* [n_batch] */
+    uint32_t n_fill;                         /* rows of the scratch sequence after them */
+    uint32_t scratch;                        /* its id, with n_fill */
+    uint32_t n_fills;                        /* evaluations that were due to be padded */
+    uint32_t n_sequences;                    /* with rows */
     hth_row_costs costs;
 } hth_batch;
 
-/* For at most n_slots slots. NULL if out of memory. place and pulse are borrowed. */
-hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse *pulse);
+/* NULL if out of memory. place and pulse are borrowed. */
+hth_batch *hth_batch_new(const hth_workplace *place, hth_pulse *pulse);
 void hth_batch_free(hth_batch *batch); /* accepts NULL */
 
 void hth_batch_clear(hth_batch *batch);

@@ -41,8 +41,6 @@ void hth_batcher_close(hth_batcher *batcher)
     assert(batcher->n_running == 0);
     hth_waiting_line_deinit(&batcher->line);
     hth_pool_close(batcher->pool);
-    free(batcher->running);
-    free(batcher->ready);
     hth_batch_free(batcher->batch);
     free(batcher);
 }
@@ -62,11 +60,9 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
         batcher->schedule = *schedule;
         batcher->ended = ended;
         batcher->user_data = user_data;
-        batcher->running = calloc(schedule->n_parallel, sizeof(hth_slot *));
-        batcher->ready = calloc(schedule->n_parallel, sizeof(hth_slot *));
-        batcher->batch = hth_batch_new(&batcher->place, schedule->n_parallel, pulse);
+        batcher->batch = hth_batch_new(&batcher->place, pulse);
     }
-    if (!batcher || !batcher->running || !batcher->ready || !batcher->batch) {
+    if (!batcher || !batcher->batch) {
         hth_batcher_close(batcher);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler");
     }

@@ -37,8 +37,8 @@ typedef struct hth_batcher {
     hth_waiting_line line;
     atomic_bool any_cancelled; /* a waiting slot may have been cancelled since the last check; any thread sets it */
     bool somebody_waits;       /* as of the last admission */
-    hth_slot **running;        /* [n_running], longest running first */
-    hth_slot **ready;          /* [n_running]: scratch space to choose among them */
+    hth_slot *running[HTH_PARALLEL_MAX]; /* [n_running], longest running first */
+    hth_slot *ready[HTH_PARALLEL_MAX];   /* [n_running]: scratch space to choose among them */
     hth_turns turns;
     uint32_t n_running;
 
