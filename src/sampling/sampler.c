@@ -34,8 +34,7 @@ struct hth_engine_sampler {
 
     hearth_logit_bias *bias; /* finite or -INFINITY; [n_bias] */
     size_t n_bias;
-    hearth_token *forced; /* tokens with bias +INFINITY, [n_forced] */
-    float *forced_logits;
+    hth_candidate *forced; /* tokens with bias +INFINITY, with their logits, [n_forced] */
     size_t n_forced;
 
     hth_penalties *penalties; /* NULL: none */
@@ -68,8 +67,7 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
 
     s->bias = calloc(n, sizeof(s->bias[0]));
     s->forced = calloc(n, sizeof(s->forced[0]));
-    s->forced_logits = calloc(n, sizeof(s->forced_logits[0]));
-    if (!s->bias || !s->forced || !s->forced_logits)
+    if (!s->bias || !s->forced)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     for (size_t i = 0; i < sampling->n_logit_bias; i++) {
         hearth_logit_bias one = sampling->logit_bias[i];
@@ -78,7 +76,7 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
             return hth_fail(err, HEARTH_MISUSE, "sampling: logit_bias[%zu] is for token %d; the vocabulary has 0 to %u",
                             i, one.token, s->n_vocab - 1);
         if (one.bias > FLT_MAX)
-            s->forced[s->n_forced++] = one.token;
+            s->forced[s->n_forced++].token = one.token;
         else
             s->bias[s->n_bias++] = one;
     }
@@ -252,7 +250,6 @@ void hth_sampler_free(hth_engine_sampler *s)
     free(s->shown);
     free(s->bias);
     free(s->forced);
-    free(s->forced_logits);
     hth_penalties_free(s->penalties);
     hth_thinking_free(s->thinking);
     hth_grammar_free(s->grammar);
@@ -386,16 +383,17 @@ static bool force(hth_engine_sampler *s)
     size_t n = 0;
 
     for (size_t i = 0; i < s->n_forced; i++) {
-        float logit = s->logits[s->forced[i]];
+        float logit = s->logits[s->forced[i].token];
+        bool is_possible = fabsf(logit) <= FLT_MAX && is_allowed(s, s->forced[i].token);
 
-        s->forced_logits[i] = fabsf(logit) <= FLT_MAX && is_allowed(s, s->forced[i]) ? logit : -INFINITY;
-        n += s->forced_logits[i] >= -FLT_MAX;
+        s->forced[i].probability = is_possible ? logit : -INFINITY;
+        n += is_possible;
     }
     if (n == 0)
         return false;
     forbid_all(s);
     for (size_t i = 0; i < s->n_forced; i++)
-        s->logits[s->forced[i]] = s->forced_logits[i];
+        s->logits[s->forced[i].token] = s->forced[i].probability;
     return true;
 }
 
