@@ -165,34 +165,20 @@ char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_o
 
 /* ---- the number of tokens ---- */
 
-/*
- * The number of bytes before the reply that belong to the last tokens of the prompt; *n_out is the number of those
- * tokens.
- */
-static size_t window_bytes(const hth_spelling *spelling, const hearth_token *prompt, size_t n_prompt, size_t n_before,
-                           size_t *n_out)
-{
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n_bytes = 0, n_tokens = 0, n = 0;
-
-    for (; n_tokens < WINDOW_TOKENS && n_tokens < n_prompt; n_tokens++) {
-        if (spelling->backend->piece(spelling->model, prompt[n_prompt - 1 - n_tokens], true, piece, sizeof(piece), &n,
-                                     NULL) != HEARTH_OK ||
-            n > n_before - n_bytes)
-            break;
-        n_bytes += n;
-    }
-    *n_out = n_tokens;
-    return n_bytes;
-}
-
 bool hth_spelling_is_usual(const hth_spelling *spelling, const hth_spelled *s, const hearth_token *prompt,
                            size_t n_prompt, unsigned flags)
 {
-    size_t n_window, n_fresh;
-    size_t at = s->n_before - window_bytes(spelling, prompt, n_prompt, s->n_before, &n_window);
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t at = s->n_before, n_window = 0, n_fresh, n = 0;
     hearth_token *fresh;
 
+    for (; n_window < WINDOW_TOKENS && n_window < n_prompt; n_window++) { /* go back over the prompt's last tokens */
+        if (spelling->backend->piece(spelling->model, prompt[n_prompt - 1 - n_window], true, piece, sizeof(piece), &n,
+                                     NULL) != HEARTH_OK ||
+            n > at)
+            break;
+        at -= n;
+    }
     while (at < s->n_bytes && hth_utf8_goes_on(s->bytes[at]))
         at++; /* skip the rest of a character that a prompt token splits */
     if (hth_tokenize(spelling->backend, spelling->model, s->bytes + at, s->n_bytes - at,
