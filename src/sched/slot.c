@@ -689,22 +689,11 @@ void hth_slot_note_broken(hth_slot *slot)
     slot->logits = NULL;
 }
 
-static bool append_token(hth_slot *slot, hearth_token token)
-{
-    hearth_token *grown = hth_grown(slot->tokens, slot->n_tokens, &slot->tokens_capacity, sizeof(*grown));
-
-    if (!grown)
-        return false;
-    slot->tokens = grown;
-    slot->tokens[slot->n_tokens++] = token;
-    return true;
-}
-
 void hth_slot_draw(hth_slot *slot)
 {
     const float *logits = slot->logits, *vector = slot->vector;
     uint32_t n_before = hth_reply_n_tokens(slot->reply);
-    bool goes_on;
+    hearth_token *grown;
 
     slot->logits = slot->vector = NULL;
     if ((!logits && !vector) || slot->state != HTH_SLOT_EVALUATE)
@@ -715,11 +704,17 @@ void hth_slot_draw(hth_slot *slot)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
         return;
     }
-    goes_on = hth_reply_draw(slot->reply, logits);
-    if (!goes_on)
+    if (!hth_reply_draw(slot->reply, logits)) {
         slot->state = HTH_SLOT_ENDING;
-    else if (!append_token(slot, slot->reply->result->tokens[n_before]))
+        return;
+    }
+    grown = hth_grown(slot->tokens, slot->n_tokens, &slot->tokens_capacity, sizeof(*grown));
+    if (!grown) {
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory for the reply");
+        return;
+    }
+    slot->tokens = grown;
+    slot->tokens[slot->n_tokens++] = slot->reply->result->tokens[n_before];
 }
 
 /* ---- saving ---- */

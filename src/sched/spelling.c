@@ -92,37 +92,27 @@ void hth_spelled_deinit(hth_spelled *s)
     free(s->ends);
 }
 
-/*
- * Would the tokenizer read the same whole token, or none, in place of the token with these bytes? The text continues
- * after end.
- */
-static bool is_read_so(const hth_control_texts *controls, bool reads_controls, const hth_spelled *s, size_t first,
-                       size_t end, bool is_whole)
-{
-    for (size_t i = first; i < end; i++) {
-        size_t whole_end = hth_control_texts_end(controls, reads_controls, s->bytes, s->n_bytes, i);
-
-        if (i == first && is_whole ? whole_end != end : whole_end > (is_whole ? end : 0))
-            return false;
-    }
-    return end > first || !is_whole;
-}
-
 size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *s, unsigned flags)
 {
     const hth_control_texts *controls = spelling->controls;
     bool reads_controls = flags & HEARTH_TOKENIZE_SPECIAL;
-    size_t first = s->n_before, n = 0;
+    size_t begin = s->n_before, n = 0;
 
     if (hth_control_texts_cross(controls, reads_controls, s->bytes, s->n_bytes, s->n_before))
         return 0;
-    for (; n < s->n_tokens; n++) {
-        if (hth_control_texts_is_control(controls, s->tokens[n]) && !reads_controls)
-            break;
-        if (!is_read_so(controls, reads_controls, s, first, s->ends[n],
-                        hth_control_texts_is_whole(controls, s->tokens[n])))
-            break;
-        first = s->ends[n];
+    for (; n < s->n_tokens; begin = s->ends[n++]) {
+        bool is_whole = hth_control_texts_is_whole(controls, s->tokens[n]);
+        size_t end = s->ends[n];
+
+        if ((hth_control_texts_is_control(controls, s->tokens[n]) && !reads_controls) || (is_whole && begin == end))
+            return n;
+        /* The tokenizer must read the same whole token, or none, in place of these bytes. */
+        for (size_t i = begin; i < end; i++) {
+            size_t whole_end = hth_control_texts_end(controls, reads_controls, s->bytes, s->n_bytes, i);
+
+            if (i == begin && is_whole ? whole_end != end : whole_end > (is_whole ? end : 0))
+                return n;
+        }
     }
     return n;
 }
