@@ -743,22 +743,20 @@ static void gather_ready(hth_batcher *batcher)
         relieve(batcher);
 }
 
-/* Draw after the last token, and after each draft token as long as the drawn tokens match the draft. */
-static void draw(const hth_batch *batch, hth_slot *slot)
-{
-    hth_slot_draw(slot);
-    for (uint32_t i = 0; hth_slot_has_drawn_draft(slot, i); i++) {
-        slot->logits = hth_batch_draft_logits(batch, slot, i);
-        hth_slot_draw(slot);
-    }
-    hth_slot_end_draft(slot);
-}
-
 /* Draw and save after an evaluation that succeeded. */
 static void use_logits(hth_batcher *batcher)
 {
-    for (uint32_t i = 0; i < batcher->batch->n_slots; i++)
-        draw(batcher->batch, batcher->batch->slots[i]); /* first, because a reader waits for it */
+    for (uint32_t i = 0; i < batcher->batch->n_slots; i++) { /* first, because a reader waits for it */
+        hth_slot *slot = batcher->batch->slots[i];
+
+        /* Draw after the last token, and after each draft token as long as the drawn tokens match the draft. */
+        hth_slot_draw(slot);
+        for (uint32_t k = 0; hth_slot_has_drawn_draft(slot, k); k++) {
+            slot->logits = hth_batch_draft_logits(batcher->batch, slot, k);
+            hth_slot_draw(slot);
+        }
+        hth_slot_end_draft(slot);
+    }
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
     for (uint32_t i = 0; i < batcher->batch->n_slots; i++) {
         hth_slot *slot = batcher->batch->slots[i];

@@ -59,27 +59,6 @@ static void sift(hth_waiting_line *line, uint32_t i, hth_slot *slot)
     put_limited(line, i, slot);
 }
 
-/* False if out of memory. */
-static bool add_limited(hth_waiting_line *line, hth_slot *slot)
-{
-    hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
-
-    if (!grown)
-        return false;
-    line->limited = grown;
-    line->n_limited++;
-    sift(line, line->n_limited - 1, slot);
-    return true;
-}
-
-static void remove_limited(hth_waiting_line *line, const hth_slot *slot)
-{
-    hth_slot *last = line->limited[--line->n_limited];
-
-    if (last != slot)
-        sift(line, slot->limited_place, last);
-}
-
 hth_slot *hth_waiting_line_overdue(const hth_waiting_line *line, uint64_t now)
 {
     return hth_waiting_line_next_limit(line) <= now ? line->limited[0] : NULL;
@@ -104,8 +83,15 @@ bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
     uint64_t submitted_ns = slot->request->submitted_ns;
 
     slot->limit_ns = limit_of(slot->request);
-    if (has_limit(slot) && !add_limited(line, slot))
-        return false;
+    if (has_limit(slot)) {
+        hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
+
+        if (!grown)
+            return false;
+        line->limited = grown;
+        line->n_limited++;
+        sift(line, line->n_limited - 1, slot);
+    }
     /* Messages from two threads may arrive out of order. */
     slot->waits_since_ns = submitted_ns > line->latest_ns ? submitted_ns : line->latest_ns;
     line->latest_ns = slot->waits_since_ns;
@@ -127,8 +113,12 @@ void hth_waiting_line_remove(hth_waiting_line *line, hth_slot *slot)
         DL_DELETE(line->returned, slot);
     } else {
         DL_DELETE(line->newcomers[file_of(slot)], slot);
-        if (has_limit(slot))
-            remove_limited(line, slot);
+        if (has_limit(slot)) {
+            hth_slot *last = line->limited[--line->n_limited];
+
+            if (last != slot)
+                sift(line, slot->limited_place, last);
+        }
     }
     line->n--;
 }
