@@ -224,8 +224,8 @@ hearth_status hth_shim_adapter_check(const char *path, const char *model_path, c
             status = read_model(model_path, &model, err);
         if (status == HEARTH_OK)
             status = check_tensors(path, model, adapter, &out->n_pairs, err);
-        for (const head &part : model)
-            out->n_model_tensors += (uint64_t)gguf_get_n_tensors(part.file.get());
+        for (size_t i = 0; i < model.size() && status == HEARTH_OK; i++)
+            out->n_model_tensors += (uint64_t)gguf_get_n_tensors(model[i].file.get());
         return status;
     });
 }
