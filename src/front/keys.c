@@ -19,7 +19,6 @@
 #include <strings.h>
 
 #include "base/hash.h"
-#include "base/hmac.h"
 
 static_assert(HTH_SHA256_BYTES == HTH_HMAC_BYTES, "digests are compared as codes are");
 

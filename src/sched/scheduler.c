@@ -203,9 +203,7 @@ static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 
 static void take_messages(hth_scheduler *scheduler, bool busy)
 {
-    uint32_t ms = busy ? 0 : ms_to_sleep(scheduler);
-    message *received = ms == UINT32_MAX ? hth_message_queue_wait(scheduler->messages)
-                                         : hth_message_queue_take(scheduler->messages, ms);
+    message *received = hth_message_queue_take(scheduler->messages, busy ? 0 : ms_to_sleep(scheduler));
 
     while (received) {
         handle(scheduler, received);

@@ -148,6 +148,22 @@ FIXTURE_TEST(a_model_with_another_second_part_finds_no_rows)
     assert_int_equal(n_cached_of(f), 0);
 }
 
+FIXTURE_TEST(an_adapter_of_a_model_whose_second_part_is_damaged_is_refused)
+{
+    hearth_model *model;
+    char adapter[600];
+    hearth_error err = { .message = "" };
+
+    write_parts(f, 'a');
+    model = hth_test_model_load(f->runtime, f->parts[0], NULL);
+    (void)snprintf(adapter, sizeof(adapter), "%s/adapter.gguf", f->directory);
+    hth_test_adapter("-g 1", MODEL, adapter);
+    assert_int_equal(truncate(f->parts[1], 30), 0);
+    assert_int_equal(hearth_adapter_load(model, adapter, NULL, NULL, &err), HEARTH_CORRUPT);
+    assert_non_null(strstr(err.message, "00002-of-00002"));
+    hth_test_model_end(f->runtime, model);
+}
+
 /* ---- its fingerprint ---- */
 
 static hth_fingerprinting *begin(const fixture *f)
