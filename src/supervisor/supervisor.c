@@ -85,7 +85,7 @@ enum {
 static hth_model_worker *find(const worker_list *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++) {
-        if (strcmp(hth_model_worker_name(list->at[i]), name) == 0)
+        if (strcmp(list->at[i]->name, name) == 0)
             return list->at[i];
     }
     return NULL;
@@ -190,7 +190,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
     hth_device_pools devices = { .n = 0 };
 
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        hth_model_worker_note_devices(worker_at(supervisor, i), &devices);
+        hth_device_pools_add(&devices, &worker_at(supervisor, i)->learned.needs);
     hth_device_pools_take_sights(&devices, &supervisor->shared.seen);
     return devices;
 }
@@ -201,10 +201,11 @@ static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
         const hth_model_worker *worker = worker_at(supervisor, i);
 
-        if (hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT)
+        if (!hth_model_worker_is_in(worker))
             continue;
-        if (!hth_model_worker_share_devices(worker, devices, used))
+        if (worker->learned.needs.n_ctx == 0)
             return false;
+        hth_device_pools_share(devices, &worker->learned.needs, used);
     }
     return true;
 }
@@ -258,7 +259,7 @@ static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *wo
         hth_model_worker_start(worker);
     } else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
         hth_model_worker_retire(worker, true, false);
-    else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
+    else if (order == HTH_RESIDENCY_LEAVE && worker->state != HTH_WORKER_STOPPING)
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
                                             ? HTH_DEPARTURE_REST
                                             : HTH_DEPARTURE_ROOM);
@@ -281,18 +282,18 @@ static void count_weights(const hth_supervisor *supervisor, size_t i)
 
         if (k != i && !hth_model_worker_shares_weights(worker, other))
             continue;
-        are_pinned |= hth_model_worker_is_host_pinned(other);
+        are_pinned |= other->is_host_pinned;
         if (hth_model_worker_is_in(other)) {
             n_in++;
             first_in = k < first_in ? k : first_in;
-        } else if (last_used == n ||
-                   hth_model_worker_used_ns(other) > hth_model_worker_used_ns(worker_at(supervisor, last_used))) {
+        } else if (last_used == n || other->used_ns > worker_at(supervisor, last_used)->used_ns) {
             last_used = k;
         }
     }
     if (n_in == 0 ? i == last_used : i == first_in)
         with = n_in > 1 || (n_in == 1 && are_pinned) ? HTH_WEIGHTS_COUNT_APART : HTH_WEIGHTS_COUNT_HERE;
-    hth_model_worker_count_weights(worker, with, are_pinned);
+    worker->weights_count = with;
+    worker->weights_are_pinned = are_pinned;
 }
 
 /*
@@ -340,7 +341,7 @@ static void give_up(hth_supervisor *supervisor, bool has_dropped)
     if (supervisor->shared.n_asked > 0 || has_dropped)
         return;
     for (size_t i = 0; i < n; i++)
-        if (hth_model_worker_state(worker_at(supervisor, i)) == HTH_WORKER_STOPPING)
+        if (worker_at(supervisor, i)->state == HTH_WORKER_STOPPING)
             return;
     supervisor->tells_uninvited = false;
     for (size_t i = 0; i < supervisor->present.n; i++)
@@ -435,7 +436,7 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     (void)fd;
     (void)what;
     for (size_t i = 0; i < leaving->n; i++) {
-        if (hth_model_worker_state(leaving->at[i]) == HTH_WORKER_STOPPED && hth_model_worker_is_idle(leaving->at[i]))
+        if (leaving->at[i]->state == HTH_WORKER_STOPPED && hth_model_worker_is_idle(leaving->at[i]))
             hth_model_worker_free(leaving->at[i]);
         else
             leaving->at[n++] = leaving->at[i];
@@ -443,9 +444,9 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     leaving->n = n;
     n = 0;
     for (size_t i = 0; i < leaving->n; i++)
-        n += hth_model_worker_state(leaving->at[i]) != HTH_WORKER_STOPPED;
+        n += leaving->at[i]->state != HTH_WORKER_STOPPED;
     for (size_t i = 0; i < supervisor->present.n; i++)
-        n += hth_model_worker_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
+        n += supervisor->present.at[i]->state != HTH_WORKER_STOPPED;
     if (!supervisor->shared.is_stopping) {
         supervisor_plan(supervisor);
         return;
@@ -537,7 +538,7 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
         if (!worker)
             worker = find(&old[1], model->name);
         else
-            started_with_server = hth_model_worker_starts_with_server(worker);
+            started_with_server = !worker->on_demand;
         if (!worker) {
             is_new = true;
             if (hth_model_worker_new(shared, model, supervisor->n_slots, &worker, &err) != HEARTH_OK) {
@@ -551,9 +552,8 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
         }
         present.at[present.n++] = worker;
         if (was_leaving && !is_new)
-            hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
-        else if (!started_with_server && hth_model_worker_starts_with_server(worker) &&
-                 hth_model_worker_state(worker) == HTH_WORKER_STOPPED) {
+            hth_model_worker_retire(worker, true, !worker->on_demand);
+        else if (!started_with_server && !worker->on_demand && worker->state == HTH_WORKER_STOPPED) {
             hth_model_worker_invite(worker); /* the others were invited before */
             supervisor->tells_uninvited = true;
         }
@@ -573,9 +573,8 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
     for (size_t i = 0; i < old[0].n; i++) {
         if (contains(&present, old[0].at[i]))
             continue;
-        (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more",
-                       hth_model_worker_name(old[0].at[i]));
-        hth_model_worker_fail_waiters(old[0].at[i], &err);
+        (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more", old[0].at[i]->name);
+        hth_waiters_tell_failed(&old[0].at[i]->waiters, 0, &err);
         hth_model_worker_drop_adapters(old[0].at[i]); /* their names are free */
         hth_model_worker_retire(old[0].at[i], true, false);
     }
@@ -661,11 +660,11 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
     (void)hth_fail(&err, HEARTH_BUSY, "the server is shutting down");
     err.retry_after_s = HTH_STOPPING_RETRY_S;
     for (size_t i = 0; i < supervisor->present.n; i++) {
-        hth_model_worker_fail_waiters(supervisor->present.at[i], &err);
-        hth_model_worker_stop(supervisor->present.at[i], timeout_ms);
+        hth_waiters_tell_failed(&supervisor->present.at[i]->waiters, 0, &err);
+        hth_model_worker_stop(supervisor->present.at[i], 0, timeout_ms, false);
     }
     for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_model_worker_stop(supervisor->leaving.at[i], timeout_ms);
+        hth_model_worker_stop(supervisor->leaving.at[i], 0, timeout_ms, false);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -717,7 +716,7 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
         return HEARTH_NOT_FOUND;
     hth_worker_waiter_cancel(waiter); /* it may hold a worker */
     hth_model_worker_want(worker, after, waiter);
-    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
+    if (worker->state == HTH_WORKER_STOPPED)
         supervisor_plan(supervisor);
     return HEARTH_OK;
 }
@@ -744,16 +743,16 @@ const hth_adapter_state *hth_supervisor_adapters(const hth_supervisor *superviso
 {
     const hth_model_worker *worker = find(&supervisor->present, model);
 
-    return worker ? hth_model_worker_adapters(worker) : NULL;
+    return worker ? worker->adapters : NULL;
 }
 
 const char *hth_supervisor_adapter_owner(const hth_supervisor *supervisor, const char *name)
 {
     for (size_t i = 0; i < supervisor->present.n; i++) {
-        const hth_adapter_state *state = hth_model_worker_adapters(supervisor->present.at[i]);
+        const hth_adapter_state *state = supervisor->present.at[i]->adapters;
 
         if (state && hth_adapter_state_find(state, name))
-            return hth_model_worker_name(supervisor->present.at[i]);
+            return supervisor->present.at[i]->name;
     }
     return NULL;
 }
@@ -827,7 +826,7 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
         hth_model_worker_resident(worker_at(supervisor, i), &devices, &model, &kept);
         out.rows_bytes += hth_model_worker_row_bytes(worker_at(supervisor, i));
         out.pools[0].used_bytes += kept.bytes[0];
-        if (hth_model_worker_weights_are_pinned(worker_at(supervisor, i)))
+        if (worker_at(supervisor, i)->weights_are_pinned)
             out.pools[0].pinned_bytes += kept.bytes[0];
         for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
@@ -951,12 +950,12 @@ static void warn_uninvited(hth_supervisor *supervisor)
     for (size_t i = 0; i < supervisor->present.n; i++) {
         const hth_model_worker *worker = supervisor->present.at[i];
 
-        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_is_awaited(worker))
+        if (!worker->on_demand && hth_model_worker_is_awaited(worker))
             hth_warn(
                 supervisor->shared.log,
                 "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
                 "first request for it",
-                hth_model_worker_name(worker));
+                worker->name);
     }
 }
 
@@ -969,9 +968,8 @@ static void warn_large(const hth_supervisor *supervisor, const hth_model_worker 
                      "model '%s' takes %" PRIu64 " MiB %s, and there are %" PRIu64
                      " MiB for all models, so it enters alone and may not fit; raise %s, give it a smaller context%s, "
                      "or let --fit choose",
-                     hth_model_worker_name(worker), model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU",
-                     limits->bytes[k] / MIB, k == 0 ? "residency.memory" : "residency.device_memory",
-                     k == 0 ? "" : " or fewer gpu_layers");
+                     worker->name, model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU", limits->bytes[k] / MIB,
+                     k == 0 ? "residency.memory" : "residency.device_memory", k == 0 ? "" : " or fewer gpu_layers");
 }
 
 static void warn_pinned(hth_supervisor *supervisor)
@@ -1011,7 +1009,7 @@ static void warn_pinned(hth_supervisor *supervisor)
 /* Does its process end, with another one to follow? */
 static bool comes_again(const hth_model_worker *worker)
 {
-    switch (hth_model_worker_state(worker)) {
+    switch (worker->state) {
     case HTH_WORKER_WAITING:
     case HTH_WORKER_BROKEN: return true;
     case HTH_WORKER_STOPPING: return hth_model_worker_residence(worker) == HTH_RESIDENCE_IN;
@@ -1055,12 +1053,12 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     unsigned place;
 
     out[0] = 0;
-    if (worker && generation == hth_model_worker_generation(worker) && hth_model_worker_is_hashing(worker))
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_progress(worker)));
+    if (worker && generation == worker->generation && hth_model_worker_is_hashing(worker))
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * worker->progress));
     if (!worker || generation > 0 || hth_model_worker_takes_requests(worker))
         return;
-    if (hth_model_worker_state(worker) == HTH_WORKER_STARTING) {
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * hth_model_worker_progress(worker)));
+    if (worker->state == HTH_WORKER_STARTING) {
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * worker->progress));
     } else if (comes_again(worker)) {
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "waiting for another worker");
     } else {
@@ -1159,7 +1157,7 @@ static hearth_status check_room(hth_supervisor *supervisor, const hth_model_work
     const size_t i = index_of(supervisor, worker);
     hth_residency_limits limits;
 
-    if (!hth_model_worker_is_external(worker) || hth_model_worker_state(worker) == HTH_WORKER_STOPPING)
+    if (!hth_model_worker_is_external(worker) || worker->state == HTH_WORKER_STOPPING)
         return HEARTH_OK;
     limits = look_ahead(supervisor);
     supervisor->residents[2 * i].wanted_ns = hth_os_monotonic_ns();
@@ -1169,7 +1167,7 @@ static hearth_status check_room(hth_supervisor *supervisor, const hth_model_work
                     "there is no room for model '%s', which takes %" PRIu64 " MiB of the host's memory, beside those "
                     "that are in memory, and no model leaves by itself (residency.mode is external); unload others "
                     "first, or raise residency.memory, device_memory or models_max",
-                    hth_model_worker_name(worker), supervisor->residents[2 * i].bytes[0] / MIB);
+                    worker->name, supervisor->residents[2 * i].bytes[0] / MIB);
 }
 
 /* Pinned models must fit into memory together, so that they never wait for each other. */
@@ -1196,21 +1194,21 @@ static hearth_status check_pin(hth_supervisor *supervisor, const hth_model_worke
          * Weights in the folder count with one of the models that share them. Other weights appear with their first
          * load.
          */
-        if (hth_model_worker_has_weights(other) && hth_model_worker_weights_are_pinned(other))
+        if (other->host_bytes > 0 && other->weights_are_pinned)
             pinned[0] += supervisor->residents[2 * i + 1].bytes[0];
-        else if (i == at ? !is_device : hth_model_worker_is_host_pinned(other))
-            pinned[0] += hth_model_worker_weights_bytes(other);
+        else if (i == at ? !is_device : other->is_host_pinned)
+            pinned[0] += other->host_bytes > 0 ? other->host_bytes : other->learned.needs.memory.repacked_bytes;
     }
     if (n > limits.n_models)
         return hth_fail(err, HEARTH_FULL,
                         "with model '%s', %zu models would be pinned, and residency.models_max is %zu; unpin one first",
-                        hth_model_worker_name(worker), n, limits.n_models);
+                        worker->name, n, limits.n_models);
     for (size_t k = 0; k < limits.n_pools; k++)
         if (pinned[k] > limits.bytes[k])
             return hth_fail(err, HEARTH_FULL,
                             "with model '%s', pinned models would take %" PRIu64 " MiB of the %" PRIu64
                             " MiB for models %s; unpin one first",
-                            hth_model_worker_name(worker), pinned[k] / MIB, limits.bytes[k] / MIB,
+                            worker->name, pinned[k] / MIB, limits.bytes[k] / MIB,
                             k == 0 ? "on the host" : "on a device");
     return HEARTH_OK;
 }
@@ -1223,7 +1221,7 @@ hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model,
 
     if (!worker || hth_model_worker_is_broken(worker, err))
         return err->status;
-    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && check_room(supervisor, worker, err) != HEARTH_OK)
+    if (worker->state == HTH_WORKER_STOPPED && check_room(supervisor, worker, err) != HEARTH_OK)
         return err->status;
     hth_model_worker_summon(worker);
     supervisor_plan(supervisor);
@@ -1247,7 +1245,7 @@ void hth_supervisor_keep(hth_supervisor *supervisor, const char *model, uint64_t
 
     if (!worker)
         return;
-    hth_model_worker_keep(worker, keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX);
+    worker->keep_once_ns = keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX;
     supervisor->shared.on_change(supervisor);
 }
 
@@ -1273,7 +1271,7 @@ static void evict_weights(hth_supervisor *supervisor, const hth_model_worker *wo
         hth_model_worker *other = worker_at(supervisor, i);
 
         if ((other == worker || hth_model_worker_shares_weights(worker, other)) && !hth_model_worker_is_in(other) &&
-            !hth_model_worker_weights_are_pinned(other))
+            !other->weights_are_pinned)
             (void)hth_model_worker_evict_host_weights(other, HTH_DEPARTURE_NONE);
     }
 }
@@ -1309,7 +1307,7 @@ hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const cha
 /* Append the name of a model to a list in the object. Without memory the name is missing, and the order goes on. */
 static void list(json_t *object, const char *key, const hth_model_worker *worker)
 {
-    (void)json_array_append_new(json_object_get(object, key), json_string(hth_model_worker_name(worker)));
+    (void)json_array_append_new(json_object_get(object, key), json_string(worker->name));
 }
 
 static hearth_status lists_new(json_t *object, json_t **out, hearth_error *err)
