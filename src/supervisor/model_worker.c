@@ -19,7 +19,6 @@
 #include "base/status.h"
 #include "cache/ram_directory.h"
 #include "supervisor/runtime_folder.h"
-#include "supervisor/string_list.h"
 #include "supervisor/worker_arguments.h"
 #include "wire/model_files_size.h"
 #include "wire/needs_text.h"
@@ -248,7 +247,7 @@ static void stop_asking(hth_model_worker *worker)
 static void recall(hth_model_worker *worker)
 {
     uint8_t key[HTH_LEARNED_KEY_BYTES];
-    const bool has_key = hth_learned_key(worker->path, (const char *const *)worker->arguments, key);
+    const bool has_key = hth_learned_key(worker->path, worker->arguments, key);
 
     if (has_key == worker->has_key && (!has_key || memcmp(key, worker->key, sizeof(key)) == 0))
         return;
@@ -354,7 +353,7 @@ static bool ask(hth_model_worker *worker)
     if (hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
                                                                 .program = worker->shared->program,
                                                                 .name = worker->name,
-                                                                .worker = (const char *const *)worker->arguments,
+                                                                .worker = worker->arguments,
                                                                 .ram_fd = -1,
                                                                 .no_sandbox = worker->no_sandbox,
                                                                 .measures = true,
@@ -437,7 +436,7 @@ enum {
 
 static const char *host_folder(const hth_model_worker *worker)
 {
-    return hth_worker_arguments_value((const char *const *)worker->arguments, "--host-weights");
+    return hth_worker_arguments_value(worker->arguments, "--host-weights");
 }
 
 void hth_model_worker_find_weights(hth_model_worker *worker)
@@ -799,7 +798,7 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
         out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0] + row_bytes);
     if (!is_stuck(worker, worker->ram_file_stuck_ns))
         out->ram_file_bytes = status.counters.ram_file_bytes;
-    out->ram_file_folder = hth_worker_arguments_value((const char *const *)worker->arguments, "--ram-files");
+    out->ram_file_folder = hth_worker_arguments_value(worker->arguments, "--ram-files");
 }
 
 void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
@@ -1175,7 +1174,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
     status = hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
                                                                      .program = worker->shared->program,
                                                                      .name = worker->name,
-                                                                     .worker = (const char *const *)worker->arguments,
+                                                                     .worker = worker->arguments,
                                                                      .socket_path = worker->socket_path,
                                                                      .status_fd = worker->status_fd,
                                                                      .ram_fd = worker->ram_fd,
@@ -1294,22 +1293,20 @@ void hth_model_worker_retire(hth_model_worker *worker, bool drains, bool again)
 /* The options change: keep only adapters that still mean the same. */
 static void reconsider_adapters(hth_model_worker *worker, const char *const *options)
 {
-    const char *const *old = (const char *const *)worker->arguments;
-
-    if (worker->adapters && !hth_worker_arguments_have_same(old, options, "--lora-dir")) {
+    if (worker->adapters && !hth_worker_arguments_have_same(worker->arguments, options, "--lora-dir")) {
         if (worker->adapters->n_loaded > 0)
             hth_warn(worker->shared->log,
                      "model '%s': lora_dir is another folder now; the adapters that were loaded from the old one go",
                      worker->name);
         hth_model_worker_drop_adapters(worker);
     }
-    if (worker->adapters && !hth_worker_arguments_have_same(old, options, "--lora"))
+    if (worker->adapters && !hth_worker_arguments_have_same(worker->arguments, options, "--lora"))
         hth_adapter_state_forget_configured(worker->adapters);
 }
 
 bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *model)
 {
-    char **arguments;
+    const char *const *arguments;
     bool drains;
 
     if (!take_residency(worker, model))
@@ -1317,12 +1314,12 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     if (worker->state == HTH_WORKER_BROKEN)
         worker->pause_end_ns = 0; /* the operator may have repaired it, or its file may be complete now */
     if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
-        hth_string_list_equal(worker->arguments, model->worker))
+        hth_worker_arguments_equal(worker->arguments, model->worker))
         return true;
-    arguments = hth_string_list_copy(model->worker);
+    arguments = hth_worker_arguments_copy(model->worker);
     if (!arguments)
         return false;
-    drains = !hth_worker_arguments_mean_same((const char *const *)worker->arguments, model->worker);
+    drains = !hth_worker_arguments_mean_same(worker->arguments, model->worker);
     reconsider_adapters(worker, model->worker);
     free((void *)worker->arguments);
     worker->arguments = arguments;
@@ -1477,7 +1474,7 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->was_asked = true; /* without a file */
     hth_waiters_init(&worker->waiters, on_idle, worker);
     worker->name = strdup(model->name);
-    worker->arguments = hth_string_list_copy(model->worker);
+    worker->arguments = hth_worker_arguments_copy(model->worker);
     worker->pause = evtimer_new(shared->base, on_pause_over, worker);
     worker->notify = evtimer_new(shared->base, notify_waiters, worker);
     if (!worker->name || !worker->arguments || !worker->pause || !worker->notify || !take_residency(worker, model)) {
@@ -1552,8 +1549,7 @@ void hth_model_worker_give_up(hth_model_worker *worker)
 
 bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker)
 {
-    return *host_folder(worker) &&
-           hth_worker_arguments_have_flag((const char *const *)worker->arguments, "--keep-host-weights");
+    return *host_folder(worker) && hth_worker_arguments_have_flag(worker->arguments, "--keep-host-weights");
 }
 
 bool hth_model_worker_must_load_for(const hth_model_worker *worker, hth_residency to)

@@ -94,7 +94,7 @@ struct hth_model_worker {
     unsigned slot;
 
     char *name;
-    char **arguments; /* ending with NULL; one allocation with its strings */
+    const char *const *arguments; /* of its worker (worker_arguments.h) */
     uint64_t ram_bytes;
     bool on_demand;
     bool no_sandbox;

@@ -12,7 +12,6 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "supervisor/pressure_library.h"
-#include "supervisor/pressure_sources.h"
 #include "supervisor/short_program.h"
 #include "wire/exposition.h"
 

@@ -52,24 +52,6 @@ struct hth_supervisor {
     void *user_data;
 };
 
-/* Let models enter and leave. */
-static void supervisor_plan(hth_supervisor *supervisor);
-
-/* Log the models that did not start with the server, once their needs are known. */
-static void warn_uninvited(hth_supervisor *supervisor);
-/* A model enters: warn if it is larger than the memory for all models. */
-static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
-                       const hth_residency_limits *limits);
-/* Warn if pinned models exceed the memory for all models since this plan. */
-static void warn_pinned(hth_supervisor *supervisor);
-
-/* The most memory that rows may take: their quotas, plus free fragments between rows, plus lists of rows. */
-static uint64_t row_bytes_max(const hth_supervisor *supervisor);
-/* Give shares to the workers. */
-static void share_ram(hth_supervisor *supervisor);
-/* The share that a worker may start with now; user_data is the supervisor. */
-static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data);
-
 enum {
     TICK_MS = 250,
     LATE_MS = 1000,         /* a tick that is this late restarts the watch for hangs */
@@ -106,39 +88,6 @@ static void for_each(hth_supervisor *supervisor, void (*act)(hth_model_worker *w
         act(supervisor->present.at[i]);
     for (size_t i = 0; i < supervisor->leaving.n; i++)
         act(supervisor->leaving.at[i]);
-}
-
-/* ---- events ---- */
-
-static void on_child(evutil_socket_t number, short what, void *user_data)
-{
-    hth_supervisor *supervisor = user_data;
-
-    (void)number;
-    (void)what;
-    for_each(supervisor, hth_model_worker_reap);
-    hth_worker_shared_reap(&supervisor->shared);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_supervisor *supervisor = user_data;
-    uint64_t now_ns = hth_os_monotonic_ns();
-
-    (void)fd;
-    (void)what;
-    if (now_ns - supervisor->ticked_ns > hth_ms_to_ns(TICK_MS + LATE_MS))
-        supervisor->shared.watching_since_ns = now_ns;
-    supervisor->ticked_ns = now_ns;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        hth_model_worker_tick(supervisor->present.at[i], now_ns);
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
-    supervisor_plan(supervisor);
-    if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
-        supervisor->wrote_ns = now_ns;
-        hth_learned_write(supervisor->shared.learned);
-    }
 }
 
 static void on_change(void *user_data)
@@ -184,6 +133,95 @@ static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
 
     return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
 }
+
+/*
+ * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
+ *
+ * The plan of residency leaves this memory free, so rows never take memory of models. A model that is larger than its
+ * part of the memory takes part of the memory for rows, which have the rest.
+ */
+
+enum {
+    SPARE_PART = 16, /* of the quotas: fragments may add this part of them; a sixteenth of the budget stays for rows */
+    DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
+};
+
+/* The most memory that rows may take: their quotas, plus free fragments between rows, plus lists of rows. */
+static uint64_t row_bytes_max(const hth_supervisor *supervisor)
+{
+    const uint64_t total = hth_server_ram_total(supervisor->shared.options);
+    uint64_t n_files = 0;
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
+        n_files += hth_model_worker_row_bytes(worker_at(supervisor, i)) > 0;
+    return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
+}
+
+/* The budget of all quotas. starts: a worker that starts now, so its model counts; NULL: none. */
+static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
+{
+    const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
+    uint64_t taken = 0, rest;
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        const hth_model_worker *worker = worker_at(supervisor, i);
+        hth_resident model, kept;
+
+        hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
+        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT && worker != starts ? 0 : model.bytes[0]);
+    }
+    rest = limit > taken ? limit - taken : 0;
+    return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
+}
+
+/* All models, for a plan; NULL without memory. *at (may be NULL): the index of this worker. */
+static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    hth_ram_holder *holders = calloc(n + 1, sizeof(*holders));
+
+    for (size_t i = 0; holders && i < n; i++) {
+        hth_model_worker_ram(worker_at(supervisor, i), now_ns, &holders[i]);
+        if (at && worker_at(supervisor, i) == worker)
+            *at = i;
+    }
+    return holders;
+}
+
+/* Give shares to the workers. */
+static void share_ram(hth_supervisor *supervisor)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    hth_ram_holder *holders = holders_of(supervisor, NULL, NULL);
+    uint64_t *shares = calloc(n + 1, sizeof(*shares));
+
+    if (holders && shares && !supervisor->shared.is_stopping) {
+        hth_ram_shares_plan(holders, n, rows_budget(supervisor, NULL), shares);
+        for (size_t i = 0; i < n; i++)
+            if (shares[i] != holders[i].share_bytes)
+                hth_model_worker_set_ram_share(worker_at(supervisor, i), shares[i]);
+    }
+    free(holders);
+    free(shares);
+}
+
+/* The share that a worker may start with now; user_data is the supervisor. */
+static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data)
+{
+    const hth_supervisor *supervisor = user_data;
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    size_t at = n;
+    hth_ram_holder *holders = holders_of(supervisor, worker, &at);
+    uint64_t share = 0;
+
+    if (holders && at < n)
+        share = hth_ram_share_at_start(holders, n, rows_budget(supervisor, worker), at);
+    free(holders);
+    return share;
+}
+
+/* ---- plans ---- */
 
 static hth_device_pools devices_of(const hth_supervisor *supervisor)
 {
@@ -247,6 +285,76 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
         limits.bytes[1 + i] = hth_device_pool_limit(&devices->at[i], options->device_memory_bytes);
     return limits;
 }
+
+/*
+ * ---- warnings about a plan: models without room, models larger than all memory, pins that memory cannot keep ----
+ *
+ * A warning changes no plan. Each cause is reported once, not with every plan: models without room once after the
+ * start, or after a reload that added models; a large model each time it enters; pins again only after a plan in which
+ * they had room. Until the needs of all models are known, there is no warning about room and pins.
+ */
+
+enum { MIB = 1 << 20 };
+
+/* Log the models that did not start with the server, once their needs are known. */
+static void warn_uninvited(hth_supervisor *supervisor)
+{
+    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
+        return;
+    supervisor->tells_uninvited = false;
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *worker = supervisor->present.at[i];
+
+        if (!worker->on_demand && hth_model_worker_is_awaited(worker))
+            hth_warn(
+                supervisor->shared.log,
+                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
+                "first request for it",
+                worker->name);
+    }
+}
+
+/* A model enters: warn if it is larger than the memory for all models. */
+static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
+                       const hth_residency_limits *limits)
+{
+    for (size_t k = 0; k < limits->n_pools; k++)
+        if (model->bytes[k] > limits->bytes[k])
+            hth_warn(supervisor->shared.log,
+                     "model '%s' takes %" PRIu64 " MiB %s, and there are %" PRIu64
+                     " MiB for all models, so it enters alone and may not fit; raise %s, give it a smaller context%s, "
+                     "or let --fit choose",
+                     worker->name, model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU", limits->bytes[k] / MIB,
+                     k == 0 ? "residency.memory" : "residency.device_memory", k == 0 ? "" : " or fewer gpu_layers");
+}
+
+/* Warn if pinned models exceed the memory for all models since this plan. */
+static void warn_pinned(hth_supervisor *supervisor)
+{
+    const bool was_over = supervisor->is_over_committed;
+    hth_supervisor_memory memory;
+
+    if (supervisor->shared.n_asked > 0)
+        return; /* their needs will be known soon */
+    memory = hth_supervisor_memory_of(supervisor);
+    supervisor->is_over_committed = false;
+    for (size_t k = 0; k < memory.n; k++) {
+        const hth_supervisor_pool *pool = &memory.pools[k];
+
+        if (!pool->pinned_over_commit)
+            continue;
+        if (!was_over && !supervisor->is_over_committed)
+            hth_warn(supervisor->shared.log,
+                     "pinned models take %" PRIu64 " MiB %s%s, and there are %" PRIu64
+                     " MiB for all models, so they wait for each other or memory runs short; unpin one of them, or "
+                     "raise %s",
+                     pool->promised_bytes / MIB, k == 0 ? "on the host" : "on ", pool->name, pool->models_bytes / MIB,
+                     k == 0 ? "residency.memory" : "residency.device_memory");
+        supervisor->is_over_committed = true;
+    }
+}
+
+/* ---- carrying out plans ---- */
 
 /* Returns the bytes that are free now. */
 static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *worker, const hth_resident *resident,
@@ -371,14 +479,7 @@ static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limi
                                                                    .tv_usec = (suseconds_t)(wait_us % 1000000) });
 }
 
-static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
-{
-    (void)fd;
-    (void)what;
-    supervisor_plan(user_data);
-}
-
-/* A callback of a waiter may call this again: then the running plan is repeated. */
+/* Let models enter and leave. A callback of a waiter may call this again: then the running plan is repeated. */
 static void supervisor_plan(hth_supervisor *supervisor)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -423,6 +524,44 @@ static void supervisor_plan(hth_supervisor *supervisor)
     share_ram(supervisor);
     if (has_dropped)
         on_change(supervisor); /* their memory is free now */
+}
+
+static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    supervisor_plan(user_data);
+}
+
+static void on_child(evutil_socket_t number, short what, void *user_data)
+{
+    hth_supervisor *supervisor = user_data;
+
+    (void)number;
+    (void)what;
+    for_each(supervisor, hth_model_worker_reap);
+    hth_worker_shared_reap(&supervisor->shared);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_supervisor *supervisor = user_data;
+    uint64_t now_ns = hth_os_monotonic_ns();
+
+    (void)fd;
+    (void)what;
+    if (now_ns - supervisor->ticked_ns > hth_ms_to_ns(TICK_MS + LATE_MS))
+        supervisor->shared.watching_since_ns = now_ns;
+    supervisor->ticked_ns = now_ns;
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        hth_model_worker_tick(supervisor->present.at[i], now_ns);
+    for (size_t i = 0; i < supervisor->leaving.n; i++)
+        hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
+    supervisor_plan(supervisor);
+    if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
+        supervisor->wrote_ns = now_ns;
+        hth_learned_write(supervisor->shared.learned);
+    }
 }
 
 /* Free the leaving workers that have ended. Call on_stopped when all have stopped; otherwise plan again. */
@@ -846,155 +985,6 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
                 .pinned_over_commit;
     }
     return out;
-}
-
-/*
- * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
- *
- * The plan of residency leaves this memory free, so rows never take memory of models. A model that is larger than its
- * part of the memory takes part of the memory for rows, which have the rest.
- */
-
-enum {
-    SPARE_PART = 16, /* of the quotas: fragments may add this part of them; a sixteenth of the budget stays for rows */
-    DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
-};
-
-static uint64_t row_bytes_max(const hth_supervisor *supervisor)
-{
-    const uint64_t total = hth_server_ram_total(supervisor->shared.options);
-    uint64_t n_files = 0;
-
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        n_files += hth_model_worker_row_bytes(worker_at(supervisor, i)) > 0;
-    return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
-}
-
-/* The budget of all quotas. starts: a worker that starts now, so its model counts; NULL: none. */
-static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
-{
-    const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
-    uint64_t taken = 0, rest;
-
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
-        const hth_model_worker *worker = worker_at(supervisor, i);
-        hth_resident model, kept;
-
-        hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
-        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT && worker != starts ? 0 : model.bytes[0]);
-    }
-    rest = limit > taken ? limit - taken : 0;
-    return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
-}
-
-/* All models, for a plan; NULL without memory. *at (may be NULL): the index of this worker. */
-static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
-{
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-    const uint64_t now_ns = hth_os_monotonic_ns();
-    hth_ram_holder *holders = calloc(n + 1, sizeof(*holders));
-
-    for (size_t i = 0; holders && i < n; i++) {
-        hth_model_worker_ram(worker_at(supervisor, i), now_ns, &holders[i]);
-        if (at && worker_at(supervisor, i) == worker)
-            *at = i;
-    }
-    return holders;
-}
-
-static void share_ram(hth_supervisor *supervisor)
-{
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-    hth_ram_holder *holders = holders_of(supervisor, NULL, NULL);
-    uint64_t *shares = calloc(n + 1, sizeof(*shares));
-
-    if (holders && shares && !supervisor->shared.is_stopping) {
-        hth_ram_shares_plan(holders, n, rows_budget(supervisor, NULL), shares);
-        for (size_t i = 0; i < n; i++)
-            if (shares[i] != holders[i].share_bytes)
-                hth_model_worker_set_ram_share(worker_at(supervisor, i), shares[i]);
-    }
-    free(holders);
-    free(shares);
-}
-
-static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data)
-{
-    const hth_supervisor *supervisor = user_data;
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-    size_t at = n;
-    hth_ram_holder *holders = holders_of(supervisor, worker, &at);
-    uint64_t share = 0;
-
-    if (holders && at < n)
-        share = hth_ram_share_at_start(holders, n, rows_budget(supervisor, worker), at);
-    free(holders);
-    return share;
-}
-
-/*
- * ---- warnings about a plan: models without room, models larger than all memory, pins that memory cannot keep ----
- *
- * A warning changes no plan. Each cause is reported once, not with every plan: models without room once after the
- * start, or after a reload that added models; a large model each time it enters; pins again only after a plan in which
- * they had room. Until the needs of all models are known, there is no warning about room and pins.
- */
-
-enum { MIB = 1 << 20 };
-
-static void warn_uninvited(hth_supervisor *supervisor)
-{
-    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
-        return;
-    supervisor->tells_uninvited = false;
-    for (size_t i = 0; i < supervisor->present.n; i++) {
-        const hth_model_worker *worker = supervisor->present.at[i];
-
-        if (!worker->on_demand && hth_model_worker_is_awaited(worker))
-            hth_warn(
-                supervisor->shared.log,
-                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
-                "first request for it",
-                worker->name);
-    }
-}
-
-static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
-                       const hth_residency_limits *limits)
-{
-    for (size_t k = 0; k < limits->n_pools; k++)
-        if (model->bytes[k] > limits->bytes[k])
-            hth_warn(supervisor->shared.log,
-                     "model '%s' takes %" PRIu64 " MiB %s, and there are %" PRIu64
-                     " MiB for all models, so it enters alone and may not fit; raise %s, give it a smaller context%s, "
-                     "or let --fit choose",
-                     worker->name, model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU", limits->bytes[k] / MIB,
-                     k == 0 ? "residency.memory" : "residency.device_memory", k == 0 ? "" : " or fewer gpu_layers");
-}
-
-static void warn_pinned(hth_supervisor *supervisor)
-{
-    const bool was_over = supervisor->is_over_committed;
-    hth_supervisor_memory memory;
-
-    if (supervisor->shared.n_asked > 0)
-        return; /* their needs will be known soon */
-    memory = hth_supervisor_memory_of(supervisor);
-    supervisor->is_over_committed = false;
-    for (size_t k = 0; k < memory.n; k++) {
-        const hth_supervisor_pool *pool = &memory.pools[k];
-
-        if (!pool->pinned_over_commit)
-            continue;
-        if (!was_over && !supervisor->is_over_committed)
-            hth_warn(supervisor->shared.log,
-                     "pinned models take %" PRIu64 " MiB %s%s, and there are %" PRIu64
-                     " MiB for all models, so they wait for each other or memory runs short; unpin one of them, or "
-                     "raise %s",
-                     pool->promised_bytes / MIB, k == 0 ? "on the host" : "on ", pool->name, pool->models_bytes / MIB,
-                     k == 0 ? "residency.memory" : "residency.device_memory");
-        supervisor->is_over_committed = true;
-    }
 }
 
 /*

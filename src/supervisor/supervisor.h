@@ -23,7 +23,7 @@
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/options.h"
-#include "supervisor/patience.h"
+#include "supervisor/pressure.h"
 #include "supervisor/waiters.h"
 #include "wire/adapter_state.h"
 #include "wire/worker_view.h"

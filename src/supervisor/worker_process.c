@@ -37,17 +37,9 @@ enum {
 };
 
 struct hth_worker_process {
-    char source[280]; /* "worker NAME", for the log */
-    const hth_log *log;
-    void (*on_progress)(float fraction, void *user_data);
-    void (*on_ready)(void *user_data);
-    void (*on_hashing)(float fraction, void *user_data);
-    void (*on_stopping)(void *user_data);
-    void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
-    void (*on_ram)(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data);
-    void (*on_needs)(const char *line, void *user_data); /* NULL: none are expected */
+    char source[280];                   /* "worker NAME", for the log */
+    hth_worker_process_options options; /* most strings and descriptors are valid at the start only */
     bool said_stopping;
-    void *user_data;
 
     pid_t pid; /* 0: none */
     bool has_ended;
@@ -99,8 +91,8 @@ static hearth_log_level level_of(char **line)
 static void begin_second(hth_worker_process *process, uint64_t second)
 {
     if (process->n_log_lines_dropped > 0)
-        hth_log_line(process->log, HEARTH_LOG_WARNING, process->source, "%u more lines in a second were dropped",
-                     process->n_log_lines_dropped);
+        hth_log_line(process->options.log, HEARTH_LOG_WARNING, process->source,
+                     "%u more lines in a second were dropped", process->n_log_lines_dropped);
     process->n_log_lines_dropped = 0;
     process->n_log_lines = 0;
     process->log_second = second;
@@ -127,10 +119,10 @@ static void on_log_line(char *line, void *user_data)
     hth_last_lines_add(&process->last_lines, line);
     level = level_of(&line);
     hth_worker_process_tick(process);
-    if (!hth_log_wants(process->log, level))
+    if (!hth_log_wants(process->options.log, level))
         return;
     if (process->n_log_lines++ < LOG_LINES_MAX)
-        hth_log_line(process->log, level, process->source, "%s", line);
+        hth_log_line(process->options.log, level, process->source, "%s", line);
     else
         process->n_log_lines_dropped++;
 }
@@ -146,42 +138,40 @@ static float fraction_of(const char *text)
 static void on_control_line(char *line, void *user_data)
 {
     hth_worker_process *process = user_data;
+    const hth_worker_process_options *tell = &process->options;
+    char *end;
 
-    if (process->on_needs && strncmp(line, "needs ", 6) != 0)
+    if (tell->on_needs) {
+        if (strncmp(line, "needs ", 6) == 0)
+            tell->on_needs(line + 6, tell->user_data);
         return; /* a measuring process reports nothing else */
-    if (strncmp(line, "loading ", 8) == 0) {
-        if (!process->has_ended)
-            process->on_progress(fraction_of(line + 8), process->user_data);
-    } else if (strncmp(line, "hashing ", 8) == 0) {
-        if (!process->has_ended)
-            process->on_hashing(fraction_of(line + 8), process->user_data);
-    } else if (strcmp(line, "ready") == 0) {
-        if (!process->has_ended)
-            process->on_ready(process->user_data);
-    } else if (strcmp(line, "stopping") == 0) {
+    }
+    if (strcmp(line, "stopping") == 0) {
         process->said_stopping = true;
-        if (!process->has_ended)
-            process->on_stopping(process->user_data);
-    } else if (strncmp(line, "evicted ", 8) == 0) {
-        char *end;
-        const uint64_t ram_bytes = strtoull(line + 8, &end, 10);
-
-        if (!process->has_ended)
-            process->on_evicted(ram_bytes, strtoull(end, NULL, 10), process->user_data);
-    } else if (strncmp(line, "ram ", 4) == 0) {
-        char *end;
-        const uint64_t quota = strtoull(line + 4, &end, 10), used_bytes = strtoull(end, &end, 10);
-
-        if (!process->has_ended)
-            process->on_ram(quota, used_bytes, strtoull(end, NULL, 10), process->user_data);
-    } else if (strncmp(line, "needs ", 6) == 0) {
-        if (process->on_needs)
-            process->on_needs(line + 6, process->user_data);
     } else if (strncmp(line, "failed ", 7) == 0) {
         (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut if too long */
         hth_end_at_character(process->failed, sizeof(process->failed));
     } else if (strncmp(line, "exec ", 5) == 0) {
         process->exec_errno = (int)strtol(line + 5, NULL, 10);
+    }
+    if (process->has_ended)
+        return;
+    if (strncmp(line, "loading ", 8) == 0) {
+        tell->on_progress(fraction_of(line + 8), tell->user_data);
+    } else if (strncmp(line, "hashing ", 8) == 0) {
+        tell->on_hashing(fraction_of(line + 8), tell->user_data);
+    } else if (strcmp(line, "ready") == 0) {
+        tell->on_ready(tell->user_data);
+    } else if (strcmp(line, "stopping") == 0) {
+        tell->on_stopping(tell->user_data);
+    } else if (strncmp(line, "evicted ", 8) == 0) {
+        const uint64_t ram_bytes = strtoull(line + 8, &end, 10);
+
+        tell->on_evicted(ram_bytes, strtoull(end, NULL, 10), tell->user_data);
+    } else if (strncmp(line, "ram ", 4) == 0) {
+        const uint64_t quota = strtoull(line + 4, &end, 10), used_bytes = strtoull(end, &end, 10);
+
+        tell->on_ram(quota, used_bytes, strtoull(end, NULL, 10), tell->user_data);
     } /* ignore unknown lines: a newer worker may write them */
 }
 
@@ -346,15 +336,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     if (!process)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
     (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut if too long */
-    process->log = options->log;
-    process->on_progress = options->on_progress;
-    process->on_ready = options->on_ready;
-    process->on_hashing = options->on_hashing;
-    process->on_stopping = options->on_stopping;
-    process->on_evicted = options->on_evicted;
-    process->on_ram = options->on_ram;
-    process->on_needs = options->on_needs;
-    process->user_data = options->user_data;
+    process->options = *options;
     process->log_fd = -1;
     process->control_fd = -1;
     if (!make_pair(true, log_pair) || !make_pair(false, control_pair)) {
