@@ -60,6 +60,9 @@ void hth_api_defaults_begin(hth_api_parse *parse);
 /* Call after the fields were parsed without an error: adds the missing system message and template variables. */
 void hth_api_defaults_end(hth_api_parse *parse);
 
+/* Remove a changing line from the request's conversation, and record its name in the request (normalize.c). */
+void hth_api_normalize(hth_api_parse *parse);
+
 /* ---- fields of several endpoints ---- */
 
 enum { HTH_API_SALT_BYTES_MAX = 256 };

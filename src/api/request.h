@@ -154,7 +154,7 @@ struct hth_api_request {
 
     hth_api_notes notes; /* about fields without effect */
     hth_api_edits edits;
-    const char *normalized; /* the name of what normalize.h removed; NULL: nothing */
+    const char *normalized; /* the name of what normalize.c removed; NULL: nothing */
 
     json_t *items;          /* owned: all input items of a request to /v1/responses; strings point into them */
     json_t *body;           /* owned */

@@ -26,3 +26,14 @@ void hth_sse_add_comment(hth_buffer *out, const char *text)
     hth_buffer_add_text(out, text);
     hth_buffer_add_text(out, "\n\n");
 }
+
+void hth_ndjson_add_take(hth_buffer *out, json_t *value)
+{
+    hth_buffer_add_json_take(out, value); /* as above */
+    hth_buffer_add_text(out, "\n");
+}
+
+void hth_ndjson_add_nothing(hth_buffer *out)
+{
+    hth_buffer_add_text(out, " ");
+}

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/json_values.h"
-#include "api/logprobs.h"
+#include "api/writer.h"
 #include "api/prepare.h"
 #include "base/os.h"
 #include "base/utf8.h"

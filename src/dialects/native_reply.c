@@ -5,48 +5,26 @@
 #include <string.h>
 
 #include "api/json_values.h"
-#include "api/logprobs.h"
 #include "api/native_settings.h"
 #include "api/sse.h"
-#include "api/usage.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"
 
 /* After sampling: a probability, under another name. */
-static json_t *prob_json(hth_api_reply *reply, const hearth_logprob *from)
-{
-    bool is_whole;
-
-    return json_pack("{s:i, s:o, s:o, s:f}", "id", from->token, "token",
-                     hth_api_token_text(reply, from->token, &is_whole), "bytes",
-                     hth_api_token_bytes(reply->hearth, from->token), "prob", exp((double)from->logprob));
-}
-
-/* The candidates after sampling, which may be fewer than requested. */
-static json_t *prob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
-{
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *entry = prob_json(reply, &logprobs[0]), *top = json_array();
-
-    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++)
-        json_array_append_new(top, prob_json(reply, &logprobs[k]));
-    json_object_set_new(entry, "top_probs", top);
-    return entry;
-}
-
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    bool is_whole;
+    const bool is_sampled = reply->request->options.logprobs_after_sampling;
 
-    return json_pack("{s:i, s:o, s:o, s:o}", "id", from->token, "token",
-                     hth_api_token_text(reply, from->token, &is_whole), "bytes",
-                     hth_api_token_bytes(reply->hearth, from->token), "logprob", hth_api_logprob(from->logprob));
+    return json_pack("{s:i, s:o, s:o, s:o}", "id", from->token, "token", hth_api_token_text(reply, from->token, NULL),
+                     "bytes", hth_api_token_bytes(reply->hearth, from->token), is_sampled ? "prob" : "logprob",
+                     is_sampled ? json_real(exp((double)from->logprob)) : hth_api_logprob(from->logprob));
 }
 
+/* After sampling there may be fewer candidates than requested. */
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return reply->request->options.logprobs_after_sampling ? prob_entry(reply, choice, i)
-                                                           : hth_api_logprob_entry(reply, choice, i, logprob_json);
+    return hth_api_logprob_entry(reply, choice, i, logprob_json,
+                                 reply->request->options.logprobs_after_sampling ? "top_probs" : "top_logprobs");
 }
 
 static const char *stop_type(const hth_api_choice *choice)

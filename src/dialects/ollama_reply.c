@@ -8,10 +8,10 @@
  */
 #include <stdio.h>
 
-#include "api/logprobs.h"
-#include "api/ndjson.h"
+#include "api/writer.h"
+#include "api/sse.h"
 #include "dialects/kinds.h"
-#include "dialects/ollama_text.h"
+#include "dialects/ollama_answers.h"
 
 /* The content of one object: all content of a body, or one piece of a stream. */
 typedef struct said {
@@ -31,16 +31,14 @@ static bool is_chat(const hth_api_reply *reply)
 
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    bool is_whole;
-
-    return json_pack("{s:o, s:o, s:o}", "token", hth_api_token_text(reply, from->token, &is_whole), "logprob",
+    return json_pack("{s:o, s:o, s:o}", "token", hth_api_token_text(reply, from->token, NULL), "logprob",
                      hth_api_logprob(from->logprob), "bytes", hth_api_token_bytes(reply->hearth, from->token));
 }
 
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     return choice->told.n_each == 1 ? logprob_json(reply, hth_api_told_logprobs(&choice->told, i))
-                                    : hth_api_logprob_entry(reply, choice, i, logprob_json);
+                                    : hth_api_logprob_entry(reply, choice, i, logprob_json, "top_logprobs");
 }
 
 /* Move the pending log probabilities into this line. */

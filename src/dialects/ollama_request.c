@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/keep_alive.h"
+#include "api/peek.h"
 #include "api/parse.h"
 #include "dialects/kinds.h"
 

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "api/normalize.h"
 #include "api/parse.h"
 #include "api/request_body.h"
 #include "dialects/kinds.h"

@@ -9,10 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/logprobs.h"
 #include "api/responses.h"
 #include "api/sse.h"
-#include "api/usage.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"
 #include "dialects/response_record.h"
@@ -49,7 +47,7 @@ static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return hth_api_logprob_entry(reply, choice, i, logprob_json);
+    return hth_api_logprob_entry(reply, choice, i, logprob_json, "top_logprobs");
 }
 
 /* The log probabilities of tokens [begin, end). */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/explanation.h"
+#include "api/json_values.h"
 #include "base/hash.h"
 #include "dialects/answers.h"
 #include "dialects/request_parse.h"

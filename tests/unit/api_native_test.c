@@ -8,7 +8,7 @@
 
 #include "api/model_pages.h"
 #include "api/prepare.h"
-#include "api/usage.h"
+#include "api/writer.h"
 #include "dialects/answers.h"
 #include "dialects/request_parse.h"
 #include "sampling/numbers.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/ndjson.h"
+#include "api/sse.h"
 #include "api/prepare.h"
 #include "dialects/answers.h"
 #include "dialects/ollama_answers.h"
