@@ -17,9 +17,7 @@ void hth_api_parse_adapters(hth_api_parse *parse)
     if (!list)
         return;
     adapters = hth_api_allocate(parse, json_array_size(list) + 1, sizeof(*adapters)); /* an empty list is a list, too */
-    for (size_t i = 0; adapters && i < json_array_size(list); i++) {
-        if (!hth_fields_item(&parse->body, "lora", list, i, &one))
-            return;
+    for (size_t i = 0; adapters && hth_fields_item(&parse->body, "lora", list, i, &one); i++) {
         hth_fields_require(&one, "id");
         hth_fields_require(&one, "scale");
         hth_fields_u32(&one, "id", 0, UINT32_MAX, &adapters[i].id);

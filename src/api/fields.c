@@ -209,12 +209,19 @@ void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_
         *out = json_string_value(value);
 }
 
-void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity)
+const char *hth_fields_required(const hth_fields *fields, const char *name, size_t bytes_max)
 {
     const char *text = NULL;
 
     hth_fields_require(fields, name);
-    hth_fields_string(fields, name, capacity - 1, &text);
+    hth_fields_string(fields, name, bytes_max, &text);
+    return text;
+}
+
+void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity)
+{
+    const char *text = hth_fields_required(fields, name, capacity - 1);
+
     if (text)
         (void)snprintf(out, capacity, "%s", text); /* fits */
 }
@@ -268,6 +275,12 @@ bool hth_fields_enter(const hth_fields *fields, const char *name, hth_fields *ou
     return out->object;
 }
 
+bool hth_fields_enter_required(const hth_fields *fields, const char *name, hth_fields *out)
+{
+    hth_fields_require(fields, name);
+    return hth_fields_enter(fields, name, out);
+}
+
 bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *array, size_t i, hth_fields *out)
 {
     char element[HTH_PATH_BYTES];
@@ -275,9 +288,9 @@ bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *a
     *out = (hth_fields){ .object = json_array_get(array, i), .error = fields->error, .notes = fields->notes };
     (void)snprintf(element, sizeof(element), "%s[%zu]", name, i);                       /* names are ours, and short */
     (void)snprintf(out->path, sizeof(out->path), "%.80s%.40s.", fields->path, element); /* likewise */
-    if (json_is_object(out->object))
-        return true;
-    hth_fields_wrong_type(fields, element, "an object", out->object);
-    out->object = NULL;
-    return false;
+    if (out->object && !json_is_object(out->object)) {
+        hth_fields_wrong_type(fields, element, "an object", out->object);
+        out->object = NULL;
+    }
+    return out->object && !hth_fields_failed(fields);
 }

@@ -39,6 +39,8 @@ void hth_fields_float(const hth_fields *fields, const char *name, double low, do
 void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, json_int_t *out);
 void hth_fields_u32(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, uint32_t *out);
 void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_max, const char **out);
+/* A string that must be present; NULL with the error filled. */
+const char *hth_fields_required(const hth_fields *fields, const char *name, size_t bytes_max);
 /* Copy a string that must be present and fit. */
 void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity);
 json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_max);
@@ -51,7 +53,12 @@ int hth_fields_word(const hth_fields *fields, const char *name, const char *cons
 
 /* A reader of the object in a field. False if there is no object: every field of *out is then absent. */
 bool hth_fields_enter(const hth_fields *fields, const char *name, hth_fields *out);
-/* A reader of element i of array, the field of that name. False, with the error filled, if it is not an object. */
+/* The same for an object that must be present. */
+bool hth_fields_enter_required(const hth_fields *fields, const char *name, hth_fields *out);
+/*
+ * A reader of element i of array, the field of that name. False at the end of the array, after an error, and, with the
+ * error filled, if the element is not an object.
+ */
 bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *array, size_t i, hth_fields *out);
 
 /* Note that a field has no effect. name may be a path into the field: "images[].type". */

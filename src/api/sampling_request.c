@@ -291,13 +291,11 @@ static void parse_triggers(hth_api_parse *parse)
     json_t *array = hth_fields_array(&parse->body, "grammar_triggers", HTH_TRIGGERS_MAX);
     hearth_trigger *triggers =
         array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*triggers)) : NULL;
+    hth_fields fields;
 
-    for (size_t i = 0; triggers && i < json_array_size(array); i++) {
+    for (size_t i = 0; triggers && hth_fields_item(&parse->body, "grammar_triggers", array, i, &fields); i++) {
         json_int_t kind = -1, token = 0;
-        hth_fields fields;
 
-        if (!hth_fields_item(&parse->body, "grammar_triggers", array, i, &fields))
-            return;
         hth_fields_require(&fields, "type");
         hth_fields_integer(&fields, "type", 0, 2, &kind);
         hth_fields_require(&fields, kind == 0 ? "token" : "value");

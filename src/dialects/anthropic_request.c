@@ -69,8 +69,7 @@ static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, c
     if (!hth_fields_enter(outer, name, &fields))
         return;
     hth_fields_rest(&fields, known);
-    hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     if (type && strcmp(type, "json_schema") != 0)
         hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only json_schema is supported here", type);
     hth_fields_require(&fields, "schema");
@@ -182,8 +181,7 @@ static const char *block_type(hth_api_parse *parse, const hth_fields *fields, co
 
     if (!hth_fields_item(fields, name, array, i, block))
         return NULL;
-    hth_fields_require(block, "type");
-    hth_fields_string(block, "type", HTH_API_NAME_BYTES_MAX, &type);
+    type = hth_fields_required(block, "type", HTH_API_NAME_BYTES_MAX);
     anthropic_cache_control(parse, block);
     return type;
 }
@@ -239,8 +237,7 @@ static const char *text_of_block(hth_api_parse *parse, const hth_fields *fields,
 
     if (strcmp(type, "text") == 0) {
         hth_fields_rest(fields, known);
-        hth_fields_require(fields, "text");
-        hth_fields_string(fields, "text", HTH_API_TEXT_BYTES_MAX, &text);
+        text = hth_fields_required(fields, "text", HTH_API_TEXT_BYTES_MAX);
         return text;
     }
     text = text_inside(parse, fields->object, type);
@@ -285,10 +282,8 @@ static void parse_tool_use(hth_api_parse *parse, const hth_fields *fields, heart
     json_t *input;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "id");
-    hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    call->id = hth_fields_required(fields, "id", HTH_API_NAME_BYTES_MAX);
+    call->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (call->name)
         call->name = hth_api_offered_name(parse, call->name);
     hth_fields_require(fields, "input");
@@ -315,8 +310,7 @@ static void parse_assistant(hth_api_parse *parse, const hth_fields *message, jso
         if (strcmp(type, "tool_use") == 0) {
             parse_tool_use(parse, &fields, &calls[n_calls++]);
         } else if (strcmp(type, "thinking") == 0) {
-            hth_fields_require(&fields, "thinking");
-            hth_fields_string(&fields, "thinking", HTH_API_TEXT_BYTES_MAX, &thinking);
+            thinking = hth_fields_required(&fields, "thinking", HTH_API_TEXT_BYTES_MAX);
             if (thinking)
                 hth_api_joined_add(parse, &reasoning, thinking);
         } else if (strcmp(type, "redacted_thinking") != 0) {
@@ -343,8 +337,7 @@ static void parse_tool_result(hth_api_parse *parse, const hth_fields *fields, he
 
     turn->role = "tool";
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "tool_use_id");
-    hth_fields_string(fields, "tool_use_id", HTH_API_NAME_BYTES_MAX, &turn->call_id);
+    turn->call_id = hth_fields_required(fields, "tool_use_id", HTH_API_NAME_BYTES_MAX);
     hth_fields_bool(fields, "is_error", &is_error); /* the content describes the error */
     if (json_is_string(content) || json_is_array(content))
         parse_texts(parse, fields, "content", turn);
@@ -473,6 +466,7 @@ static hearth_chat_turn *parse_messages(hth_api_parse *parse)
 {
     json_t *array, *system = hth_fields_any(&parse->body, "system");
     growing_turns turns = { .n = 0 };
+    hth_fields fields;
 
     hth_fields_require(&parse->body, "messages");
     array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
@@ -491,13 +485,8 @@ static hearth_chat_turn *parse_messages(hth_api_parse *parse)
         turns.turns[turns.n].role = "system";
         parse_texts(parse, &parse->body, "system", &turns.turns[turns.n++]);
     }
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
-            return NULL;
+    for (size_t i = 0; hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == json_array_size(array), &turns);
-    }
     continue_last(parse, &turns);
     parse->request->conversation.turns = turns.turns;
     parse->request->conversation.n_turns = turns.n;
@@ -553,8 +542,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
 
     hth_fields_rest(fields, known);
     anthropic_cache_control(parse, fields);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
+    tool->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, fields, tools, i);
     note_callers(fields);
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
@@ -613,8 +601,7 @@ static void parse_tool_choice(hth_api_parse *parse)
     if (!hth_fields_enter(&parse->body, "tool_choice", &fields))
         return;
     hth_fields_rest(&fields, known);
-    hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     hth_fields_bool(&fields, "disable_parallel_tool_use", &one_only);
     conversation->parallel_calls = !one_only;
     if (!type)
@@ -628,8 +615,7 @@ static void parse_tool_choice(hth_api_parse *parse)
         else if (conversation->n_tools == 0)
             hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is 'any', but there are no 'tools'; give some");
     } else if (strcmp(type, "tool") == 0) {
-        hth_fields_require(&fields, "name");
-        hth_fields_string(&fields, "name", HTH_API_NAME_BYTES_MAX, &name);
+        name = hth_fields_required(&fields, "name", HTH_API_NAME_BYTES_MAX);
         choose_tool(parse, &fields, name);
     } else if (strcmp(type, "auto") != 0) {
         hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is '%.40s'; it must be auto, any, tool or none", type);
@@ -640,13 +626,10 @@ static void parse_tools(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_SENT_MAX);
     hearth_chat_tool *tools = array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools)) : NULL;
+    hth_fields fields;
     size_t n = 0;
 
-    for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "tools", array, i, &fields))
-            return;
+    for (size_t i = 0; tools && hth_fields_item(&parse->body, "tools", array, i, &fields); i++) {
         if (!is_own(&fields))
             continue;
         if (n == HTH_TOOLS_MAX)
@@ -983,7 +966,7 @@ static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
 {
     static const char *const known[] = { "edits", NULL };
     history h = { .parse = parse, .turns = turns, .n_turns = parse->request->conversation.n_turns };
-    hth_fields fields;
+    hth_fields fields, edit;
     json_t *array;
 
     if (!hth_fields_enter(&parse->body, "context_management", &fields) || !turns)
@@ -991,14 +974,8 @@ static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
     parse->request->edits.is_asked = true;
     hth_fields_rest(&fields, known);
     array = hth_fields_array(&fields, "edits", EDITS_MAX);
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        const char *type = NULL;
-        hth_fields edit;
-
-        if (!hth_fields_item(&fields, "edits", array, i, &edit))
-            return;
-        hth_fields_require(&edit, "type");
-        hth_fields_string(&edit, "type", HTH_API_NAME_BYTES_MAX, &type);
+    for (size_t i = 0; hth_fields_item(&fields, "edits", array, i, &edit); i++) {
+        const char *type = hth_fields_required(&edit, "type", HTH_API_NAME_BYTES_MAX);
         if (!type)
             return;
         if (strcmp(type, "clear_tool_uses_20250919") == 0)

@@ -208,8 +208,7 @@ static void read_document(hth_api_parse *parse, const char *name, const json_t *
     if (json_is_object(value)) {
         if (!hth_fields_item(&parse->body, name, array, i, &fields))
             return;
-        hth_fields_require(&fields, "text");
-        hth_fields_string(&fields, "text", HTH_API_TEXT_BYTES_MAX, &out->text);
+        out->text = hth_fields_required(&fields, "text", HTH_API_TEXT_BYTES_MAX);
     } else if (json_is_string(value)) {
         out->text = json_string_value(value);
     } else {
@@ -234,8 +233,7 @@ void hth_api_parse_rerank(hth_api_parse *parse)
     if (!embed)
         return;
     embed->is_compact = strcmp(name, "texts") == 0;
-    hth_fields_require(&parse->body, "query");
-    hth_fields_string(&parse->body, "query", HTH_API_TEXT_BYTES_MAX, &embed->options.query);
+    embed->options.query = hth_fields_required(&parse->body, "query", HTH_API_TEXT_BYTES_MAX);
     hth_fields_require(&parse->body, name);
     array = hth_fields_array(&parse->body, name, INPUTS_MAX);
     inputs = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*inputs));

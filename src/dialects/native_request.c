@@ -95,8 +95,7 @@ void hth_api_parse_tokenize(hth_api_parse *parse)
     request->parse_special = true;
     hth_fields_rest(&parse->body, known);
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
-    hth_fields_require(&parse->body, "content");
-    hth_fields_string(&parse->body, "content", HTH_API_TEXT_BYTES_MAX, &request->text);
+    request->text = hth_fields_required(&parse->body, "content", HTH_API_TEXT_BYTES_MAX);
     hth_fields_bool(&parse->body, "add_special", &request->add_special);
     hth_fields_bool(&parse->body, "parse_special", &request->parse_special);
     hth_fields_bool(&parse->body, "with_pieces", &request->with_pieces);

@@ -172,19 +172,15 @@ static void parse_messages(hth_api_parse *parse)
     json_t *array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
     size_t n = json_array_size(array);
     hearth_chat_turn *turns;
+    hth_fields fields;
 
     if (n == 0) {
         parse->request->is_load = true;
         return;
     }
     turns = hth_api_allocate_structs(parse, n, sizeof(*turns));
-    for (size_t i = 0; turns && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
-            return;
+    for (size_t i = 0; turns && hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == n, &turns[i]);
-    }
     if (!turns || parse->error->kind != HTH_API_NO_ERROR)
         return;
     pair_results(parse, turns, n);

@@ -56,11 +56,9 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     if (strcmp(type, "function") != 0)
         hth_fields_fail(fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only calls of functions are supported here",
                         type);
-    hth_fields_require(fields, "function");
-    (void)hth_fields_enter(fields, "function", &function); /* a missing field was refused */
+    (void)hth_fields_enter_required(fields, "function", &function); /* a missing one is refused */
     hth_fields_rest(&function, known_inside);
-    hth_fields_require(&function, "name");
-    hth_fields_string(&function, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    call->name = hth_fields_required(&function, "name", HTH_API_NAME_BYTES_MAX);
     if (call->name)
         call->name = hth_api_offered_name(parse, call->name);
     call->arguments = parse_arguments(parse, &function);
@@ -70,17 +68,13 @@ void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_
 {
     json_t *array = hth_fields_array(fields, "tool_calls", HTH_CALLS_MAX);
     hearth_chat_call *calls;
+    hth_fields call;
 
     if (!array)
         return;
     calls = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*calls));
-    for (size_t i = 0; calls && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields call;
-
-        if (!hth_fields_item(fields, "tool_calls", array, i, &call))
-            return;
+    for (size_t i = 0; calls && hth_fields_item(fields, "tool_calls", array, i, &call); i++)
         parse_call(parse, &call, &calls[i]);
-    }
     turn->calls = calls;
     turn->n_calls = calls ? json_array_size(array) : 0;
 }
@@ -146,6 +140,7 @@ static void parse_messages(hth_api_parse *parse)
 {
     json_t *array;
     hearth_chat_turn *turns;
+    hth_fields fields;
 
     hth_fields_require(&parse->body, "messages");
     array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
@@ -154,13 +149,8 @@ static void parse_messages(hth_api_parse *parse)
     if (json_array_size(array) == 0)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "is empty; give at least one message");
     turns = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*turns));
-    for (size_t i = 0; turns && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
-            return;
+    for (size_t i = 0; turns && hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == json_array_size(array), &turns[i]);
-    }
     parse->request->conversation.turns = turns;
     parse->request->conversation.n_turns = json_array_size(array);
     if (turns && parse->error->kind == HTH_API_NO_ERROR)
@@ -178,8 +168,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
     bool strict = false;
 
     hth_fields_rest(function, known);
-    hth_fields_require(function, "name");
-    hth_fields_string(function, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
+    tool->name = hth_fields_required(function, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, function, tools, i);
     hth_fields_string(function, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(function, "strict", &strict); /* arguments always follow the schema */
@@ -201,8 +190,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
         return;
     }
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "function");
-    (void)hth_fields_enter(fields, "function", &function); /* a missing one was refused */
+    (void)hth_fields_enter_required(fields, "function", &function); /* a missing one is refused */
     parse_function(parse, &function, tools, (*n)++);
 }
 
@@ -262,14 +250,11 @@ static void parse_tool_choice(hth_api_parse *parse)
         return;
     }
     (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* cannot fail: it is an object */
-    hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     if (type && strcmp(type, "function") != 0)
         hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only function is supported here", type);
-    hth_fields_require(&fields, "function");
-    (void)hth_fields_enter(&fields, "function", &function); /* a missing one was refused */
-    hth_fields_require(&function, "name");
-    hth_fields_string(&function, "name", HTH_API_NAME_BYTES_MAX, &name);
+    (void)hth_fields_enter_required(&fields, "function", &function); /* a missing one is refused */
+    name = hth_fields_required(&function, "name", HTH_API_NAME_BYTES_MAX);
     if (name)
         choose_tool(parse, name);
 }
@@ -281,17 +266,14 @@ void hth_api_parse_tools(hth_api_parse *parse)
     bool is_old = !array && hth_fields_has(&parse->body, "functions");
     const char *name = is_old ? "functions" : "tools";
     hearth_chat_tool *tools;
+    hth_fields fields;
     size_t n = 0;
 
     if (is_old)
         array = hth_fields_array(&parse->body, name, HTH_TOOLS_MAX);
     if (array) {
         tools = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools));
-        for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-            hth_fields fields;
-
-            if (!hth_fields_item(&parse->body, name, array, i, &fields))
-                return;
+        for (size_t i = 0; tools && hth_fields_item(&parse->body, name, array, i, &fields); i++) {
             if (is_old)
                 parse_function(parse, &fields, tools, n++);
             else
@@ -333,8 +315,7 @@ static void parse_response_format(hth_api_parse *parse)
     }
     if (type == 1)
         return;
-    hth_fields_require(&fields, "json_schema");
-    (void)hth_fields_enter(&fields, "json_schema", &inside); /* a missing one was refused */
+    (void)hth_fields_enter_required(&fields, "json_schema", &inside); /* a missing one is refused */
     hth_fields_rest(&inside, known_inside);
     hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, &name);
     hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, &description);

@@ -505,8 +505,7 @@ static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_tur
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "call_id");
-    hth_fields_string(fields, "call_id", HTH_API_NAME_BYTES_MAX, &turn.call_id);
+    turn.call_id = hth_fields_required(fields, "call_id", HTH_API_NAME_BYTES_MAX);
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
     (void)parse_texts(parse, fields, "output", &turn); /* as above */
     if (parse->error->kind != HTH_API_NO_ERROR)
@@ -543,12 +542,10 @@ static void turns_add(api_turns *turns, const char *role, const char *text)
 
 static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns)
 {
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
+    hth_fields fields;
 
-        if (hth_fields_item(&parse->body, name, array, i, &fields))
-            parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
-    }
+    for (size_t i = 0; hth_fields_item(&parse->body, name, array, i, &fields); i++)
+        parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
 }
 
 /*
@@ -632,8 +629,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     tool = &tools->offered[tools->n];
     names = &tools->names[tools->n];
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &names->name);
+    names->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (!names->name)
         return;
     names->name_space = name_space;
@@ -665,17 +661,13 @@ static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, grow
 {
     static const char *const known[] = { "type", "name", "description", "tools", NULL };
     json_t *array = hth_fields_array(fields, "tools", HTH_TOOLS_MAX);
-    const char *name = NULL;
+    const char *name;
+    hth_fields inside;
 
     hth_fields_rest(fields, known);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &name);
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields inside;
-
-        if (hth_fields_item(fields, "tools", array, i, &inside))
-            parse_tool(parse, &inside, name, tools);
-    }
+    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
+    for (size_t i = 0; hth_fields_item(fields, "tools", array, i, &inside); i++)
+        parse_tool(parse, &inside, name, tools);
 }
 
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools)
@@ -771,8 +763,7 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
         hth_fields_note(fields, type);
         return;
     }
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &name);
+    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (parse->error->kind != HTH_API_NO_ERROR || !name)
         return;
     names = json_pack("[O]", fields->object);
@@ -822,12 +813,10 @@ static json_t *added_tools(const json_t *item)
 
 static void parse_tools(hth_api_parse *parse, const json_t *array, growing_tools *tools)
 {
-    for (size_t i = 0; tools->names && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
+    hth_fields fields;
 
-        if (hth_fields_item(&parse->body, "tools", array, i, &fields))
-            parse_tool(parse, &fields, NULL, tools);
-    }
+    for (size_t i = 0; tools->names && hth_fields_item(&parse->body, "tools", array, i, &fields); i++)
+        parse_tool(parse, &fields, NULL, tools);
 }
 
 static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses)
