@@ -1,28 +1,25 @@
 /*
  * anthropic_request.c - /v1/messages and /v1/messages/count_tokens
  *
- * The parser reads the fields of the body, then the messages, the tools, and the edits of the history.
+ * The parts of this file: the messages, the tools, the edits of the history, and the other fields of the body.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Without memory, a result has no call. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "api/parse.h"
 #include "dialects/kinds.h"
 #include "models/given.h"
-
-/* Read "system" and "messages" into the turns of the conversation. Returns the turns; NULL with the error filled. */
-static hearth_chat_turn *parse_messages(hth_api_parse *parse);
-/* Read "tools" and "tool_choice". */
-static void parse_tools(hth_api_parse *parse);
-/* Apply "context_management" to the turns of the conversation, after all other fields were read. */
-static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns);
 
 /*
  * Record that an object asks for its prefix to be cached. This has no other effect, since every prefix is cached. Any
  * form of the field is accepted.
  */
-static void anthropic_cache_control(hth_api_parse *parse, const hth_fields *fields)
+static void note_cache_control(hth_api_parse *parse, const hth_fields *fields)
 {
     static const char *const known[] = { "type", "ttl", "scope", NULL };
     hth_fields inside;
@@ -35,122 +32,6 @@ static void anthropic_cache_control(hth_api_parse *parse, const hth_fields *fiel
     if (type && strcmp(type, "ephemeral") != 0)
         hth_fields_pass_over(&inside, "type");
     parse->request->has_cache_control = true;
-}
-
-static void parse_thinking(hth_api_parse *parse)
-{
-    static const char *const known[] = { "type", "budget_tokens", "display", NULL };
-    static const char *const types[] = { "disabled", "enabled", "adaptive", NULL };
-    int type = parse->reasoning == HTH_API_REASONING_ON;
-    json_int_t budget = -1;
-    hth_fields fields;
-
-    if (hth_fields_enter(&parse->body, "thinking", &fields)) {
-        hth_fields_rest(&fields, known);
-        hth_fields_require(&fields, "type");
-        type = hth_fields_word(&fields, "type", types);
-        hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX, &budget);
-        if (budget >= 0)
-            parse->request->sampling.thinking_budget = (int32_t)budget;
-    }
-    parse->request->wants_thinking = type > 0;
-    parse->request->conversation.no_thinking = !parse->request->wants_thinking;
-}
-
-/* The format of the reply: JSON that follows a schema. */
-static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
-{
-    static const char *const known[] = { "type", "schema", NULL };
-    char path[HTH_PATH_BYTES];
-    const char *type = NULL;
-    hth_fields fields;
-    json_t *schema;
-
-    if (!hth_fields_enter(outer, name, &fields))
-        return;
-    hth_fields_rest(&fields, known);
-    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
-    if (type && strcmp(type, "json_schema") != 0)
-        hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only json_schema is supported here", type);
-    hth_fields_require(&fields, "schema");
-    schema = hth_fields_object(&fields, "schema");
-    if (schema)
-        parse->request->conversation.json_schema =
-            hth_api_schema_text(parse, hth_fields_path(&fields, "schema", path), schema);
-}
-
-static void parse_output_config(hth_api_parse *parse)
-{
-    static const char *const known[] = { "effort", "format", NULL };
-    hth_fields fields;
-    json_t *values;
-    int effort;
-
-    parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta API */
-    if (!hth_fields_enter(&parse->body, "output_config", &fields))
-        return;
-    hth_fields_rest(&fields, known);
-    parse_output_format(parse, &fields, "format");
-    effort = hth_fields_word(&fields, "effort", hth_api_efforts);
-    if (effort < 0)
-        return;
-    values = json_pack("{s:s}", "reasoning_effort", hth_api_efforts[effort]);
-    parse->request->conversation.template_values = values ? hth_api_json_text(parse, values) : NULL;
-    json_decref(values);
-}
-
-/*
- * The request continues a conversation that the server should have stored, and comes without its history. The error has
- * the form that clients know, so they send the whole conversation.
- */
-static void refuse_thread(hth_api_parse *parse)
-{
-    if (!hth_fields_has(&parse->body, "thread"))
-        return;
-    hth_fields_fail(&parse->body, HTH_API_UNSUPPORTED, "thread",
-                    "is not supported here; send the whole conversation in 'messages'");
-    parse->error->details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
-}
-
-void hth_api_parse_messages(hth_api_parse *parse)
-{
-    static const char *const known[] = { HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
-                                         "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice",
-                                         "thinking", "cache_control", "metadata", "service_tier", "output_config",
-                                         "output_format", "context_management", "thread",
-                                         /* accepted, without effect */
-                                         "inference_geo", "speed", "diagnostics", "user_profile_id", "workspace_id",
-                                         "betas", NULL };
-    hth_api_request *request = parse->request;
-    hearth_sampling *sampling = &request->sampling;
-    json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
-    hearth_chat_turn *turns;
-
-    request->is_chat = true;
-    refuse_thread(parse);
-    hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
-    if (request->kind == HTH_API_MESSAGES)
-        hth_fields_require(&parse->body, "max_tokens");
-    hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);
-    hth_api_set_length(parse, n_tokens);
-    hth_fields_bool(&parse->body, "stream", &request->stream);
-    hth_fields_float(&parse->body, "temperature", -1e9, 2, &sampling->temperature);
-    if (sampling->temperature < 0)
-        sampling->temperature = 0; /* greedy, as in the other APIs */
-    hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
-    hth_fields_integer(&parse->body, "top_k", -1, INT32_MAX, &top_k);
-    sampling->top_k = top_k < 0 ? 0 : (int32_t)top_k; /* both mean all tokens */
-    anthropic_cache_control(parse, &parse->body);
-    /* a single string, which other APIs allow, is an error */
-    if (hth_fields_array(&parse->body, "stop_sequences", SIZE_MAX))
-        hth_api_parse_stop(parse, "stop_sequences");
-    hth_api_parse_extras(parse);
-    turns = parse_messages(parse);
-    parse_tools(parse);
-    parse_thinking(parse);
-    parse_output_config(parse);
-    apply_edits(parse, turns);
 }
 
 /*
@@ -182,7 +63,7 @@ static const char *block_type(hth_api_parse *parse, const hth_fields *fields, co
     if (!hth_fields_item(fields, name, array, i, block))
         return NULL;
     type = hth_fields_required(block, "type", HTH_API_NAME_BYTES_MAX);
-    anthropic_cache_control(parse, block);
+    note_cache_control(parse, block);
     return type;
 }
 
@@ -462,6 +343,7 @@ static void continue_last(hth_api_parse *parse, growing_turns *turns)
     parse->request->conversation.continue_last = true;
 }
 
+/* Read "system" and "messages" into the turns of the conversation. Returns the turns; NULL with the error filled. */
 static hearth_chat_turn *parse_messages(hth_api_parse *parse)
 {
     json_t *array, *system = hth_fields_any(&parse->body, "system");
@@ -541,7 +423,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     json_t *schema;
 
     hth_fields_rest(fields, known);
-    anthropic_cache_control(parse, fields);
+    note_cache_control(parse, fields);
     tool->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, fields, tools, i);
     note_callers(fields);
@@ -622,6 +504,7 @@ static void parse_tool_choice(hth_api_parse *parse)
     }
 }
 
+/* Read "tools" and "tool_choice". */
 static void parse_tools(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_SENT_MAX);
@@ -668,18 +551,18 @@ enum {
 
 static const char cleared_result[] = "[result cleared to save room]";
 
-/* A call and its position in the history. */
+/* The latest call with an id. */
 typedef struct place {
     const char *id;
-    size_t turn, call;
+    hearth_chat_call *call;
+    UT_hash_handle hh;
 } place;
 
 typedef struct history {
     hth_api_parse *parse;
     hearth_chat_turn *turns;
     size_t n_turns;
-    place *calls; /* [n_calls], all calls with an id, sorted by compare_places; NULL: not sorted yet */
-    size_t n_calls;
+    hearth_chat_call **calls; /* [n_turns], of tool turns; an element is NULL: it has none; NULL: not looked for yet */
 } history;
 
 /* ---- sizes ---- */
@@ -773,61 +656,46 @@ static bool is_among(const names *all, const char *name)
 
 /* ---- the call that a result belongs to ---- */
 
-/* By id, then by turn; within one turn the first call comes last. */
-static int compare_places(const void *a, const void *b)
+/*
+ * Find the call of each tool turn: the first call with its id in the last turn before it that has one. False if out of
+ * memory, with the error filled.
+ */
+static bool find_calls(history *h)
 {
-    const place *one = a, *other = b;
-    int order = strcmp(one->id, other->id);
-
-    if (order == 0 && one->turn != other->turn)
-        return one->turn < other->turn ? -1 : 1;
-    return order ? order : one->call > other->call ? -1 : one->call < other->call;
-}
-
-/* False if out of memory, with the error filled. */
-static bool sort_calls(history *h)
-{
+    place *places, *by_id = NULL, *found;
     size_t n = 0;
 
     if (h->calls)
         return true;
     for (size_t i = 0; i < h->n_turns; i++)
         n += h->turns[i].n_calls;
-    h->calls = hth_api_allocate(h->parse, n, sizeof(*h->calls));
-    if (!h->calls)
+    places = hth_api_allocate(h->parse, n, sizeof(*places));
+    h->calls = hth_api_allocate(h->parse, h->n_turns, sizeof(*h->calls));
+    if (!places || !h->calls)
         return false;
-    for (size_t i = 0; i < h->n_turns; i++)
-        for (size_t k = 0; k < h->turns[i].n_calls; k++)
-            if (h->turns[i].calls[k].id)
-                h->calls[h->n_calls++] = (place){ .id = h->turns[i].calls[k].id, .turn = i, .call = k };
-    if (h->n_calls > 1)
-        qsort(h->calls, h->n_calls, sizeof(*h->calls), compare_places);
-    return true;
-}
+    for (size_t i = 0; i < h->n_turns; i++) {
+        const hearth_chat_turn *turn = &h->turns[i];
 
-/*
- * The call that a tool turn is the result of: the first call with its id in the last turn before it that has one. NULL:
- * none.
- */
-static hearth_chat_call *call_of(const history *h, size_t i)
-{
-    /* sorts before the calls of turn i */
-    const place wanted = { .id = h->turns[i].call_id, .turn = i, .call = SIZE_MAX };
-    size_t low = 0, high = wanted.id ? h->n_calls : 0;
-    const place *found;
+        if (turn->call_id) {
+            HASH_FIND_STR(by_id, turn->call_id, found);
+            h->calls[i] = found ? found->call : NULL;
+        }
+        for (size_t k = turn->n_calls; k > 0; k--) {
+            const char *id = turn->calls[k - 1].id;
 
-    while (low < high) { /* count the calls before it */
-        size_t middle = low + (high - low) / 2;
-
-        if (compare_places(&h->calls[middle], &wanted) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+            if (!id)
+                continue;
+            HASH_FIND_STR(by_id, id, found);
+            if (!found) {
+                found = places++;
+                found->id = id;
+                HASH_ADD_STR(by_id, id, found);
+            }
+            found->call = (hearth_chat_call *)&turn->calls[k - 1]; /* our own, and not shared yet */
+        }
     }
-    found = low > 0 ? &h->calls[low - 1] : NULL;
-    if (!found || strcmp(found->id, wanted.id) != 0)
-        return NULL;
-    return (hearth_chat_call *)&h->turns[found->turn].calls[found->call]; /* our own, and not shared yet */
+    HASH_CLEAR(hh, by_id);
+    return true;
 }
 
 /* ---- tool uses ---- */
@@ -861,7 +729,7 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
 
         if (strcmp(turn->role, "tool") != 0)
             continue;
-        call = call_of(h, i - 1);
+        call = h->calls[i - 1];
         if ((call && is_among(&clearing->excluded, call->name)) || n_later++ < clearing->n_keep)
             continue;
         n = content_bytes(turn);
@@ -909,7 +777,7 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
         return;
     clearing.excluded = names_of(h->parse, excluded);
     clearing.inputs = names_of(h->parse, inputs);
-    if (!sort_calls(h) || hth_fields_failed(edit))
+    if (!find_calls(h) || hth_fields_failed(edit))
         return;
     clear_uses(h, &clearing, true, &n_cleared, &n_bytes);
     if (n_cleared == 0 || n_bytes / BYTES_A_TOKEN < (size_t)at_least)
@@ -962,6 +830,7 @@ static void edit_thinking(const history *h, const hth_fields *edit)
 
 /* ---- all edits ---- */
 
+/* Apply "context_management" to the turns of the conversation, after all other fields were read. */
 static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
 {
     static const char *const known[] = { "edits", NULL };
@@ -985,4 +854,122 @@ static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
         else
             hth_fields_note(&edit, type);
     }
+}
+
+/* ---- the request ---- */
+
+static void parse_thinking(hth_api_parse *parse)
+{
+    static const char *const known[] = { "type", "budget_tokens", "display", NULL };
+    static const char *const types[] = { "disabled", "enabled", "adaptive", NULL };
+    int type = parse->reasoning == HTH_API_REASONING_ON;
+    json_int_t budget = -1;
+    hth_fields fields;
+
+    if (hth_fields_enter(&parse->body, "thinking", &fields)) {
+        hth_fields_rest(&fields, known);
+        hth_fields_require(&fields, "type");
+        type = hth_fields_word(&fields, "type", types);
+        hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX, &budget);
+        if (budget >= 0)
+            parse->request->sampling.thinking_budget = (int32_t)budget;
+    }
+    parse->request->wants_thinking = type > 0;
+    parse->request->conversation.no_thinking = !parse->request->wants_thinking;
+}
+
+/* The format of the reply: JSON that follows a schema. */
+static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
+{
+    static const char *const known[] = { "type", "schema", NULL };
+    char path[HTH_PATH_BYTES];
+    const char *type = NULL;
+    hth_fields fields;
+    json_t *schema;
+
+    if (!hth_fields_enter(outer, name, &fields))
+        return;
+    hth_fields_rest(&fields, known);
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
+    if (type && strcmp(type, "json_schema") != 0)
+        hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only json_schema is supported here", type);
+    hth_fields_require(&fields, "schema");
+    schema = hth_fields_object(&fields, "schema");
+    if (schema)
+        parse->request->conversation.json_schema =
+            hth_api_schema_text(parse, hth_fields_path(&fields, "schema", path), schema);
+}
+
+static void parse_output_config(hth_api_parse *parse)
+{
+    static const char *const known[] = { "effort", "format", NULL };
+    hth_fields fields;
+    json_t *values;
+    int effort;
+
+    parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta API */
+    if (!hth_fields_enter(&parse->body, "output_config", &fields))
+        return;
+    hth_fields_rest(&fields, known);
+    parse_output_format(parse, &fields, "format");
+    effort = hth_fields_word(&fields, "effort", hth_api_efforts);
+    if (effort < 0)
+        return;
+    values = json_pack("{s:s}", "reasoning_effort", hth_api_efforts[effort]);
+    parse->request->conversation.template_values = values ? hth_api_json_text(parse, values) : NULL;
+    json_decref(values);
+}
+
+/*
+ * The request continues a conversation that the server should have stored, and comes without its history. The error has
+ * the form that clients know, so they send the whole conversation.
+ */
+static void refuse_thread(hth_api_parse *parse)
+{
+    if (!hth_fields_has(&parse->body, "thread"))
+        return;
+    hth_fields_fail(&parse->body, HTH_API_UNSUPPORTED, "thread",
+                    "is not supported here; send the whole conversation in 'messages'");
+    parse->error->details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
+}
+
+void hth_api_parse_messages(hth_api_parse *parse)
+{
+    static const char *const known[] = { HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
+                                         "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice",
+                                         "thinking", "cache_control", "metadata", "service_tier", "output_config",
+                                         "output_format", "context_management", "thread",
+                                         /* accepted, without effect */
+                                         "inference_geo", "speed", "diagnostics", "user_profile_id", "workspace_id",
+                                         "betas", NULL };
+    hth_api_request *request = parse->request;
+    hearth_sampling *sampling = &request->sampling;
+    json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
+    hearth_chat_turn *turns;
+
+    request->is_chat = true;
+    refuse_thread(parse);
+    hth_fields_rest(&parse->body, known);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
+    if (request->kind == HTH_API_MESSAGES)
+        hth_fields_require(&parse->body, "max_tokens");
+    hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
+    hth_fields_bool(&parse->body, "stream", &request->stream);
+    hth_fields_float(&parse->body, "temperature", -1e9, 2, &sampling->temperature);
+    if (sampling->temperature < 0)
+        sampling->temperature = 0; /* greedy, as in the other APIs */
+    hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
+    hth_fields_integer(&parse->body, "top_k", -1, INT32_MAX, &top_k);
+    sampling->top_k = top_k < 0 ? 0 : (int32_t)top_k; /* both mean all tokens */
+    note_cache_control(parse, &parse->body);
+    /* a single string, which other APIs allow, is an error */
+    if (hth_fields_array(&parse->body, "stop_sequences", SIZE_MAX))
+        hth_api_parse_stop(parse, "stop_sequences");
+    hth_api_parse_extras(parse);
+    turns = parse_messages(parse);
+    parse_tools(parse);
+    parse_thinking(parse);
+    parse_output_config(parse);
+    apply_edits(parse, turns);
 }

@@ -25,13 +25,20 @@ typedef struct api_turns {
     hth_api_joined reasoning; /* of that turn */
 } api_turns;
 
-/* Append a turn with one text. */
-static void turns_add(api_turns *turns, const char *role, const char *text);
-/* Append the items of an array; name is its field, for errors. */
-static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns);
+enum {
+    INCLUDES_MAX = 64,
+    METADATA_MAX = 1024, /* members; clients send at most 16 */
+};
 
-/* All items of the response that a request continues: its input, then its output. NULL with the error. */
-static json_t *past_items(hth_api_parse *parse, const char *id);
+/*
+ * ---- items of earlier responses that a request continues or names ----
+ *
+ * With the request, the front passes the records of the responses that its body names. The response that the request
+ * continues is read as its input followed by its output. An item that is only referenced is looked up in all records.
+ *
+ * A reference is short and may occur often, and an item is long. So all referenced items together, counted once per
+ * reference, may have only as many bytes as a body that contains them.
+ */
 
 /* An item of an earlier response, as JSON text or as a value. */
 typedef struct api_past_item {
@@ -52,19 +59,742 @@ typedef struct api_past_index {
     bool is_read;
 } api_past_index;
 
+/* Parse a value of a record; it was valid when it was written. */
+static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
+{
+    const hth_api_limits *limits = parse->limits;
+
+    return hth_json_is_within(text, n, limits->depth_max + 16, limits->values_max)
+             ? json_loadb(text, n, JSON_ALLOW_NUL, NULL)
+             : NULL;
+}
+
+/* Read the record at *at and advance *at past it; false after the last record. */
+static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_record *out)
+{
+    const hth_api_past *past = parse->past;
+
+    if (!past || !hth_response_record_read(past->bytes + *at, past->n_bytes - *at, out))
+        return false;
+    *at += out->n_bytes;
+    return true;
+}
+
+/* Count n more bytes of the request; false, with the error filled, if there are too many. */
+static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
+{
+    const size_t n_max = parse->limits->body_bytes_max;
+
+    if (parse->n_bytes > n_max || n > n_max - parse->n_bytes) {
+        hth_api_fail(parse->error, HTH_API_TOO_LARGE, param,
+                     "the request has more than %zu bytes, counting each item as often as it is named; name fewer "
+                     "items (the limit is limits.body_bytes_max, as for a body)",
+                     n_max);
+        return false;
+    }
+    parse->n_bytes += n;
+    return true;
+}
+
+/* The length of value as text; 0 for NULL. */
+static size_t bytes_of(const json_t *value)
+{
+    return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
+}
+
+static hth_response_item *items_of(hth_api_parse *parse, const hth_response_record *record)
+{
+    hth_response_item *items = hth_api_allocate(parse, record->n_items, sizeof(*items));
+
+    if (items)
+        hth_response_record_items(record, items);
+    return items;
+}
+
+static json_t *output_of(const hth_api_parse *parse, const hth_response_record *record)
+{
+    json_t *response = load(parse, record->response, record->n_response);
+    json_t *output = json_incref(json_object_get(response, "output"));
+
+    json_decref(response);
+    return output;
+}
+
+/* All items up to the end of that response. */
+static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
+{
+    hth_response_item *items = items_of(parse, record);
+    json_t *all = json_array(), *output;
+
+    for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
+        if (json_array_append_new(all, load(parse, items[i].text, items[i].n_text)))
+            hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
+                         "the response that 'previous_response_id' names cannot be read any more; send its items");
+    output = output_of(parse, record);
+    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
+    if (!json_is_array(output) || json_array_extend(all, output))
+        hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
+                     "the response that 'previous_response_id' names cannot be read any more; send its items");
+    json_decref(output);
+    return all;
+}
+
+static bool is_text(const char *text, size_t n, const char *wanted)
+{
+    return strlen(wanted) == n && memcmp(text, wanted, n) == 0;
+}
+
+/* All items of the response that a request continues: its input, then its output. NULL with the error. */
+static json_t *past_items(hth_api_parse *parse, const char *id)
+{
+    hth_response_record record;
+    size_t at = 0;
+
+    while (next_record(parse, &at, &record))
+        if (is_text(record.id, record.n_id, id))
+            return all_of(parse, &record);
+    hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "previous_response_id",
+                 "'previous_response_id' is '%.80s', which is not kept here (any more) for this key; send the "
+                 "conversation's items as 'input'",
+                 id);
+    return NULL;
+}
+
+/* ---- items that are only referenced ---- */
+
+/* By id; equal ids in the order of the records. */
+static int compare(const void *a, const void *b)
+{
+    const api_past_item *one = a, *other = b;
+    size_t n;
+    int order;
+
+    assert(one);
+    assert(other);
+    n = one->n_id < other->n_id ? one->n_id : other->n_id;
+    order = memcmp(one->id, other->id, n);
+    if (order == 0 && one->n_id != other->n_id)
+        return one->n_id < other->n_id ? -1 : 1;
+    return order ? order : one->at < other->at ? -1 : one->at > other->at;
+}
+
+static void add(api_past_index *index, api_past_item item)
+{
+    item.at = index->n;
+    index->items[index->n++] = item;
+}
+
+static void add_record(hth_api_parse *parse, api_past_index *index, const hth_response_record *record, json_t *output)
+{
+    hth_response_item *items = items_of(parse, record);
+    json_t *item;
+    size_t i;
+
+    for (size_t k = 0; items && k < record->n_items; k++)
+        add(index, (api_past_item){
+                       .id = items[k].id, .n_id = items[k].n_id, .text = items[k].text, .n_text = items[k].n_text });
+    json_array_foreach(output, i, item)
+    {
+        const char *id = json_string_value(json_object_get(item, "id"));
+
+        if (id)
+            add(index, (api_past_item){ .id = id, .n_id = strlen(id), .n_text = bytes_of(item), .value = item });
+    }
+}
+
+/* Each record is read once, however many of its items are referenced. */
+static void read_records(hth_api_parse *parse, api_past_index *index)
+{
+    hth_response_record record;
+    size_t n = 0, i = 0;
+
+    index->is_read = true;
+    index->values = json_array();
+    for (size_t at = 0; next_record(parse, &at, &record);) {
+        json_t *output = output_of(parse, &record);
+
+        n += record.n_items + json_array_size(output);
+        if (json_array_append_new(index->values, output ? output : json_null()))
+            return; /* if out of memory, no item is found */
+    }
+    index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
+    for (size_t at = 0; index->items && next_record(parse, &at, &record);)
+        add_record(parse, index, &record, json_array_get(index->values, i++));
+    if (index->items && index->n > 1)
+        qsort(index->items, index->n, sizeof(*index->items), compare);
+}
+
 /* The item with this id, a new reference; NULL if there is none or, with the error filled, no room for it. */
-static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id);
-static void past_index_deinit(api_past_index *index);
+static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id)
+{
+    size_t low = 0, high, n_id = strlen(id);
+
+    if (!index->is_read)
+        read_records(parse, index);
+    for (high = index->n; low < high;) { /* find the first item that is not before id */
+        size_t middle = low + (high - low) / 2;
+
+        if (compare(&index->items[middle], &(api_past_item){ .id = id, .n_id = n_id }) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < index->n && is_text(index->items[low].id, index->items[low].n_id, id); low++) {
+        api_past_item *item = &index->items[low];
+
+        if (!item->value && !item->is_bad) {
+            item->value = load(parse, item->text, item->n_text);
+            item->is_bad = json_array_append_new(index->values, item->value) != 0;
+            if (item->is_bad)
+                item->value = NULL; /* released after a failure, or not parsed */
+        }
+        if (item->value)
+            return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;
+    }
+    return NULL;
+}
+
+static void past_index_deinit(api_past_index *index)
+{
+    json_decref(index->values);
+    *index = (api_past_index){ .n = 0 };
+}
+
+/*
+ * ---- the items of an input as turns of a conversation ----
+ *
+ * The reasoning, the message and the calls of one reply come as several items. They become one turn again, so that the
+ * prompt has the same prefix as when the reply was cached. A turn ends where another role follows, or where an item
+ * cannot belong to it: reasoning after a message, a message after a call.
+ *
+ * Items that only OpenAI's own servers understand (searches, images, programs) are left out with a note.
+ */
+
+/* ---- texts ---- */
+
+/*
+ * Read a string, or an array of parts, into turn; an empty text if the field is absent. Returns the number of readable
+ * parts.
+ */
+static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const char *name, hearth_chat_turn *turn)
+{
+    json_t *value = hth_fields_any(fields, name);
+    size_t n_readable;
+
+    turn->content = json_is_string(value) ? json_string_value(value) : "";
+    if (value && !json_is_string(value) && !json_is_array(value))
+        hth_fields_wrong_type(fields, name, "a text or an array of content parts", value);
+    if (json_array_size(value) == 0)
+        return 1;
+    n_readable = hth_api_parse_parts(parse, fields, name, "input_text", turn);
+    turn->content = turn->n_parts == 0 ? "" : NULL; /* "": only reasoning */
+    if (turn->n_parts == 1) { /* the same prompt as for one text, even if a template supports parts */
+        turn->content = turn->parts[0];
+        turn->parts = NULL;
+        turn->n_parts = 0;
+    }
+    return n_readable;
+}
+
+/* ---- an assistant's items ---- */
+
+static bool has_content(const hearth_chat_turn *turn)
+{
+    return turn->content || turn->n_parts > 0;
+}
+
+/* The turn of the assistant that an item belongs to. */
+static hearth_chat_turn *open_turn(api_turns *turns, bool is_new)
+{
+    if (!turns->is_open || is_new) {
+        turns->turns[turns->n++].role = "assistant";
+        turns->is_open = true;
+        turns->reasoning = (hth_api_joined){ .text = NULL };
+    }
+    return &turns->turns[turns->n - 1];
+}
+
+static void add_call(hth_api_parse *parse, api_turns *turns, const hearth_chat_call *call)
+{
+    hearth_chat_turn *turn = open_turn(turns, false);
+    hearth_chat_call *calls = (hearth_chat_call *)turn->calls; /* ours, and not shared yet */
+
+    /* The capacity is a power of two; double it when it is full. */
+    if ((turn->n_calls & (turn->n_calls - 1)) == 0) {
+        calls = hth_api_allocate_structs(parse, turn->n_calls ? 2 * turn->n_calls : 1, sizeof(*calls));
+        if (!calls)
+            return;
+        if (turn->n_calls > 0)
+            memcpy(calls, turn->calls, turn->n_calls * sizeof(*calls));
+        turn->calls = calls;
+    }
+    calls[turn->n_calls++] = *call;
+}
+
+/* The name of a tool for the model: the namespace and the name as one. */
+static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
+{
+    size_t n = name_space ? strlen(name_space) : 0;
+    bool is_ended = n >= 2 && strcmp(name_space + n - 2, "__") == 0;
+
+    return n > 0 ? hth_api_join(parse, name_space, is_ended ? "" : "__", name) : name;
+}
+
+/* The members that both kinds of call share. The name becomes the model's. */
+static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
+{
+    const char *name_space = NULL;
+
+    hth_fields_require(fields, "name");
+    hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
+    hth_fields_string(fields, "call_id", HTH_API_NAME_BYTES_MAX, &call->id);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    hth_fields_string(fields, "namespace", HTH_API_NAME_BYTES_MAX, &name_space);
+    if (call->name)
+        call->name = hth_api_offered_name(parse, responses_offered(parse, name_space, call->name));
+}
+
+static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+{
+    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
+    hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .arguments = "" };
+
+    hth_fields_rest(fields, known);
+    parse_call_head(parse, fields, &call);
+    hth_fields_string(fields, "arguments", HTH_API_TEXT_BYTES_MAX, &call.arguments);
+    if (strspn(call.arguments, " \t\r\n") == strlen(call.arguments))
+        call.arguments = "{}";
+    if (parse->error->kind == HTH_API_NO_ERROR)
+        add_call(parse, turns, &call);
+}
+
+/* A call of a tool whose input is text, as a call of the function that represents it. */
+static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+{
+    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
+    const char *input = "";
+    hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .name = NULL };
+    json_t *arguments;
+
+    hth_fields_rest(fields, known);
+    parse_call_head(parse, fields, &call);
+    hth_fields_string(fields, "input", HTH_API_TEXT_BYTES_MAX, &input);
+    arguments = json_pack("{s:s}", HTH_API_RESPONSES_INPUT, input);
+    call.arguments = arguments ? hth_api_json_text(parse, arguments) : "{}";
+    json_decref(arguments);
+    if (parse->error->kind == HTH_API_NO_ERROR)
+        add_call(parse, turns, &call);
+}
+
+/* The texts of an array of parts, joined; NULL: none. */
+static const char *joined(hth_api_parse *parse, const hth_fields *fields, const char *name)
+{
+    hearth_chat_turn texts = { .struct_size = sizeof(hearth_chat_turn), .content = NULL };
+    hth_api_joined all = { .text = NULL };
+
+    if (!json_is_array(hth_fields_any(fields, name)))
+        return NULL;
+    (void)parse_texts(parse, fields, name, &texts); /* parts that are left out are noted */
+    if (texts.content && *texts.content)
+        return texts.content;
+    for (size_t i = 0; i < texts.n_parts && parse->error->kind == HTH_API_NO_ERROR; i++)
+        hth_api_joined_add(parse, &all, texts.parts[i]);
+    return all.text;
+}
+
+/* The reasoning of a reply: from content, from this server's encrypted_content, or from a summary. */
+static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+{
+    static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
+    static const char ours[] = HTH_API_RESPONSES_REASONING;
+    const char *text = joined(parse, fields, "content"), *encrypted = NULL;
+    hearth_chat_turn *turn;
+
+    hth_fields_rest(fields, known);
+    hth_fields_string(fields, "encrypted_content", HTH_API_TEXT_BYTES_MAX, &encrypted);
+    if (!text && encrypted && strncmp(encrypted, ours, sizeof(ours) - 1) == 0)
+        text = encrypted + sizeof(ours) - 1;
+    if (!text)
+        text = joined(parse, fields, "summary");
+    if (!text || parse->error->kind != HTH_API_NO_ERROR)
+        return;
+    turn = open_turn(turns, turns->is_open &&
+                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
+    hth_api_joined_add(parse, &turns->reasoning, text);
+    turn->reasoning = turns->reasoning.text;
+}
+
+/* ---- items ---- */
+
+/* is_question: it is the last item, which the reply answers. */
+static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, api_turns *turns)
+{
+    static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
+    static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
+    hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = NULL }, *into;
+
+    hth_fields_rest(fields, known);
+    turn.role = hth_api_parse_role(fields, roles);
+    if (!turn.role)
+        return;
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
+    if (parse_texts(parse, fields, "content", &turn) == 0 && is_question && strcmp(turn.role, "user") == 0)
+        hth_fields_fail(fields, HTH_API_UNSUPPORTED, "content", HTH_API_UNREADABLE_PARTS);
+    if (parse->error->kind != HTH_API_NO_ERROR)
+        return;
+    if (strcmp(turn.role, "assistant") != 0) {
+        turns->turns[turns->n++] = turn;
+        turns->is_open = false;
+        return;
+    }
+    into = open_turn(turns, turns->is_open &&
+                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
+    into->content = turn.content;
+    into->parts = turn.parts;
+    into->n_parts = turn.n_parts;
+    into->name = turn.name;
+}
+
+static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+{
+    static const char *const known[] = { "type", "id", "call_id", "output", "status", "name", NULL };
+    hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
+
+    hth_fields_rest(fields, known);
+    turn.call_id = hth_fields_required(fields, "call_id", HTH_API_NAME_BYTES_MAX);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
+    (void)parse_texts(parse, fields, "output", &turn); /* as above */
+    if (parse->error->kind != HTH_API_NO_ERROR)
+        return;
+    turns->turns[turns->n++] = turn;
+    turns->is_open = false;
+}
+
+static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, api_turns *turns)
+{
+    const char *type = hth_fields_has(fields, "role") || !hth_fields_has(fields, "id") ? "message" : "item_reference";
+
+    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    if (strcmp(type, "message") == 0)
+        parse_message(parse, fields, is_last, turns);
+    else if (strcmp(type, "function_call") == 0)
+        parse_call(parse, fields, turns);
+    else if (strcmp(type, "custom_tool_call") == 0)
+        parse_custom_call(parse, fields, turns);
+    else if (strcmp(type, "function_call_output") == 0 || strcmp(type, "custom_tool_call_output") == 0)
+        parse_output(parse, fields, turns);
+    else if (strcmp(type, "reasoning") == 0)
+        parse_reasoning_item(parse, fields, turns);
+    else if (strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) != 0) /* its tools are read together with the others */
+        hth_fields_note(fields, type);
+}
+
+/* Append a turn with one text. */
+static void turns_add(api_turns *turns, const char *role, const char *text)
+{
+    turns->turns[turns->n++] =
+        (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role, .content = text };
+    turns->is_open = false;
+}
+
+/* Append the items of an array; name is its field, for errors. */
+static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns)
+{
+    hth_fields fields;
+
+    for (size_t i = 0; hth_fields_item(&parse->body, name, array, i, &fields); i++)
+        parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
+}
+
+/*
+ * ---- the tools of a request, and the choice among them ----
+ *
+ * The model receives one list of functions. A function of a namespace has the namespace before its name. A tool whose
+ * input is text is a function with one argument. Tools that only OpenAI's own servers run are left out with a note,
+ * because the model must not call a tool that returns no result.
+ */
+
+/* The lists while they grow; memory for all tools that count_tools counted is allocated. */
+typedef struct growing_tools {
+    hearth_chat_tool *offered;     /* [n_max] */
+    hth_api_responses_tool *names; /* [n_max] */
+    size_t n, n_max;
+    bool may_repeat; /* a repeated tool is skipped and not refused */
+} growing_tools;
+
+/* ---- tools ---- */
+
+/*
+ * Describe a tool whose input is text as a function with one string argument. A grammar for the input is added to the
+ * description as text.
+ */
+static void offer_custom(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tool)
+{
+    const json_t *format = hth_fields_object(fields, "format");
+    const char *definition = json_string_value(json_object_get(format, "definition"));
+    const char *syntax = json_string_value(json_object_get(format, "syntax"));
+
+    tool->parameters =
+        "{\"type\":\"object\",\"properties\":{\"" HTH_API_RESPONSES_INPUT
+        "\":{\"type\":\"string\"}},\"required\":[\"" HTH_API_RESPONSES_INPUT "\"],\"additionalProperties\":false}";
+    if (!definition)
+        return;
+    tool->description = hth_api_join(parse, tool->description ? tool->description : "", "\nThe input follows this ",
+                                     syntax && strcmp(syntax, "regex") == 0 ? "regular expression:\n" : "grammar:\n");
+    if (tool->description)
+        tool->description = hth_api_join(parse, tool->description, "", definition);
+}
+
+static bool is_offered(const growing_tools *tools, const char *name)
+{
+    for (size_t i = 0; i < tools->n; i++)
+        if (strcmp(tools->names[i].offered, name) == 0)
+            return true;
+    return false;
+}
+
+static void parse_function(hth_api_parse *parse, const hth_fields *fields, const char *name_space, bool is_custom,
+                           growing_tools *tools)
+{
+    static const char *const known[] = { "type", "name", "description", "parameters", "strict", "format", NULL };
+    hearth_chat_tool *tool;
+    hth_api_responses_tool *names;
+    char path[HTH_PATH_BYTES];
+    json_t *parameters;
+    bool strict = false;
+
+    if (tools->n == tools->n_max) { /* a guard, in case counting and reading ever differ */
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than the %zu tools that were counted",
+                        tools->n_max);
+        return;
+    }
+    tool = &tools->offered[tools->n];
+    names = &tools->names[tools->n];
+    hth_fields_rest(fields, known);
+    names->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
+    if (!names->name)
+        return;
+    names->name_space = name_space;
+    names->is_custom = is_custom;
+    tool->name = responses_offered(parse, name_space, names->name);
+    if (tools->may_repeat && is_offered(tools, hth_api_offered_name(parse, tool->name)))
+        return;
+    hth_api_check_tool_name(parse, fields, tools->offered, tools->n);
+    names->offered = tool->name;
+    hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
+    hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
+    tools->n++;
+    if (is_custom) {
+        offer_custom(parse, fields, tool);
+        return;
+    }
+    parameters = hth_fields_object(fields, "parameters");
+    if (!parameters)
+        return;
+    (void)hth_fields_path(fields, "parameters", path);
+    hth_api_check_references(parse, path, parameters);
+    tool->parameters = hth_api_schema_text(parse, path, parameters);
+}
+
+static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools);
+
+/* The tools in a namespace. */
+static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, growing_tools *tools)
+{
+    static const char *const known[] = { "type", "name", "description", "tools", NULL };
+    json_t *array = hth_fields_array(fields, "tools", HTH_TOOLS_MAX);
+    const char *name;
+    hth_fields inside;
+
+    hth_fields_rest(fields, known);
+    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
+    for (size_t i = 0; hth_fields_item(fields, "tools", array, i, &inside); i++)
+        parse_tool(parse, &inside, name, tools);
+}
+
+static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools)
+{
+    const char *type = "function";
+
+    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    if (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0)
+        parse_function(parse, fields, name_space, *type == 'c', tools);
+    else if (strcmp(type, "namespace") == 0 && !name_space)
+        parse_namespace(parse, fields, tools);
+    else
+        hth_fields_note(fields, type);
+}
+
+/* The maximum number of tools, including those in namespaces. Only namespaces have a nested array 'tools'. */
+static size_t count_tools(const json_t *array)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *tool = json_array_get(array, i);
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        size_t k = type && strcmp(type, "namespace") == 0 ? json_array_size(json_object_get(tool, "tools")) : 0;
+
+        n += k > 0 ? k : 1;
+    }
+    return n;
+}
+
+/* ---- the choice ---- */
+
+static bool is_named(const hth_api_responses_tool *tool, const json_t *named)
+{
+    const char *name = json_string_value(json_object_get(named, "name"));
+    const char *name_space = json_string_value(json_object_get(named, "namespace"));
+
+    if (!name)
+        return false;
+    if (!name_space && strcmp(tool->offered, name) == 0)
+        return true;
+    return strcmp(tool->name, name) == 0 &&
+           (!name_space || (tool->name_space && strcmp(tool->name_space, name_space) == 0));
+}
+
+/* Offer only the tools in the array; the others may not be called. */
+static void narrow(hth_api_parse *parse, const hth_api_responses *responses, const json_t *names)
+{
+    hearth_conversation *conversation = &parse->request->conversation;
+    hearth_chat_tool *some = hth_api_allocate_structs(parse, conversation->n_tools, sizeof(*some));
+    size_t n = 0;
+
+    for (size_t i = 0; some && responses->tools && i < conversation->n_tools; i++)
+        for (size_t k = 0; k < json_array_size(names); k++)
+            if (is_named(&responses->tools[i], json_array_get(names, k))) {
+                some[n++] = conversation->tools[i];
+                break;
+            }
+    conversation->tools = some;
+    conversation->n_tools = n;
+}
+
+/* Read the field of that name, a word that says which tools may be called. */
+static void choose_word(hth_api_parse *parse, const hth_fields *fields, const char *name)
+{
+    hearth_conversation *conversation = &parse->request->conversation;
+    const char *word = "auto";
+
+    hth_fields_string(fields, name, HTH_API_NAME_BYTES_MAX, &word);
+    if (strcmp(word, "auto") == 0)
+        conversation->tool_choice = HEARTH_TOOL_AUTO;
+    else if (strcmp(word, "none") == 0)
+        conversation->tool_choice = HEARTH_TOOL_NONE;
+    else if (strcmp(word, "required") == 0)
+        conversation->tool_choice = HEARTH_TOOL_REQUIRED;
+    else
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
+                        "is '%.40s'; it must be none, auto, required, or name a tool", word);
+    if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
+                        "is 'required', but there are no 'tools' that can be called here; give some");
+}
+
+/* Choose one tool: a function, or one of OpenAI's own, which cannot be called here and so is ignored. */
+static void choose_one(hth_api_parse *parse, const hth_api_responses *responses, const hth_fields *fields,
+                       const char *type)
+{
+    hearth_conversation *conversation = &parse->request->conversation;
+    const char *name = NULL;
+    json_t *names;
+
+    if (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) {
+        hth_fields_note(fields, type);
+        return;
+    }
+    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
+    if (parse->error->kind != HTH_API_NO_ERROR || !name)
+        return;
+    names = json_pack("[O]", fields->object);
+    narrow(parse, responses, names);
+    json_decref(names);
+    conversation->tool_choice = HEARTH_TOOL_REQUIRED;
+    if (conversation->n_tools == 0)
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
+                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
+}
+
+static void parse_choice(hth_api_parse *parse, const hth_api_responses *responses)
+{
+    json_t *choice = hth_fields_any(&parse->body, "tool_choice");
+    const char *type = "function";
+    hth_fields fields;
+    json_t *names;
+
+    if (json_is_string(choice)) {
+        choose_word(parse, &parse->body, "tool_choice");
+    } else if (json_is_object(choice)) {
+        (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* it is an object */
+        hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+        if (strcmp(type, "allowed_tools") != 0) {
+            choose_one(parse, responses, &fields, type);
+            return;
+        }
+        hth_fields_require(&fields, "tools");
+        names = hth_fields_array(&fields, "tools", HTH_TOOLS_MAX);
+        if (names)
+            narrow(parse, responses, names);
+        if (parse->error->kind == HTH_API_NO_ERROR)
+            choose_word(parse, &fields, "mode");
+    } else if (choice) {
+        hth_fields_wrong_type(&parse->body, "tool_choice", "a text or an object", choice);
+    }
+}
+
+/* The tools that an input item adds (Codex discovers tools while it runs); NULL: none. */
+static json_t *added_tools(const json_t *item)
+{
+    const char *type = json_string_value(json_object_get(item, "type"));
+    json_t *tools = json_object_get(item, "tools");
+
+    return type && strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) == 0 && json_is_array(tools) ? tools : NULL;
+}
+
+static void parse_tools(hth_api_parse *parse, const json_t *array, growing_tools *tools)
+{
+    hth_fields fields;
+
+    for (size_t i = 0; tools->names && hth_fields_item(&parse->body, "tools", array, i, &fields); i++)
+        parse_tool(parse, &fields, NULL, tools);
+}
 
 /* Read tools, tool_choice and parallel_tool_calls. */
-static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses);
-/* The name of a tool for the model: the namespace and the name as one. */
-static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name);
+static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses)
+{
+    hearth_conversation *conversation = &parse->request->conversation;
+    json_t *array = hth_fields_array(&parse->body, "tools", HTH_TOOLS_MAX);
+    const json_t *input = json_object_get(parse->body.object, "input");
+    growing_tools tools = { .n = 0 };
+    size_t n = count_tools(array);
 
-enum {
-    INCLUDES_MAX = 64,
-    METADATA_MAX = 1024, /* members; clients send at most 16 */
-};
+    for (size_t i = 0; i < json_array_size(input); i++)
+        n += count_tools(added_tools(json_array_get(input, i)));
+
+    hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
+    if (n > HTH_TOOLS_MAX)
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has %zu tools; at most %d are allowed", n,
+                        HTH_TOOLS_MAX);
+    if (parse->error->kind != HTH_API_NO_ERROR)
+        return;
+    if (n > 0) {
+        tools.offered = hth_api_allocate_structs(parse, n, sizeof(*tools.offered));
+        tools.names = tools.offered ? hth_api_allocate(parse, n, sizeof(*tools.names)) : NULL;
+        tools.n_max = n;
+    }
+    parse_tools(parse, array, &tools);
+    tools.may_repeat = true; /* a history repeats its items */
+    for (size_t i = 0; i < json_array_size(input); i++)
+        parse_tools(parse, added_tools(json_array_get(input, i)), &tools);
+    conversation->tools = tools.offered;
+    conversation->n_tools = tools.n;
+    responses->tools = tools.names;
+    responses->n_tools = tools.n;
+    if (parse->error->kind == HTH_API_NO_ERROR)
+        parse_choice(parse, responses);
+}
 
 /* ---- the conversation ---- */
 
@@ -313,264 +1043,7 @@ void hth_api_parse_responses(hth_api_parse *parse)
                         "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
 }
 
-/*
- * ---- the items of an input as turns of a conversation ----
- *
- * The reasoning, the message and the calls of one reply come as several items. They become one turn again, so that the
- * prompt has the same prefix as when the reply was cached. A turn ends where another role follows, or where an item
- * cannot belong to it: reasoning after a message, a message after a call.
- *
- * Items that only OpenAI's own servers understand (searches, images, programs) are left out with a note.
- */
-
-/* ---- texts ---- */
-
-/*
- * Read a string, or an array of parts, into turn; an empty text if the field is absent. Returns the number of readable
- * parts.
- */
-static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const char *name, hearth_chat_turn *turn)
-{
-    json_t *value = hth_fields_any(fields, name);
-    size_t n_readable;
-
-    turn->content = json_is_string(value) ? json_string_value(value) : "";
-    if (value && !json_is_string(value) && !json_is_array(value))
-        hth_fields_wrong_type(fields, name, "a text or an array of content parts", value);
-    if (json_array_size(value) == 0)
-        return 1;
-    n_readable = hth_api_parse_parts(parse, fields, name, "input_text", turn);
-    turn->content = turn->n_parts == 0 ? "" : NULL; /* "": only reasoning */
-    if (turn->n_parts == 1) { /* the same prompt as for one text, even if a template supports parts */
-        turn->content = turn->parts[0];
-        turn->parts = NULL;
-        turn->n_parts = 0;
-    }
-    return n_readable;
-}
-
-/* ---- an assistant's items ---- */
-
-static bool has_content(const hearth_chat_turn *turn)
-{
-    return turn->content || turn->n_parts > 0;
-}
-
-/* The turn of the assistant that an item belongs to. */
-static hearth_chat_turn *open_turn(api_turns *turns, bool is_new)
-{
-    if (!turns->is_open || is_new) {
-        turns->turns[turns->n++].role = "assistant";
-        turns->is_open = true;
-        turns->reasoning = (hth_api_joined){ .text = NULL };
-    }
-    return &turns->turns[turns->n - 1];
-}
-
-static void add_call(hth_api_parse *parse, api_turns *turns, const hearth_chat_call *call)
-{
-    hearth_chat_turn *turn = open_turn(turns, false);
-    hearth_chat_call *calls = (hearth_chat_call *)turn->calls; /* ours, and not shared yet */
-
-    /* The capacity is a power of two; double it when it is full. */
-    if ((turn->n_calls & (turn->n_calls - 1)) == 0) {
-        calls = hth_api_allocate_structs(parse, turn->n_calls ? 2 * turn->n_calls : 1, sizeof(*calls));
-        if (!calls)
-            return;
-        if (turn->n_calls > 0)
-            memcpy(calls, turn->calls, turn->n_calls * sizeof(*calls));
-        turn->calls = calls;
-    }
-    calls[turn->n_calls++] = *call;
-}
-
-/* The members that both kinds of call share. The name becomes the model's. */
-static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
-{
-    const char *name_space = NULL;
-
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
-    hth_fields_string(fields, "call_id", HTH_API_NAME_BYTES_MAX, &call->id);
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
-    hth_fields_string(fields, "namespace", HTH_API_NAME_BYTES_MAX, &name_space);
-    if (call->name)
-        call->name = hth_api_offered_name(parse, responses_offered(parse, name_space, call->name));
-}
-
-static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
-{
-    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
-    hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .arguments = "" };
-
-    hth_fields_rest(fields, known);
-    parse_call_head(parse, fields, &call);
-    hth_fields_string(fields, "arguments", HTH_API_TEXT_BYTES_MAX, &call.arguments);
-    if (strspn(call.arguments, " \t\r\n") == strlen(call.arguments))
-        call.arguments = "{}";
-    if (parse->error->kind == HTH_API_NO_ERROR)
-        add_call(parse, turns, &call);
-}
-
-/* A call of a tool whose input is text, as a call of the function that represents it. */
-static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
-{
-    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
-    const char *input = "";
-    hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .name = NULL };
-    json_t *arguments;
-
-    hth_fields_rest(fields, known);
-    parse_call_head(parse, fields, &call);
-    hth_fields_string(fields, "input", HTH_API_TEXT_BYTES_MAX, &input);
-    arguments = json_pack("{s:s}", HTH_API_RESPONSES_INPUT, input);
-    call.arguments = arguments ? hth_api_json_text(parse, arguments) : "{}";
-    json_decref(arguments);
-    if (parse->error->kind == HTH_API_NO_ERROR)
-        add_call(parse, turns, &call);
-}
-
-/* The texts of an array of parts, joined; NULL: none. */
-static const char *joined(hth_api_parse *parse, const hth_fields *fields, const char *name)
-{
-    hearth_chat_turn texts = { .struct_size = sizeof(hearth_chat_turn), .content = NULL };
-    hth_api_joined all = { .text = NULL };
-
-    if (!json_is_array(hth_fields_any(fields, name)))
-        return NULL;
-    (void)parse_texts(parse, fields, name, &texts); /* parts that are left out are noted */
-    if (texts.content && *texts.content)
-        return texts.content;
-    for (size_t i = 0; i < texts.n_parts && parse->error->kind == HTH_API_NO_ERROR; i++)
-        hth_api_joined_add(parse, &all, texts.parts[i]);
-    return all.text;
-}
-
-/* The reasoning of a reply: from content, from this server's encrypted_content, or from a summary. */
-static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
-{
-    static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
-    static const char ours[] = HTH_API_RESPONSES_REASONING;
-    const char *text = joined(parse, fields, "content"), *encrypted = NULL;
-    hearth_chat_turn *turn;
-
-    hth_fields_rest(fields, known);
-    hth_fields_string(fields, "encrypted_content", HTH_API_TEXT_BYTES_MAX, &encrypted);
-    if (!text && encrypted && strncmp(encrypted, ours, sizeof(ours) - 1) == 0)
-        text = encrypted + sizeof(ours) - 1;
-    if (!text)
-        text = joined(parse, fields, "summary");
-    if (!text || parse->error->kind != HTH_API_NO_ERROR)
-        return;
-    turn = open_turn(turns, turns->is_open &&
-                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
-    hth_api_joined_add(parse, &turns->reasoning, text);
-    turn->reasoning = turns->reasoning.text;
-}
-
-/* ---- items ---- */
-
-/* is_question: it is the last item, which the reply answers. */
-static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, api_turns *turns)
-{
-    static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
-    static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
-    hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = NULL }, *into;
-
-    hth_fields_rest(fields, known);
-    turn.role = hth_api_parse_role(fields, roles);
-    if (!turn.role)
-        return;
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
-    if (parse_texts(parse, fields, "content", &turn) == 0 && is_question && strcmp(turn.role, "user") == 0)
-        hth_fields_fail(fields, HTH_API_UNSUPPORTED, "content", HTH_API_UNREADABLE_PARTS);
-    if (parse->error->kind != HTH_API_NO_ERROR)
-        return;
-    if (strcmp(turn.role, "assistant") != 0) {
-        turns->turns[turns->n++] = turn;
-        turns->is_open = false;
-        return;
-    }
-    into = open_turn(turns, turns->is_open &&
-                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
-    into->content = turn.content;
-    into->parts = turn.parts;
-    into->n_parts = turn.n_parts;
-    into->name = turn.name;
-}
-
-static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
-{
-    static const char *const known[] = { "type", "id", "call_id", "output", "status", "name", NULL };
-    hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
-
-    hth_fields_rest(fields, known);
-    turn.call_id = hth_fields_required(fields, "call_id", HTH_API_NAME_BYTES_MAX);
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
-    (void)parse_texts(parse, fields, "output", &turn); /* as above */
-    if (parse->error->kind != HTH_API_NO_ERROR)
-        return;
-    turns->turns[turns->n++] = turn;
-    turns->is_open = false;
-}
-
-static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, api_turns *turns)
-{
-    const char *type = hth_fields_has(fields, "role") || !hth_fields_has(fields, "id") ? "message" : "item_reference";
-
-    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
-    if (strcmp(type, "message") == 0)
-        parse_message(parse, fields, is_last, turns);
-    else if (strcmp(type, "function_call") == 0)
-        parse_call(parse, fields, turns);
-    else if (strcmp(type, "custom_tool_call") == 0)
-        parse_custom_call(parse, fields, turns);
-    else if (strcmp(type, "function_call_output") == 0 || strcmp(type, "custom_tool_call_output") == 0)
-        parse_output(parse, fields, turns);
-    else if (strcmp(type, "reasoning") == 0)
-        parse_reasoning_item(parse, fields, turns);
-    else if (strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) != 0) /* its tools are read together with the others */
-        hth_fields_note(fields, type);
-}
-
-static void turns_add(api_turns *turns, const char *role, const char *text)
-{
-    turns->turns[turns->n++] =
-        (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role, .content = text };
-    turns->is_open = false;
-}
-
-static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns)
-{
-    hth_fields fields;
-
-    for (size_t i = 0; hth_fields_item(&parse->body, name, array, i, &fields); i++)
-        parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
-}
-
-/*
- * ---- the tools of a request, and the choice among them ----
- *
- * The model receives one list of functions. A function of a namespace has the namespace before its name. A tool whose
- * input is text is a function with one argument. Tools that only OpenAI's own servers run are left out with a note,
- * because the model must not call a tool that returns no result.
- */
-
-/* The lists while they grow; memory for all tools that count_tools counted is allocated. */
-typedef struct growing_tools {
-    hearth_chat_tool *offered;     /* [n_max] */
-    hth_api_responses_tool *names; /* [n_max] */
-    size_t n, n_max;
-    bool may_repeat; /* a repeated tool is skipped and not refused */
-} growing_tools;
-
-static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
-{
-    size_t n = name_space ? strlen(name_space) : 0;
-    bool is_ended = n >= 2 && strcmp(name_space + n - 2, "__") == 0;
-
-    return n > 0 ? hth_api_join(parse, name_space, is_ended ? "" : "__", name) : name;
-}
+/* ---- for replies ---- */
 
 const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered)
 {
@@ -578,486 +1051,4 @@ const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_response
         if (strcmp(responses->tools[i].offered, offered) == 0)
             return &responses->tools[i];
     return NULL;
-}
-
-/* ---- tools ---- */
-
-/*
- * Describe a tool whose input is text as a function with one string argument. A grammar for the input is added to the
- * description as text.
- */
-static void offer_custom(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tool)
-{
-    const json_t *format = hth_fields_object(fields, "format");
-    const char *definition = json_string_value(json_object_get(format, "definition"));
-    const char *syntax = json_string_value(json_object_get(format, "syntax"));
-
-    tool->parameters =
-        "{\"type\":\"object\",\"properties\":{\"" HTH_API_RESPONSES_INPUT
-        "\":{\"type\":\"string\"}},\"required\":[\"" HTH_API_RESPONSES_INPUT "\"],\"additionalProperties\":false}";
-    if (!definition)
-        return;
-    tool->description = hth_api_join(parse, tool->description ? tool->description : "", "\nThe input follows this ",
-                                     syntax && strcmp(syntax, "regex") == 0 ? "regular expression:\n" : "grammar:\n");
-    if (tool->description)
-        tool->description = hth_api_join(parse, tool->description, "", definition);
-}
-
-static bool is_offered(const growing_tools *tools, const char *name)
-{
-    for (size_t i = 0; i < tools->n; i++)
-        if (strcmp(tools->names[i].offered, name) == 0)
-            return true;
-    return false;
-}
-
-static void parse_function(hth_api_parse *parse, const hth_fields *fields, const char *name_space, bool is_custom,
-                           growing_tools *tools)
-{
-    static const char *const known[] = { "type", "name", "description", "parameters", "strict", "format", NULL };
-    hearth_chat_tool *tool;
-    hth_api_responses_tool *names;
-    char path[HTH_PATH_BYTES];
-    json_t *parameters;
-    bool strict = false;
-
-    if (tools->n == tools->n_max) { /* a guard, in case counting and reading ever differ */
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than the %zu tools that were counted",
-                        tools->n_max);
-        return;
-    }
-    tool = &tools->offered[tools->n];
-    names = &tools->names[tools->n];
-    hth_fields_rest(fields, known);
-    names->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
-    if (!names->name)
-        return;
-    names->name_space = name_space;
-    names->is_custom = is_custom;
-    tool->name = responses_offered(parse, name_space, names->name);
-    if (tools->may_repeat && is_offered(tools, hth_api_offered_name(parse, tool->name)))
-        return;
-    hth_api_check_tool_name(parse, fields, tools->offered, tools->n);
-    names->offered = tool->name;
-    hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
-    hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
-    tools->n++;
-    if (is_custom) {
-        offer_custom(parse, fields, tool);
-        return;
-    }
-    parameters = hth_fields_object(fields, "parameters");
-    if (!parameters)
-        return;
-    (void)hth_fields_path(fields, "parameters", path);
-    hth_api_check_references(parse, path, parameters);
-    tool->parameters = hth_api_schema_text(parse, path, parameters);
-}
-
-static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools);
-
-/* The tools in a namespace. */
-static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, growing_tools *tools)
-{
-    static const char *const known[] = { "type", "name", "description", "tools", NULL };
-    json_t *array = hth_fields_array(fields, "tools", HTH_TOOLS_MAX);
-    const char *name;
-    hth_fields inside;
-
-    hth_fields_rest(fields, known);
-    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
-    for (size_t i = 0; hth_fields_item(fields, "tools", array, i, &inside); i++)
-        parse_tool(parse, &inside, name, tools);
-}
-
-static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools)
-{
-    const char *type = "function";
-
-    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
-    if (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0)
-        parse_function(parse, fields, name_space, *type == 'c', tools);
-    else if (strcmp(type, "namespace") == 0 && !name_space)
-        parse_namespace(parse, fields, tools);
-    else
-        hth_fields_note(fields, type);
-}
-
-/* The maximum number of tools, including those in namespaces. Only namespaces have a nested array 'tools'. */
-static size_t count_tools(const json_t *array)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < json_array_size(array); i++) {
-        const json_t *tool = json_array_get(array, i);
-        const char *type = json_string_value(json_object_get(tool, "type"));
-        size_t k = type && strcmp(type, "namespace") == 0 ? json_array_size(json_object_get(tool, "tools")) : 0;
-
-        n += k > 0 ? k : 1;
-    }
-    return n;
-}
-
-/* ---- the choice ---- */
-
-static bool is_named(const hth_api_responses_tool *tool, const json_t *named)
-{
-    const char *name = json_string_value(json_object_get(named, "name"));
-    const char *name_space = json_string_value(json_object_get(named, "namespace"));
-
-    if (!name)
-        return false;
-    if (!name_space && strcmp(tool->offered, name) == 0)
-        return true;
-    return strcmp(tool->name, name) == 0 &&
-           (!name_space || (tool->name_space && strcmp(tool->name_space, name_space) == 0));
-}
-
-/* Offer only the tools in the array; the others may not be called. */
-static void narrow(hth_api_parse *parse, const hth_api_responses *responses, const json_t *names)
-{
-    hearth_conversation *conversation = &parse->request->conversation;
-    hearth_chat_tool *some = hth_api_allocate_structs(parse, conversation->n_tools, sizeof(*some));
-    size_t n = 0;
-
-    for (size_t i = 0; some && responses->tools && i < conversation->n_tools; i++)
-        for (size_t k = 0; k < json_array_size(names); k++)
-            if (is_named(&responses->tools[i], json_array_get(names, k))) {
-                some[n++] = conversation->tools[i];
-                break;
-            }
-    conversation->tools = some;
-    conversation->n_tools = n;
-}
-
-/* Read the field of that name, a word that says which tools may be called. */
-static void choose_word(hth_api_parse *parse, const hth_fields *fields, const char *name)
-{
-    hearth_conversation *conversation = &parse->request->conversation;
-    const char *word = "auto";
-
-    hth_fields_string(fields, name, HTH_API_NAME_BYTES_MAX, &word);
-    if (strcmp(word, "auto") == 0)
-        conversation->tool_choice = HEARTH_TOOL_AUTO;
-    else if (strcmp(word, "none") == 0)
-        conversation->tool_choice = HEARTH_TOOL_NONE;
-    else if (strcmp(word, "required") == 0)
-        conversation->tool_choice = HEARTH_TOOL_REQUIRED;
-    else
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is '%.40s'; it must be none, auto, required, or name a tool", word);
-    if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is 'required', but there are no 'tools' that can be called here; give some");
-}
-
-/* Choose one tool: a function, or one of OpenAI's own, which cannot be called here and so is ignored. */
-static void choose_one(hth_api_parse *parse, const hth_api_responses *responses, const hth_fields *fields,
-                       const char *type)
-{
-    hearth_conversation *conversation = &parse->request->conversation;
-    const char *name = NULL;
-    json_t *names;
-
-    if (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) {
-        hth_fields_note(fields, type);
-        return;
-    }
-    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
-    if (parse->error->kind != HTH_API_NO_ERROR || !name)
-        return;
-    names = json_pack("[O]", fields->object);
-    narrow(parse, responses, names);
-    json_decref(names);
-    conversation->tool_choice = HEARTH_TOOL_REQUIRED;
-    if (conversation->n_tools == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
-}
-
-static void parse_choice(hth_api_parse *parse, const hth_api_responses *responses)
-{
-    json_t *choice = hth_fields_any(&parse->body, "tool_choice");
-    const char *type = "function";
-    hth_fields fields;
-    json_t *names;
-
-    if (json_is_string(choice)) {
-        choose_word(parse, &parse->body, "tool_choice");
-    } else if (json_is_object(choice)) {
-        (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* it is an object */
-        hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
-        if (strcmp(type, "allowed_tools") != 0) {
-            choose_one(parse, responses, &fields, type);
-            return;
-        }
-        hth_fields_require(&fields, "tools");
-        names = hth_fields_array(&fields, "tools", HTH_TOOLS_MAX);
-        if (names)
-            narrow(parse, responses, names);
-        if (parse->error->kind == HTH_API_NO_ERROR)
-            choose_word(parse, &fields, "mode");
-    } else if (choice) {
-        hth_fields_wrong_type(&parse->body, "tool_choice", "a text or an object", choice);
-    }
-}
-
-/* The tools that an input item adds (Codex discovers tools while it runs); NULL: none. */
-static json_t *added_tools(const json_t *item)
-{
-    const char *type = json_string_value(json_object_get(item, "type"));
-    json_t *tools = json_object_get(item, "tools");
-
-    return type && strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) == 0 && json_is_array(tools) ? tools : NULL;
-}
-
-static void parse_tools(hth_api_parse *parse, const json_t *array, growing_tools *tools)
-{
-    hth_fields fields;
-
-    for (size_t i = 0; tools->names && hth_fields_item(&parse->body, "tools", array, i, &fields); i++)
-        parse_tool(parse, &fields, NULL, tools);
-}
-
-static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses)
-{
-    hearth_conversation *conversation = &parse->request->conversation;
-    json_t *array = hth_fields_array(&parse->body, "tools", HTH_TOOLS_MAX);
-    const json_t *input = json_object_get(parse->body.object, "input");
-    growing_tools tools = { .n = 0 };
-    size_t n = count_tools(array);
-
-    for (size_t i = 0; i < json_array_size(input); i++)
-        n += count_tools(added_tools(json_array_get(input, i)));
-
-    hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
-    if (n > HTH_TOOLS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has %zu tools; at most %d are allowed", n,
-                        HTH_TOOLS_MAX);
-    if (parse->error->kind != HTH_API_NO_ERROR)
-        return;
-    if (n > 0) {
-        tools.offered = hth_api_allocate_structs(parse, n, sizeof(*tools.offered));
-        tools.names = tools.offered ? hth_api_allocate(parse, n, sizeof(*tools.names)) : NULL;
-        tools.n_max = n;
-    }
-    parse_tools(parse, array, &tools);
-    tools.may_repeat = true; /* a history repeats its items */
-    for (size_t i = 0; i < json_array_size(input); i++)
-        parse_tools(parse, added_tools(json_array_get(input, i)), &tools);
-    conversation->tools = tools.offered;
-    conversation->n_tools = tools.n;
-    responses->tools = tools.names;
-    responses->n_tools = tools.n;
-    if (parse->error->kind == HTH_API_NO_ERROR)
-        parse_choice(parse, responses);
-}
-
-/*
- * ---- items of earlier responses that a request continues or names ----
- *
- * With the request, the front passes the records of the responses that its body names. The response that the request
- * continues is read as its input followed by its output. An item that is only referenced is looked up in all records.
- *
- * A reference is short and may occur often, and an item is long. So all referenced items together, counted once per
- * reference, may have only as many bytes as a body that contains them.
- */
-
-/* Parse a value of a record; it was valid when it was written. */
-static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
-{
-    const hth_api_limits *limits = parse->limits;
-
-    return hth_json_is_within(text, n, limits->depth_max + 16, limits->values_max)
-             ? json_loadb(text, n, JSON_ALLOW_NUL, NULL)
-             : NULL;
-}
-
-/* Read the record at *at and advance *at past it; false after the last record. */
-static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_record *out)
-{
-    const hth_api_past *past = parse->past;
-
-    if (!past || !hth_response_record_read(past->bytes + *at, past->n_bytes - *at, out))
-        return false;
-    *at += out->n_bytes;
-    return true;
-}
-
-/* Count n more bytes of the request; false, with the error filled, if there are too many. */
-static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
-{
-    const size_t n_max = parse->limits->body_bytes_max;
-
-    if (parse->n_bytes > n_max || n > n_max - parse->n_bytes) {
-        hth_api_fail(parse->error, HTH_API_TOO_LARGE, param,
-                     "the request has more than %zu bytes, counting each item as often as it is named; name fewer "
-                     "items (the limit is limits.body_bytes_max, as for a body)",
-                     n_max);
-        return false;
-    }
-    parse->n_bytes += n;
-    return true;
-}
-
-/* The length of value as text; 0 for NULL. */
-static size_t bytes_of(const json_t *value)
-{
-    return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
-}
-
-static hth_response_item *items_of(hth_api_parse *parse, const hth_response_record *record)
-{
-    hth_response_item *items = hth_api_allocate(parse, record->n_items, sizeof(*items));
-
-    if (items)
-        hth_response_record_items(record, items);
-    return items;
-}
-
-static json_t *output_of(const hth_api_parse *parse, const hth_response_record *record)
-{
-    json_t *response = load(parse, record->response, record->n_response);
-    json_t *output = json_incref(json_object_get(response, "output"));
-
-    json_decref(response);
-    return output;
-}
-
-/* All items up to the end of that response. */
-static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
-{
-    hth_response_item *items = items_of(parse, record);
-    json_t *all = json_array(), *output;
-
-    for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
-        if (json_array_append_new(all, load(parse, items[i].text, items[i].n_text)))
-            hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
-                         "the response that 'previous_response_id' names cannot be read any more; send its items");
-    output = output_of(parse, record);
-    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
-    if (!json_is_array(output) || json_array_extend(all, output))
-        hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
-                     "the response that 'previous_response_id' names cannot be read any more; send its items");
-    json_decref(output);
-    return all;
-}
-
-static bool is_text(const char *text, size_t n, const char *wanted)
-{
-    return strlen(wanted) == n && memcmp(text, wanted, n) == 0;
-}
-
-static json_t *past_items(hth_api_parse *parse, const char *id)
-{
-    hth_response_record record;
-    size_t at = 0;
-
-    while (next_record(parse, &at, &record))
-        if (is_text(record.id, record.n_id, id))
-            return all_of(parse, &record);
-    hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "previous_response_id",
-                 "'previous_response_id' is '%.80s', which is not kept here (any more) for this key; send the "
-                 "conversation's items as 'input'",
-                 id);
-    return NULL;
-}
-
-/* ---- items that are only referenced ---- */
-
-/* By id; equal ids in the order of the records. */
-static int compare(const void *a, const void *b)
-{
-    const api_past_item *one = a, *other = b;
-    size_t n;
-    int order;
-
-    assert(one);
-    assert(other);
-    n = one->n_id < other->n_id ? one->n_id : other->n_id;
-    order = memcmp(one->id, other->id, n);
-    if (order == 0 && one->n_id != other->n_id)
-        return one->n_id < other->n_id ? -1 : 1;
-    return order ? order : one->at < other->at ? -1 : one->at > other->at;
-}
-
-static void add(api_past_index *index, api_past_item item)
-{
-    item.at = index->n;
-    index->items[index->n++] = item;
-}
-
-static void add_record(hth_api_parse *parse, api_past_index *index, const hth_response_record *record, json_t *output)
-{
-    hth_response_item *items = items_of(parse, record);
-    json_t *item;
-    size_t i;
-
-    for (size_t k = 0; items && k < record->n_items; k++)
-        add(index, (api_past_item){
-                       .id = items[k].id, .n_id = items[k].n_id, .text = items[k].text, .n_text = items[k].n_text });
-    json_array_foreach(output, i, item)
-    {
-        const char *id = json_string_value(json_object_get(item, "id"));
-
-        if (id)
-            add(index, (api_past_item){ .id = id, .n_id = strlen(id), .n_text = bytes_of(item), .value = item });
-    }
-}
-
-/* Each record is read once, however many of its items are referenced. */
-static void read_records(hth_api_parse *parse, api_past_index *index)
-{
-    hth_response_record record;
-    size_t n = 0, i = 0;
-
-    index->is_read = true;
-    index->values = json_array();
-    for (size_t at = 0; next_record(parse, &at, &record);) {
-        json_t *output = output_of(parse, &record);
-
-        n += record.n_items + json_array_size(output);
-        if (json_array_append_new(index->values, output ? output : json_null()))
-            return; /* if out of memory, no item is found */
-    }
-    index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
-    for (size_t at = 0; index->items && next_record(parse, &at, &record);)
-        add_record(parse, index, &record, json_array_get(index->values, i++));
-    if (index->items && index->n > 1)
-        qsort(index->items, index->n, sizeof(*index->items), compare);
-}
-
-static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id)
-{
-    size_t low = 0, high, n_id = strlen(id);
-
-    if (!index->is_read)
-        read_records(parse, index);
-    for (high = index->n; low < high;) { /* find the first item that is not before id */
-        size_t middle = low + (high - low) / 2;
-
-        if (compare(&index->items[middle], &(api_past_item){ .id = id, .n_id = n_id }) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < index->n && is_text(index->items[low].id, index->items[low].n_id, id); low++) {
-        api_past_item *item = &index->items[low];
-
-        if (!item->value && !item->is_bad) {
-            item->value = load(parse, item->text, item->n_text);
-            item->is_bad = json_array_append_new(index->values, item->value) != 0;
-            if (item->is_bad)
-                item->value = NULL; /* released after a failure, or not parsed */
-        }
-        if (item->value)
-            return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;
-    }
-    return NULL;
-}
-
-static void past_index_deinit(api_past_index *index)
-{
-    json_decref(index->values);
-    *index = (api_past_index){ .n = 0 };
 }
