@@ -5,10 +5,13 @@
  *   2. the tools, each with a name for the model and a name for the client
  *   3. the form of the reply: format, reasoning, length, sampling
  */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Without memory, an item is not found. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
 #include "api/parse.h"
 #include "api/responses.h"
@@ -16,14 +19,6 @@
 #include "dialects/kinds.h"
 #include "dialects/response_record.h"
 #include "models/given.h"
-
-/* The conversation while it grows; memory for one turn per item is allocated. */
-typedef struct api_turns {
-    hearth_chat_turn *turns;
-    size_t n;
-    bool is_open;             /* the last turn is the assistant's, and the assistant's next item belongs to it */
-    hth_api_joined reasoning; /* of that turn */
-} api_turns;
 
 enum {
     INCLUDES_MAX = 64,
@@ -41,23 +36,18 @@ enum {
  */
 
 /* An item of an earlier response, as JSON text or as a value. */
-typedef struct api_past_item {
-    const char *id; /* [n_id] */
-    size_t n_id;
-    size_t at;        /* its index among all */
-    const char *text; /* [n_text], in the request's record; NULL: value has it */
-    size_t n_text;    /* set in both cases */
-    json_t *value;    /* borrowed from values; NULL: text has not been parsed yet, or is_bad */
-    bool is_bad;      /* text is not JSON */
-} api_past_item;
+typedef struct past_item {
+    hth_response_item record; /* its text is in the request's record; NULL: value has it, or it is not JSON */
+    json_t *value;            /* borrowed from values; NULL: text has not been parsed yet */
+    UT_hash_handle hh;
+} past_item;
 
 /* The earlier items that an input may name. They are indexed at the first lookup. Initially all zeros. */
-typedef struct api_past_index {
-    api_past_item *items; /* [n], in the order of ids */
-    size_t n;
-    json_t *values; /* the parsed values, owned */
+typedef struct past_index {
+    past_item *by_id; /* the first item with each id */
+    json_t *values;   /* the parsed values, owned */
     bool is_read;
-} api_past_index;
+} past_index;
 
 /* Parse a value of a record; it was valid when it was written. */
 static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
@@ -125,14 +115,13 @@ static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
 {
     hth_response_item *items = items_of(parse, record);
     json_t *all = json_array(), *output;
+    bool is_good = true;
 
     for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
-        if (json_array_append_new(all, load(parse, items[i].text, items[i].n_text)))
-            hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
-                         "the response that 'previous_response_id' names cannot be read any more; send its items");
+        is_good &= json_array_append_new(all, load(parse, items[i].text, items[i].n_text)) == 0;
     output = output_of(parse, record);
     (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
-    if (!json_is_array(output) || json_array_extend(all, output))
+    if (!is_good || !json_is_array(output) || json_array_extend(all, output))
         hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
                      "the response that 'previous_response_id' names cannot be read any more; send its items");
     json_decref(output);
@@ -162,102 +151,70 @@ static json_t *past_items(hth_api_parse *parse, const char *id)
 
 /* ---- items that are only referenced ---- */
 
-/* By id; equal ids in the order of the records. */
-static int compare(const void *a, const void *b)
+static void add(past_index *index, past_item *item)
 {
-    const api_past_item *one = a, *other = b;
-    size_t n;
-    int order;
+    past_item *same;
 
-    assert(one);
-    assert(other);
-    n = one->n_id < other->n_id ? one->n_id : other->n_id;
-    order = memcmp(one->id, other->id, n);
-    if (order == 0 && one->n_id != other->n_id)
-        return one->n_id < other->n_id ? -1 : 1;
-    return order ? order : one->at < other->at ? -1 : one->at > other->at;
+    HASH_FIND(hh, index->by_id, item->record.id, item->record.n_id, same);
+    if (!same)
+        HASH_ADD_KEYPTR(hh, index->by_id, item->record.id, item->record.n_id, item);
 }
 
-static void add(api_past_index *index, api_past_item item)
-{
-    item.at = index->n;
-    index->items[index->n++] = item;
-}
-
-static void add_record(hth_api_parse *parse, api_past_index *index, const hth_response_record *record, json_t *output)
-{
-    hth_response_item *items = items_of(parse, record);
-    json_t *item;
-    size_t i;
-
-    for (size_t k = 0; items && k < record->n_items; k++)
-        add(index, (api_past_item){
-                       .id = items[k].id, .n_id = items[k].n_id, .text = items[k].text, .n_text = items[k].n_text });
-    json_array_foreach(output, i, item)
-    {
-        const char *id = json_string_value(json_object_get(item, "id"));
-
-        if (id)
-            add(index, (api_past_item){ .id = id, .n_id = strlen(id), .n_text = bytes_of(item), .value = item });
-    }
-}
-
-/* Each record is read once, however many of its items are referenced. */
-static void read_records(hth_api_parse *parse, api_past_index *index)
+/* Each record is read once, however many of its items are referenced. If out of memory, no item is found. */
+static void read_records(hth_api_parse *parse, past_index *index)
 {
     hth_response_record record;
-    size_t n = 0, i = 0;
 
     index->is_read = true;
     index->values = json_array();
     for (size_t at = 0; next_record(parse, &at, &record);) {
-        json_t *output = output_of(parse, &record);
+        json_t *output = output_of(parse, &record), *value;
+        hth_response_item *items = items_of(parse, &record);
+        past_item *to = hth_api_allocate(parse, record.n_items + json_array_size(output), sizeof(*to));
+        size_t i;
 
-        n += record.n_items + json_array_size(output);
-        if (json_array_append_new(index->values, output ? output : json_null()))
-            return; /* if out of memory, no item is found */
+        if (json_array_append_new(index->values, output ? output : json_null()) || !items || !to)
+            return;
+        for (size_t k = 0; k < record.n_items; k++) {
+            to->record = items[k];
+            add(index, to++);
+        }
+        json_array_foreach(output, i, value)
+        {
+            const char *id = json_string_value(json_object_get(value, "id"));
+
+            if (!id)
+                continue;
+            *to = (past_item){ .record = { .id = id, .n_id = strlen(id), .n_text = bytes_of(value) }, .value = value };
+            add(index, to++);
+        }
     }
-    index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
-    for (size_t at = 0; index->items && next_record(parse, &at, &record);)
-        add_record(parse, index, &record, json_array_get(index->values, i++));
-    if (index->items && index->n > 1)
-        qsort(index->items, index->n, sizeof(*index->items), compare);
 }
 
 /* The item with this id, a new reference; NULL if there is none or, with the error filled, no room for it. */
-static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id)
+static json_t *past_find(hth_api_parse *parse, past_index *index, const char *id)
 {
-    size_t low = 0, high, n_id = strlen(id);
+    past_item *item;
 
     if (!index->is_read)
         read_records(parse, index);
-    for (high = index->n; low < high;) { /* find the first item that is not before id */
-        size_t middle = low + (high - low) / 2;
+    HASH_FIND_STR(index->by_id, id, item);
+    if (item && !item->value && item->record.text) {
+        json_t *value = load(parse, item->record.text, item->record.n_text);
 
-        if (compare(&index->items[middle], &(api_past_item){ .id = id, .n_id = n_id }) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+        item->record.text = NULL;
+        if (json_array_append_new(index->values, value) == 0)
+            item->value = value;
     }
-    for (; low < index->n && is_text(index->items[low].id, index->items[low].n_id, id); low++) {
-        api_past_item *item = &index->items[low];
-
-        if (!item->value && !item->is_bad) {
-            item->value = load(parse, item->text, item->n_text);
-            item->is_bad = json_array_append_new(index->values, item->value) != 0;
-            if (item->is_bad)
-                item->value = NULL; /* released after a failure, or not parsed */
-        }
-        if (item->value)
-            return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;
-    }
-    return NULL;
+    if (!item || !item->value || !add_bytes(parse, "input", item->record.n_text))
+        return NULL;
+    return json_incref(item->value);
 }
 
-static void past_index_deinit(api_past_index *index)
+static void past_index_deinit(past_index *index)
 {
+    HASH_CLEAR(hh, index->by_id);
     json_decref(index->values);
-    *index = (api_past_index){ .n = 0 };
 }
 
 /*
@@ -269,6 +226,14 @@ static void past_index_deinit(api_past_index *index)
  *
  * Items that only OpenAI's own servers understand (searches, images, programs) are left out with a note.
  */
+
+/* The conversation while it grows; memory for one turn per item is allocated. */
+typedef struct growing_turns {
+    hearth_chat_turn *turns;
+    size_t n;
+    bool is_open;             /* the last turn is the assistant's, and the assistant's next item belongs to it */
+    hth_api_joined reasoning; /* of that turn */
+} growing_turns;
 
 /* ---- texts ---- */
 
@@ -298,15 +263,12 @@ static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const 
 
 /* ---- an assistant's items ---- */
 
-static bool has_content(const hearth_chat_turn *turn)
+/* The turn of the assistant that an item belongs to. A text does not belong behind a message or a call. */
+static hearth_chat_turn *open_turn(growing_turns *turns, bool is_text)
 {
-    return turn->content || turn->n_parts > 0;
-}
+    const hearth_chat_turn *last = turns->is_open ? &turns->turns[turns->n - 1] : NULL;
 
-/* The turn of the assistant that an item belongs to. */
-static hearth_chat_turn *open_turn(api_turns *turns, bool is_new)
-{
-    if (!turns->is_open || is_new) {
+    if (!last || (is_text && (last->content || last->n_parts > 0 || last->n_calls > 0))) {
         turns->turns[turns->n++].role = "assistant";
         turns->is_open = true;
         turns->reasoning = (hth_api_joined){ .text = NULL };
@@ -314,7 +276,7 @@ static hearth_chat_turn *open_turn(api_turns *turns, bool is_new)
     return &turns->turns[turns->n - 1];
 }
 
-static void add_call(hth_api_parse *parse, api_turns *turns, const hearth_chat_call *call)
+static void add_call(hth_api_parse *parse, growing_turns *turns, const hearth_chat_call *call)
 {
     hearth_chat_turn *turn = open_turn(turns, false);
     hearth_chat_call *calls = (hearth_chat_call *)turn->calls; /* ours, and not shared yet */
@@ -354,7 +316,7 @@ static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hear
         call->name = hth_api_offered_name(parse, responses_offered(parse, name_space, call->name));
 }
 
-static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_call(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
     hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .arguments = "" };
@@ -369,7 +331,7 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns
 }
 
 /* A call of a tool whose input is text, as a call of the function that represents it. */
-static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
     const char *input = "";
@@ -403,7 +365,7 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
 }
 
 /* The reasoning of a reply: from content, from this server's encrypted_content, or from a summary. */
-static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
     static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
     static const char ours[] = HTH_API_RESPONSES_REASONING;
@@ -418,8 +380,7 @@ static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields,
         text = joined(parse, fields, "summary");
     if (!text || parse->error->kind != HTH_API_NO_ERROR)
         return;
-    turn = open_turn(turns, turns->is_open &&
-                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
+    turn = open_turn(turns, true);
     hth_api_joined_add(parse, &turns->reasoning, text);
     turn->reasoning = turns->reasoning.text;
 }
@@ -427,7 +388,7 @@ static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields,
 /* ---- items ---- */
 
 /* is_question: it is the last item, which the reply answers. */
-static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, api_turns *turns)
+static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, growing_turns *turns)
 {
     static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
     static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
@@ -447,15 +408,14 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
         turns->is_open = false;
         return;
     }
-    into = open_turn(turns, turns->is_open &&
-                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
+    into = open_turn(turns, true);
     into->content = turn.content;
     into->parts = turn.parts;
     into->n_parts = turn.n_parts;
     into->name = turn.name;
 }
 
-static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_output(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "output", "status", "name", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
@@ -470,7 +430,7 @@ static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_tur
     turns->is_open = false;
 }
 
-static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, api_turns *turns)
+static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, growing_turns *turns)
 {
     const char *type = hth_fields_has(fields, "role") || !hth_fields_has(fields, "id") ? "message" : "item_reference";
 
@@ -489,16 +449,8 @@ static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_l
         hth_fields_note(fields, type);
 }
 
-/* Append a turn with one text. */
-static void turns_add(api_turns *turns, const char *role, const char *text)
-{
-    turns->turns[turns->n++] =
-        (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role, .content = text };
-    turns->is_open = false;
-}
-
 /* Append the items of an array; name is its field, for errors. */
-static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns)
+static void parse_items(hth_api_parse *parse, const char *name, json_t *array, growing_turns *turns)
 {
     hth_fields fields;
 
@@ -806,7 +758,7 @@ static json_t *item_of_text(const json_t *text)
 }
 
 /* The item itself, or the earlier item that it names, as a new reference; NULL with the error. */
-static json_t *item_meant(hth_api_parse *parse, api_past_index *past, size_t i, json_t *item)
+static json_t *item_meant(hth_api_parse *parse, past_index *past, size_t i, json_t *item)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
     const char *id = json_string_value(json_object_get(item, "id"));
@@ -839,7 +791,7 @@ static void check_count(hth_api_parse *parse, size_t n)
 static json_t *read_input(hth_api_parse *parse, size_t n_before)
 {
     json_t *input = hth_fields_any(&parse->body, "input"), *items = json_array(), *item;
-    api_past_index past = { .n = 0 };
+    past_index past = { .is_read = false };
     size_t i;
 
     if (input && !json_is_string(input) && !json_is_array(input))
@@ -884,7 +836,7 @@ static void keep_items(hth_api_parse *parse, const json_t *before, const json_t 
 static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
 {
     hearth_conversation *conversation = &parse->request->conversation;
-    api_turns turns = { .n = 0 };
+    growing_turns turns = { .n = 0 };
     const char *instructions = NULL, *previous = NULL;
     json_t *before = NULL, *items;
 
@@ -900,7 +852,9 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
             hth_api_allocate_structs(parse, json_array_size(before) + json_array_size(items) + 1, sizeof(*turns.turns));
     if (turns.turns) {
         if (instructions && *instructions)
-            turns_add(&turns, "system", instructions);
+            turns.turns[turns.n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn),
+                                                         .role = "system",
+                                                         .content = instructions };
         parse_items(parse, "previous_response_id", before, &turns);
         parse_items(parse, "input", items, &turns);
         if (turns.n == 0)
