@@ -9,7 +9,6 @@
 
 void hth_api_parse_adapters(hth_api_parse *parse)
 {
-    static const char *const known[] = { "id", "scale", NULL };
     json_t *list = hth_fields_array(&parse->body, "lora", HTH_ADAPTERS_MAX);
     hearth_adapter_scale *adapters;
     hth_fields one;
@@ -22,7 +21,7 @@ void hth_api_parse_adapters(hth_api_parse *parse)
         hth_fields_require(&one, "scale");
         hth_fields_u32(&one, "id", 0, UINT32_MAX, &adapters[i].id);
         hth_fields_float(&one, "scale", -HTH_ADAPTER_SCALE_MAX, HTH_ADAPTER_SCALE_MAX, &adapters[i].scale);
-        hth_fields_rest(&one, known);
+        hth_fields_rest(&one, HTH_NAMES("id", "scale"));
     }
     parse->request->options.adapters = adapters;
     parse->request->options.n_adapters = adapters ? json_array_size(list) : 0;
@@ -136,7 +135,6 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
 void hth_api_parse_openai_common(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
-    static const char *const known[] = { "include_usage", "include_obfuscation", NULL };
     bool obfuscate = false;
     hth_fields options;
 
@@ -145,7 +143,7 @@ void hth_api_parse_openai_common(hth_api_parse *parse)
     if (hth_fields_enter(&parse->body, "stream_options", &options)) {
         if (!request->stream)
             hth_fields_note(&parse->body, "stream_options");
-        hth_fields_rest(&options, known);
+        hth_fields_rest(&options, HTH_NAMES("include_usage", "include_obfuscation"));
         hth_fields_bool(&options, "include_usage", &request->include_usage);
         hth_fields_bool(&options, "include_obfuscation", &obfuscate); /* no effect here */
     }

@@ -11,6 +11,14 @@
 #include "base/status.h"
 #include "base/words.h"
 
+bool hth_is_among(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
 bool hth_fields_failed(const hth_fields *fields)
 {
     return fields->error->kind != HTH_API_NO_ERROR;
@@ -72,12 +80,10 @@ void hth_fields_pass_over(const hth_fields *fields, const char *name)
         hth_fields_note(fields, name);
 }
 
-static bool is_among(const char *name, const char *const *names)
+void hth_fields_pass_over_all(const hth_fields *fields, const char *const *names)
 {
     for (; *names; names++)
-        if (strcmp(name, *names) == 0)
-            return true;
-    return false;
+        hth_fields_pass_over(fields, *names);
 }
 
 void hth_fields_rest(const hth_fields *fields, const char *const *known)
@@ -89,7 +95,7 @@ void hth_fields_rest(const hth_fields *fields, const char *const *known)
     {
         if (hth_fields_failed(fields))
             return;
-        if (json_is_null(value) || is_among(name, known))
+        if (json_is_null(value) || hth_is_among(name, known))
             continue;
         if (fields->notes)
             hth_fields_note(fields, name);

@@ -13,6 +13,11 @@
 
 enum { HTH_PATH_BYTES = 128 };
 
+/* A list of names for the functions below, which lives as long as the block that it stands in. */
+#define HTH_NAMES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+/* Is it one of these names, which end with NULL? */
+bool hth_is_among(const char *name, const char *const *names);
+
 typedef struct hth_fields {
     json_t *object; /* borrowed; NULL: every field is absent */
     hth_api_error *error;
@@ -65,6 +70,8 @@ bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *a
 void hth_fields_note(const hth_fields *fields, const char *name);
 /* The same, unless the field is absent or null. */
 void hth_fields_pass_over(const hth_fields *fields, const char *name);
+/* The same for each of these names, which end with NULL. */
+void hth_fields_pass_over_all(const hth_fields *fields, const char *const *names);
 /*
  * Note every member of the object that is not null and not in known, a NULL-terminated list. If unknown fields are
  * errors, refuse the first one.

@@ -18,13 +18,12 @@ enum {
 
 static void parse_files(hth_api_parse *parse, hth_api_infill *infill)
 {
-    static const char *const known[] = { "filename", "text", NULL };
     json_t *array = hth_fields_array(&parse->body, "input_extra", FILES_MAX);
     hth_api_infill_file *files = hth_api_allocate(parse, json_array_size(array) + 1, sizeof(*files));
     hth_fields fields;
 
     for (size_t i = 0; files && hth_fields_item(&parse->body, "input_extra", array, i, &fields); i++) {
-        hth_fields_rest(&fields, known);
+        hth_fields_rest(&fields, HTH_NAMES("filename", "text"));
         hth_fields_require(&fields, "text");
         files[i].name = "tmp";
         hth_fields_string(&fields, "text", HTH_API_TEXT_BYTES_MAX, &files[i].text);

@@ -21,13 +21,12 @@
  */
 static void note_cache_control(hth_api_parse *parse, const hth_fields *fields)
 {
-    static const char *const known[] = { "type", "ttl", "scope", NULL };
     hth_fields inside;
     const char *type = NULL;
 
     if (!hth_fields_enter(fields, "cache_control", &inside))
         return;
-    hth_fields_rest(&inside, known);
+    hth_fields_rest(&inside, HTH_NAMES("type", "ttl", "scope"));
     hth_fields_string(&inside, "type", HTH_API_NAME_BYTES_MAX, &type);
     if (type && strcmp(type, "ephemeral") != 0)
         hth_fields_pass_over(&inside, "type");
@@ -113,11 +112,10 @@ static const char *text_inside(hth_api_parse *parse, const json_t *block, const 
 /* A block as text: its own text, the text inside it, or a note that it was left out. */
 static const char *text_of_block(hth_api_parse *parse, const hth_fields *fields, const char *type)
 {
-    static const char *const known[] = { "type", "text", "cache_control", "citations", NULL };
     const char *text = NULL;
 
     if (strcmp(type, "text") == 0) {
-        hth_fields_rest(fields, known);
+        hth_fields_rest(fields, HTH_NAMES("type", "text", "cache_control", "citations"));
         text = hth_fields_required(fields, "text", HTH_API_TEXT_BYTES_MAX);
         return text;
     }
@@ -159,10 +157,9 @@ static void parse_texts(hth_api_parse *parse, const hth_fields *fields, const ch
 
 static void parse_tool_use(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
-    static const char *const known[] = { "type", "id", "name", "input", "cache_control", "caller", NULL };
     json_t *input;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "name", "input", "cache_control", "caller"));
     call->id = hth_fields_required(fields, "id", HTH_API_NAME_BYTES_MAX);
     call->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (call->name)
@@ -212,12 +209,11 @@ static void parse_assistant(hth_api_parse *parse, const hth_fields *message, jso
 
 static void parse_tool_result(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
 {
-    static const char *const known[] = { "type", "tool_use_id", "content", "is_error", "cache_control", NULL };
     json_t *content = hth_fields_any(fields, "content");
     bool is_error = false;
 
     turn->role = "tool";
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "tool_use_id", "content", "is_error", "cache_control"));
     turn->call_id = hth_fields_required(fields, "tool_use_id", HTH_API_NAME_BYTES_MAX);
     hth_fields_bool(fields, "is_error", &is_error); /* the content describes the error */
     if (json_is_string(content) || json_is_array(content))
@@ -276,13 +272,11 @@ static void parse_user(hth_api_parse *parse, const hth_fields *message, json_t *
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, growing_turns *out)
 {
-    static const char *const roles[] = { "user", "assistant", "system", NULL };
-    static const char *const known[] = { "role", "content", NULL };
     const char *role;
     json_t *content;
 
-    hth_fields_rest(fields, known);
-    role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(fields, HTH_NAMES("role", "content"));
+    role = hth_api_parse_role(fields, HTH_NAMES("user", "assistant", "system"));
     if (!role)
         return;
     hth_fields_require(fields, "content");
@@ -409,20 +403,10 @@ static void note_callers(const hth_fields *fields)
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i)
 {
     hearth_chat_tool *tool = &tools[i];
-    static const char *const known[] = { "type",
-                                         "name",
-                                         "description",
-                                         "input_schema",
-                                         "cache_control",
-                                         "strict",
-                                         "eager_input_streaming",
-                                         "input_examples",
-                                         "defer_loading",
-                                         "allowed_callers",
-                                         NULL };
     json_t *schema;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "name", "description", "input_schema", "cache_control", "strict",
+                                      "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers"));
     note_cache_control(parse, fields);
     tool->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, fields, tools, i);
@@ -474,7 +458,6 @@ static void choose_tool(hth_api_parse *parse, const hth_fields *fields, const ch
 
 static void parse_tool_choice(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "name", "disable_parallel_tool_use", NULL };
     hearth_conversation *conversation = &parse->request->conversation;
     const char *type = NULL, *name = NULL;
     bool one_only = false;
@@ -482,7 +465,7 @@ static void parse_tool_choice(hth_api_parse *parse)
 
     if (!hth_fields_enter(&parse->body, "tool_choice", &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "name", "disable_parallel_tool_use"));
     type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     hth_fields_bool(&fields, "disable_parallel_tool_use", &one_only);
     conversation->parallel_calls = !one_only;
@@ -604,13 +587,12 @@ static size_t prompt_tokens(const history *h)
 static int parse_amount(const hth_fields *edit, const char *name, const char *const *types, json_int_t low,
                         json_int_t *value)
 {
-    static const char *const known[] = { "type", "value", NULL };
     hth_fields fields;
     int type;
 
     if (!hth_fields_enter(edit, name, &fields))
         return -1;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "value"));
     hth_fields_require(&fields, "type");
     type = hth_fields_word(&fields, "type", types);
     hth_fields_require(&fields, "value");
@@ -751,10 +733,6 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
 
 static void edit_tool_uses(history *h, const hth_fields *edit)
 {
-    static const char *const known[] = { "type",          "trigger", "keep", "clear_at_least", "clear_tool_inputs",
-                                         "exclude_tools", NULL };
-    static const char *const triggers[] = { "input_tokens", "tool_uses", NULL };
-    static const char *const uses[] = { "tool_uses", NULL }, *const tokens[] = { "input_tokens", NULL };
     hth_api_edits *edits = &h->parse->request->edits;
     json_int_t trigger = TRIGGER_TOKENS, keep = KEEP_USES, at_least = 0;
     json_t *inputs = hth_fields_any(edit, "clear_tool_inputs"), *excluded; /* true, false, or a list of names */
@@ -763,11 +741,11 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
     uint32_t n_cleared;
     bool by_uses;
 
-    hth_fields_rest(edit, known);
+    hth_fields_rest(edit, HTH_NAMES("type", "trigger", "keep", "clear_at_least", "clear_tool_inputs", "exclude_tools"));
     excluded = hth_fields_array(edit, "exclude_tools", NAMES_MAX);
-    by_uses = parse_amount(edit, "trigger", triggers, 0, &trigger) == 1;
-    (void)parse_amount(edit, "keep", uses, 0, &keep); /* there is one type */
-    (void)parse_amount(edit, "clear_at_least", tokens, 0, &at_least);
+    by_uses = parse_amount(edit, "trigger", HTH_NAMES("input_tokens", "tool_uses"), 0, &trigger) == 1;
+    (void)parse_amount(edit, "keep", HTH_NAMES("tool_uses"), 0, &keep); /* there is one type */
+    (void)parse_amount(edit, "clear_at_least", HTH_NAMES("input_tokens"), 0, &at_least);
     if (hth_fields_failed(edit))
         return;
     clearing.n_keep = (size_t)keep;
@@ -791,8 +769,6 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
 
 static void edit_thinking(const history *h, const hth_fields *edit)
 {
-    static const char *const known[] = { "type", "keep", NULL };
-    static const char *const turns[] = { "thinking_turns", NULL };
     hth_api_edits *edits = &h->parse->request->edits;
     json_t *keep = hth_fields_any(edit, "keep");
     const char *word = json_string_value(json_is_object(keep) ? json_object_get(keep, "type") : keep);
@@ -800,10 +776,10 @@ static void edit_thinking(const history *h, const hth_fields *edit)
     bool in_turn = false, was_counted = false;
     size_t n_bytes = 0;
 
-    hth_fields_rest(edit, known);
+    hth_fields_rest(edit, HTH_NAMES("type", "keep"));
     if (word && strcmp(word, "all") == 0)
         return;
-    (void)parse_amount(edit, "keep", turns, 1, &n_keep); /* there is one type */
+    (void)parse_amount(edit, "keep", HTH_NAMES("thinking_turns"), 1, &n_keep); /* there is one type */
     if (hth_fields_failed(edit))
         return;
     /* Count from the end. All messages between two user messages, including tool results, are one turn. */
@@ -833,7 +809,6 @@ static void edit_thinking(const history *h, const hth_fields *edit)
 /* Apply "context_management" to the turns of the conversation, after all other fields were read. */
 static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
 {
-    static const char *const known[] = { "edits", NULL };
     history h = { .parse = parse, .turns = turns, .n_turns = parse->request->conversation.n_turns };
     hth_fields fields, edit;
     json_t *array;
@@ -841,7 +816,7 @@ static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
     if (!hth_fields_enter(&parse->body, "context_management", &fields) || !turns)
         return;
     parse->request->edits.is_asked = true;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("edits"));
     array = hth_fields_array(&fields, "edits", EDITS_MAX);
     for (size_t i = 0; hth_fields_item(&fields, "edits", array, i, &edit); i++) {
         const char *type = hth_fields_required(&edit, "type", HTH_API_NAME_BYTES_MAX);
@@ -860,16 +835,14 @@ static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
 
 static void parse_thinking(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "budget_tokens", "display", NULL };
-    static const char *const types[] = { "disabled", "enabled", "adaptive", NULL };
     int type = parse->reasoning == HTH_API_REASONING_ON;
     json_int_t budget = -1;
     hth_fields fields;
 
     if (hth_fields_enter(&parse->body, "thinking", &fields)) {
-        hth_fields_rest(&fields, known);
+        hth_fields_rest(&fields, HTH_NAMES("type", "budget_tokens", "display"));
         hth_fields_require(&fields, "type");
-        type = hth_fields_word(&fields, "type", types);
+        type = hth_fields_word(&fields, "type", HTH_NAMES("disabled", "enabled", "adaptive"));
         hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX, &budget);
         if (budget >= 0)
             parse->request->sampling.thinking_budget = (int32_t)budget;
@@ -881,7 +854,6 @@ static void parse_thinking(hth_api_parse *parse)
 /* The format of the reply: JSON that follows a schema. */
 static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
 {
-    static const char *const known[] = { "type", "schema", NULL };
     char path[HTH_PATH_BYTES];
     const char *type = NULL;
     hth_fields fields;
@@ -889,7 +861,7 @@ static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, c
 
     if (!hth_fields_enter(outer, name, &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "schema"));
     type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     if (type && strcmp(type, "json_schema") != 0)
         hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only json_schema is supported here", type);
@@ -902,7 +874,6 @@ static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, c
 
 static void parse_output_config(hth_api_parse *parse)
 {
-    static const char *const known[] = { "effort", "format", NULL };
     hth_fields fields;
     json_t *values;
     int effort;
@@ -910,7 +881,7 @@ static void parse_output_config(hth_api_parse *parse)
     parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta API */
     if (!hth_fields_enter(&parse->body, "output_config", &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("effort", "format"));
     parse_output_format(parse, &fields, "format");
     effort = hth_fields_word(&fields, "effort", hth_api_efforts);
     if (effort < 0)
@@ -935,13 +906,6 @@ static void refuse_thread(hth_api_parse *parse)
 
 void hth_api_parse_messages(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
-                                         "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice",
-                                         "thinking", "cache_control", "metadata", "service_tier", "output_config",
-                                         "output_format", "context_management", "thread",
-                                         /* accepted, without effect */
-                                         "inference_geo", "speed", "diagnostics", "user_profile_id", "workspace_id",
-                                         "betas", NULL };
     hth_api_request *request = parse->request;
     hearth_sampling *sampling = &request->sampling;
     json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
@@ -949,7 +913,12 @@ void hth_api_parse_messages(hth_api_parse *parse)
 
     request->is_chat = true;
     refuse_thread(parse);
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
+                              "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice", "thinking",
+                              "cache_control", "metadata", "service_tier", "output_config", "output_format",
+                              "context_management", "thread", /* accepted, without effect */ "inference_geo", "speed",
+                              "diagnostics", "user_profile_id", "workspace_id", "betas"));
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     if (request->kind == HTH_API_MESSAGES)
         hth_fields_require(&parse->body, "max_tokens");

@@ -116,18 +116,14 @@ static void read_norm(hth_api_parse *parse, hth_api_embed *embed)
 
 void hth_api_parse_embeddings(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",        "input",      "encoding_format",
-                                         "dimensions",   "user",       "embd_normalize",
-                                         "lora",         "cache_salt", "truncate",
-                                         "cache_prompt", NULL };
-    static const char *const formats[] = { "float", "base64", NULL };
-    hth_api_embed *embed = begin(parse, known);
+    hth_api_embed *embed = begin(parse, HTH_NAMES("model", "input", "encoding_format", "dimensions", "user",
+                                                  "embd_normalize", "lora", "cache_salt", "truncate", "cache_prompt"));
 
     if (!embed)
         return;
     read_inputs(parse, embed, "input");
     require_inputs(parse, embed, "input");
-    embed->is_base64 = hth_fields_word(&parse->body, "encoding_format", formats) == 1;
+    embed->is_base64 = hth_fields_word(&parse->body, "encoding_format", HTH_NAMES("float", "base64")) == 1;
     hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
     hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
     read_norm(parse, embed);
@@ -135,18 +131,16 @@ void hth_api_parse_embeddings(hth_api_parse *parse)
 
 void hth_api_parse_native_embedding(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",        "input",          "content", "encoding_format",
-                                         "dimensions",   "embd_normalize", "lora",    "cache_salt",
-                                         "cache_prompt", "truncate",       NULL };
-    static const char *const formats[] = { "float", NULL };
     const char *name = hth_fields_has(&parse->body, "input") ? "input" : "content";
-    hth_api_embed *embed = begin(parse, known);
+    hth_api_embed *embed = begin(parse, HTH_NAMES("model", "input", "content", "encoding_format", "dimensions",
+                                                  "embd_normalize", "lora", "cache_salt", "cache_prompt", "truncate"));
 
     if (!embed)
         return;
     read_inputs(parse, embed, name);
     require_inputs(parse, embed, name);
-    (void)hth_fields_word(&parse->body, "encoding_format", formats); /* base64 is not possible in this response */
+    (void)hth_fields_word(&parse->body, "encoding_format",
+                          HTH_NAMES("float")); /* base64 is not possible in this response */
     hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
     hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
     read_norm(parse, embed);
@@ -173,9 +167,10 @@ static hth_api_embed *begin_ollama(hth_api_parse *parse, const char *const *know
 
 void hth_api_parse_ollama_embed(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",      "input", "truncate",   "dimensions",   "options",
-                                         "keep_alive", "lora",  "cache_salt", "cache_prompt", NULL };
-    hth_api_embed *embed = begin_ollama(parse, known, "input");
+    hth_api_embed *embed = begin_ollama(parse,
+                                        HTH_NAMES("model", "input", "truncate", "dimensions", "options", "keep_alive",
+                                                  "lora", "cache_salt", "cache_prompt"),
+                                        "input");
 
     if (!embed)
         return;
@@ -185,9 +180,8 @@ void hth_api_parse_ollama_embed(hth_api_parse *parse)
 
 void hth_api_parse_ollama_embeddings(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "prompt",     "options",      "keep_alive",
-                                         "lora",  "cache_salt", "cache_prompt", NULL };
-    hth_api_embed *embed = begin_ollama(parse, known, "prompt");
+    hth_api_embed *embed = begin_ollama(
+        parse, HTH_NAMES("model", "prompt", "options", "keep_alive", "lora", "cache_salt", "cache_prompt"), "prompt");
     json_t *prompt = hth_fields_any(&parse->body, "prompt");
 
     if (prompt && !json_is_string(prompt))
@@ -220,12 +214,10 @@ static void read_document(hth_api_parse *parse, const char *name, const json_t *
 
 void hth_api_parse_rerank(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",      "query",       "documents",        "texts",
-                                         "top_n",      "return_text", "return_documents", "truncate",
-                                         "raw_scores", "lora",        "cache_salt",       "cache_prompt",
-                                         NULL };
     const char *name = hth_fields_has(&parse->body, "texts") ? "texts" : "documents";
-    hth_api_embed *embed = begin(parse, known);
+    hth_api_embed *embed =
+        begin(parse, HTH_NAMES("model", "query", "documents", "texts", "top_n", "return_text", "return_documents",
+                               "truncate", "raw_scores", "lora", "cache_salt", "cache_prompt"));
     json_int_t top_n = 0;
     hearth_embed_input *inputs;
     json_t *array;

@@ -34,33 +34,16 @@ static void parse_response_fields(hth_api_parse *parse)
 
 void hth_api_parse_native(hth_api_parse *parse)
 {
-    static const char *const of_infill[] = { "input_prefix", "input_suffix", "input_extra" };
-    static const char *const known[] = { HTH_API_EXTRA_FIELDS,
-                                         HTH_API_SAMPLING_FIELDS,
-                                         "model",
-                                         "stream",
-                                         "max_tokens",
-                                         "n_predict",
-                                         "n",
-                                         "n_probs",
-                                         "return_tokens",
-                                         "seed",
-                                         "stop",
-                                         "prompt",
-                                         "response_fields",
-                                         "n_cache_reuse",
-                                         "input_prefix",
-                                         "input_suffix",
-                                         "input_extra",
-                                         NULL };
     hth_api_request *request = parse->request;
     hearth_request *options = &request->options;
     json_int_t n_tokens = options->n_predict, n_reuse = 0;
 
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_EXTRA_FIELDS, HTH_API_SAMPLING_FIELDS, "model", "stream", "max_tokens",
+                              "n_predict", "n", "n_probs", "return_tokens", "seed", "stop", "prompt", "response_fields",
+                              "n_cache_reuse", "input_prefix", "input_suffix", "input_extra"));
     if (request->kind != HTH_API_INFILL)
-        for (size_t i = 0; i < sizeof(of_infill) / sizeof(of_infill[0]); i++)
-            hth_fields_pass_over(&parse->body, of_infill[i]);
+        hth_fields_pass_over_all(&parse->body, HTH_NAMES("input_prefix", "input_suffix", "input_extra"));
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
@@ -89,11 +72,10 @@ void hth_api_parse_native(hth_api_parse *parse)
 
 void hth_api_parse_tokenize(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "content", "add_special", "parse_special", "with_pieces", NULL };
     hth_api_request *request = parse->request;
 
     request->parse_special = true;
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "content", "add_special", "parse_special", "with_pieces"));
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     request->text = hth_fields_required(&parse->body, "content", HTH_API_TEXT_BYTES_MAX);
     hth_fields_bool(&parse->body, "add_special", &request->add_special);
@@ -103,11 +85,10 @@ void hth_api_parse_tokenize(hth_api_parse *parse)
 
 void hth_api_parse_detokenize(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "tokens", NULL };
     hth_api_request *request = parse->request;
     json_t *array;
 
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "tokens"));
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_require(&parse->body, "tokens");
     array = hth_fields_array(&parse->body, "tokens", TOKENS_MAX);
@@ -134,10 +115,9 @@ static bool is_filename(const char *name)
 
 void hth_api_parse_slot(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "filename", "cache_salt", "lora", NULL };
     hth_api_request *request = parse->request;
 
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "filename", "cache_salt", "lora"));
     hth_fields_string(&parse->body, "model", FILENAME_BYTES_MAX, &request->model);
     hth_fields_string(&parse->body, "filename", parse->limits->body_bytes_max, &request->filename);
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);

@@ -59,18 +59,15 @@ static void parse_keep_alive(hth_api_parse *parse)
 
 static void parse_options(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_SAMPLING_FIELDS, IDLE_FIELDS, "seed", "stop",
-                                         "num_predict",           "tfs_z",     NULL };
-    static const char *const idle[] = { IDLE_FIELDS };
     hth_api_parse inside = *parse; /* the same request, with another object */
     json_int_t n = parse->request->options.n_predict;
     double tail_free = 1;
 
     if (!hth_fields_enter(&parse->body, "options", &inside.body))
         return;
-    hth_fields_rest(&inside.body, known);
-    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
-        hth_fields_pass_over(&inside.body, idle[i]);
+    hth_fields_rest(&inside.body,
+                    HTH_NAMES(HTH_API_SAMPLING_FIELDS, IDLE_FIELDS, "seed", "stop", "num_predict", "tfs_z"));
+    hth_fields_pass_over_all(&inside.body, HTH_NAMES(IDLE_FIELDS));
     hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
     if (tail_free < 1 && tail_free > 0) /* other values disable it */
         hth_fields_pass_over(&inside.body, "tfs_z");
@@ -174,12 +171,9 @@ static void replace_images(hth_api_parse *parse, const hth_fields *fields, heart
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, hearth_chat_turn *turn)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", NULL };
-    static const char *const known[] = { "role",      "content",      "thinking", "images", "tool_calls",
-                                         "tool_name", "tool_call_id", "name",     NULL };
-
-    hth_fields_rest(fields, known);
-    turn->role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(
+        fields, HTH_NAMES("role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id", "name"));
+    turn->role = hth_api_parse_role(fields, HTH_NAMES("system", "developer", "user", "assistant", "tool"));
     if (!turn->role)
         return;
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn->name);
@@ -308,10 +302,8 @@ static void parse_messages(hth_api_parse *parse)
 
 void hth_api_parse_ollama_chat(hth_api_parse *parse)
 {
-    static const char *const known[] = { API_OLLAMA_FIELDS, "messages", "tools", "tool_choice", NULL };
-
     parse->request->is_chat = true;
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body, HTH_NAMES(API_OLLAMA_FIELDS, "messages", "tools", "tool_choice"));
     parse_messages(parse);
     parse_ollama_common(parse);
     hth_api_parse_tools(parse);
@@ -397,15 +389,12 @@ static bool parse_is_raw(hth_api_parse *parse)
 
 void hth_api_parse_ollama_generate(hth_api_parse *parse)
 {
-    static const char *const known[] = { API_OLLAMA_FIELDS, DRAWING_FIELDS, "prompt", "suffix", "system",
-                                         "template",        "context",      "raw",    "images", NULL };
-    static const char *const drawing[] = { DRAWING_FIELDS };
     const char *prompt = "", *suffix = "";
     bool is_raw;
 
-    hth_fields_rest(&parse->body, known);
-    for (size_t i = 0; i < sizeof(drawing) / sizeof(drawing[0]); i++)
-        hth_fields_pass_over(&parse->body, drawing[i]);
+    hth_fields_rest(&parse->body, HTH_NAMES(API_OLLAMA_FIELDS, DRAWING_FIELDS, "prompt", "suffix", "system", "template",
+                                            "context", "raw", "images"));
+    hth_fields_pass_over_all(&parse->body, HTH_NAMES(DRAWING_FIELDS));
     hth_fields_string(&parse->body, "prompt", HTH_API_TEXT_BYTES_MAX, &prompt);
     hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &suffix);
     refuse_images(&parse->body);
@@ -427,12 +416,8 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
 
 void hth_api_parse_ollama_show(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "name", "verbose", "system", "template", "options", NULL };
-    static const char *const idle[] = { "system", "template", "options" };
-
-    hth_fields_rest(&parse->body, known);
-    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
-        hth_fields_pass_over(&parse->body, idle[i]);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "name", "verbose", "system", "template", "options"));
+    hth_fields_pass_over_all(&parse->body, HTH_NAMES("system", "template", "options"));
     hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &parse->request->model); /* the older name */
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
 }

@@ -45,19 +45,17 @@ static const char *parse_arguments(hth_api_parse *parse, const hth_fields *funct
 
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
-    static const char *const known[] = { "id", "type", "function", "index", NULL };
-    static const char *const known_inside[] = { "name", "arguments", "index", NULL };
     const char *type = "function";
     hth_fields function;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("id", "type", "function", "index"));
     hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
     hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
     if (strcmp(type, "function") != 0)
         hth_fields_fail(fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only calls of functions are supported here",
                         type);
     (void)hth_fields_enter_required(fields, "function", &function); /* a missing one is refused */
-    hth_fields_rest(&function, known_inside);
+    hth_fields_rest(&function, HTH_NAMES("name", "arguments", "index"));
     call->name = hth_fields_required(&function, "name", HTH_API_NAME_BYTES_MAX);
     if (call->name)
         call->name = hth_api_offered_name(parse, call->name);
@@ -81,14 +79,9 @@ void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, hearth_chat_turn *turn)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", "function", NULL };
-    static const char *const known[] = {
-        "role",    "content",     "name",  "tool_calls", "tool_call_id", "reasoning_content", "reasoning",
-        "refusal", "annotations", "audio", NULL
-    };
-
-    hth_fields_rest(fields, known);
-    turn->role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(fields, HTH_NAMES("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content",
+                                      "reasoning", "refusal", "annotations", "audio"));
+    turn->role = hth_api_parse_role(fields, HTH_NAMES("system", "developer", "user", "assistant", "tool", "function"));
     if (!turn->role)
         return;
     if (strcmp(turn->role, "function") == 0) /* the older name of a tool */
@@ -162,12 +155,11 @@ static void parse_messages(hth_api_parse *parse)
 /* Read the function of a tool, or of the older form 'functions'. */
 static void parse_function(hth_api_parse *parse, const hth_fields *function, hearth_chat_tool *tools, size_t i)
 {
-    static const char *const known[] = { "name", "description", "parameters", "strict", NULL };
     hearth_chat_tool *tool = &tools[i];
     json_t *parameters;
     bool strict = false;
 
-    hth_fields_rest(function, known);
+    hth_fields_rest(function, HTH_NAMES("name", "description", "parameters", "strict"));
     tool->name = hth_fields_required(function, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, function, tools, i);
     hth_fields_string(function, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
@@ -180,7 +172,6 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
 /* Read tool *n of the conversation. A tool that is not a function is left out. */
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t *n)
 {
-    static const char *const known[] = { "type", "function", "cache_control", NULL };
     const char *type = "function";
     hth_fields function;
 
@@ -189,7 +180,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
         hth_fields_note(fields, type);
         return;
     }
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "function", "cache_control"));
     (void)hth_fields_enter_required(fields, "function", &function); /* a missing one is refused */
     parse_function(parse, &function, tools, (*n)++);
 }
@@ -231,7 +222,7 @@ static void parse_tool_choice(hth_api_parse *parse)
     }
     if (!choice)
         return;
-    if (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0 || strcmp(word, "required") == 0)) {
+    if (word && hth_is_among(word, HTH_NAMES("auto", "none", "required"))) {
         conversation->tool_choice = *word == 'a' ? HEARTH_TOOL_AUTO
                                   : *word == 'n' ? HEARTH_TOOL_NONE
                                                  : HEARTH_TOOL_REQUIRED;
@@ -292,9 +283,6 @@ void hth_api_parse_tools(hth_api_parse *parse)
 
 static void parse_response_format(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "json_schema", "schema", NULL };
-    static const char *const known_inside[] = { "name", "schema", "strict", "description", NULL };
-    static const char *const types[] = { "text", "json_object", "json_schema", NULL };
     const char **json_schema = &parse->request->conversation.json_schema, *name = NULL, *description = NULL;
     hth_fields fields, inside;
     bool strict = false;
@@ -302,9 +290,9 @@ static void parse_response_format(hth_api_parse *parse)
 
     if (!hth_fields_enter(&parse->body, "response_format", &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "json_schema", "schema"));
     hth_fields_require(&fields, "type");
-    type = hth_fields_word(&fields, "type", types);
+    type = hth_fields_word(&fields, "type", HTH_NAMES("text", "json_object", "json_schema"));
     if (type <= 0)
         return;
     *json_schema = HTH_API_ANY_OBJECT;
@@ -316,7 +304,7 @@ static void parse_response_format(hth_api_parse *parse)
     if (type == 1)
         return;
     (void)hth_fields_enter_required(&fields, "json_schema", &inside); /* a missing one is refused */
-    hth_fields_rest(&inside, known_inside);
+    hth_fields_rest(&inside, HTH_NAMES("name", "schema", "strict", "description"));
     hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, &name);
     hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, &description);
     hth_fields_bool(&inside, "strict", &strict); /* replies always follow the schema */
@@ -353,11 +341,11 @@ static void parse_length(hth_api_parse *parse)
 static void parse_reply_form(hth_api_parse *parse)
 {
     const hearth_conversation *conversation = &parse->request->conversation;
-    static const char *const formats[] = { "none", "auto", "deepseek", "deepseek-legacy", NULL };
     int format;
     bool has_calls = conversation->n_tools > 0 && conversation->tool_choice != HEARTH_TOOL_NONE, parses_calls = true;
 
-    format = hth_fields_word(&parse->body, "reasoning_format", formats);
+    format =
+        hth_fields_word(&parse->body, "reasoning_format", HTH_NAMES("none", "auto", "deepseek", "deepseek-legacy"));
     hth_fields_bool(&parse->body, "parse_tool_calls", &parses_calls);
     parse->request->is_raw = format == 0 && (!has_calls || !parses_calls);
     if (parse->request->is_raw)
@@ -385,17 +373,15 @@ static void parse_modalities(hth_api_parse *parse)
 /* The text that the reply probably contains: a draft of it. */
 static void parse_prediction(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "content", NULL };
-    static const char *const types[] = { "content", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(turn), .role = "user" };
     const char **texts;
     hth_fields fields;
 
     if (!hth_fields_enter(&parse->body, "prediction", &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "content"));
     hth_fields_require(&fields, "type");
-    (void)hth_fields_word(&fields, "type", types); /* the only type */
+    (void)hth_fields_word(&fields, "type", HTH_NAMES("content")); /* the only type */
     hth_api_parse_content(parse, &fields, false, &turn);
     if (turn.content) {
         texts = hth_api_allocate(parse, 1, sizeof(*texts));
@@ -411,18 +397,15 @@ static void parse_prediction(hth_api_parse *parse)
 
 void hth_api_parse_chat(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages",
-                                         "max_completion_tokens", "max_tokens", "n_predict", "logprobs", "top_logprobs",
-                                         "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls",
-                                         "response_format", "reasoning_format", "parse_tool_calls", "modalities",
-                                         "add_generation_prompt", "continue_final_message", "prediction",
-                                         /* accepted, without effect */
-                                         "user", "store", "metadata", "service_tier", "safety_identifier",
-                                         "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
-                                         "verbosity", "moderation", NULL };
-
     parse->request->is_chat = true;
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages", "max_completion_tokens",
+                              "max_tokens", "n_predict", "logprobs", "top_logprobs", "tools", "tool_choice",
+                              "functions", "function_call", "parallel_tool_calls", "response_format",
+                              "reasoning_format", "parse_tool_calls", "modalities", "add_generation_prompt",
+                              "continue_final_message", "prediction", /* accepted, without effect */ "user", "store",
+                              "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
+                              "prompt_cache_retention", "prompt_cache_options", "verbosity", "moderation"));
     parse_messages(parse);
     hth_api_parse_openai_common(parse);
     parse_length(parse);
@@ -439,21 +422,12 @@ void hth_api_parse_chat(hth_api_parse *parse)
 
 void hth_api_parse_completion(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_OPENAI_FIELDS,
-                                         "prompt",
-                                         "max_tokens",
-                                         "n_predict",
-                                         "echo",
-                                         "logprobs",
-                                         "best_of",
-                                         "user",
-                                         "suffix",
-                                         NULL };
     hth_api_request *request = parse->request;
     json_int_t n_tokens = request->options.n_predict; /* OpenAI's default of 16 would truncate most replies */
     uint32_t best_of;
 
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body, HTH_NAMES(HTH_API_OPENAI_FIELDS, "prompt", "max_tokens", "n_predict", "echo",
+                                            "logprobs", "best_of", "user", "suffix"));
     hth_api_parse_openai_common(parse);
     hth_fields_bool(&parse->body, "echo", &request->echo);
     hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);

@@ -318,10 +318,9 @@ static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hear
 
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
     hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .arguments = "" };
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "call_id", "name", "namespace", "arguments", "status"));
     parse_call_head(parse, fields, &call);
     hth_fields_string(fields, "arguments", HTH_API_TEXT_BYTES_MAX, &call.arguments);
     if (strspn(call.arguments, " \t\r\n") == strlen(call.arguments))
@@ -333,12 +332,11 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, growing_t
 /* A call of a tool whose input is text, as a call of the function that represents it. */
 static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
     const char *input = "";
     hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .name = NULL };
     json_t *arguments;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "call_id", "name", "namespace", "input", "status"));
     parse_call_head(parse, fields, &call);
     hth_fields_string(fields, "input", HTH_API_TEXT_BYTES_MAX, &input);
     arguments = json_pack("{s:s}", HTH_API_RESPONSES_INPUT, input);
@@ -367,12 +365,11 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
 /* The reasoning of a reply: from content, from this server's encrypted_content, or from a summary. */
 static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
     static const char ours[] = HTH_API_RESPONSES_REASONING;
     const char *text = joined(parse, fields, "content"), *encrypted = NULL;
     hearth_chat_turn *turn;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "summary", "content", "encrypted_content", "status"));
     hth_fields_string(fields, "encrypted_content", HTH_API_TEXT_BYTES_MAX, &encrypted);
     if (!text && encrypted && strncmp(encrypted, ours, sizeof(ours) - 1) == 0)
         text = encrypted + sizeof(ours) - 1;
@@ -390,12 +387,10 @@ static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields,
 /* is_question: it is the last item, which the reply answers. */
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, growing_turns *turns)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
-    static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = NULL }, *into;
 
-    hth_fields_rest(fields, known);
-    turn.role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "role", "content", "status", "phase", "name"));
+    turn.role = hth_api_parse_role(fields, HTH_NAMES("system", "developer", "user", "assistant"));
     if (!turn.role)
         return;
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
@@ -417,10 +412,9 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
 
 static void parse_output(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "call_id", "output", "status", "name", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "call_id", "output", "status", "name"));
     turn.call_id = hth_fields_required(fields, "call_id", HTH_API_NAME_BYTES_MAX);
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
     (void)parse_texts(parse, fields, "output", &turn); /* as above */
@@ -508,7 +502,6 @@ static bool is_offered(const growing_tools *tools, const char *name)
 static void parse_function(hth_api_parse *parse, const hth_fields *fields, const char *name_space, bool is_custom,
                            growing_tools *tools)
 {
-    static const char *const known[] = { "type", "name", "description", "parameters", "strict", "format", NULL };
     hearth_chat_tool *tool;
     hth_api_responses_tool *names;
     char path[HTH_PATH_BYTES];
@@ -522,7 +515,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     }
     tool = &tools->offered[tools->n];
     names = &tools->names[tools->n];
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "name", "description", "parameters", "strict", "format"));
     names->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (!names->name)
         return;
@@ -553,12 +546,11 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const cha
 /* The tools in a namespace. */
 static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, growing_tools *tools)
 {
-    static const char *const known[] = { "type", "name", "description", "tools", NULL };
     json_t *array = hth_fields_array(fields, "tools", HTH_TOOLS_MAX);
     const char *name;
     hth_fields inside;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "name", "description", "tools"));
     name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     for (size_t i = 0; hth_fields_item(fields, "tools", array, i, &inside); i++)
         parse_tool(parse, &inside, name, tools);
@@ -874,22 +866,19 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
 
 static void parse_text(hth_api_parse *parse)
 {
-    static const char *const known[] = { "format", "verbosity", NULL };
-    static const char *const known_inside[] = { "type", "name", "schema", "strict", "description", NULL };
-    static const char *const types[] = { "text", "json_object", "json_schema", NULL };
     const char *name = NULL;
     hth_fields fields, format;
     bool strict = false;
     int type;
 
     (void)hth_fields_enter(&parse->body, "text", &fields); /* if absent, there is no format */
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("format", "verbosity"));
     hth_fields_pass_over(&fields, "verbosity");
     if (!hth_fields_enter(&fields, "format", &format))
         return;
-    hth_fields_rest(&format, known_inside);
+    hth_fields_rest(&format, HTH_NAMES("type", "name", "schema", "strict", "description"));
     hth_fields_require(&format, "type");
-    type = hth_fields_word(&format, "type", types);
+    type = hth_fields_word(&format, "type", HTH_NAMES("text", "json_object", "json_schema"));
     hth_fields_string(&format, "name", HTH_API_NAME_BYTES_MAX, &name); /* some models read it */
     hth_fields_bool(&format, "strict", &strict);                       /* the reply follows the schema in any case */
     if (type <= 0)
@@ -962,22 +951,20 @@ static void check_given_back(hth_api_parse *parse)
 
 void hth_api_parse_responses(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "input", "instructions",
-                                         "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls", "text",
-                                         "include", "top_logprobs", "metadata", "truncation",
-                                         /* accepted, without effect */
-                                         "user", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-                                         "prompt_cache_retention", "prompt_cache_options", "client_metadata",
-                                         "max_tool_calls", "background", "previous_response_id", NULL };
-    static const char *const unsupported[] = { "conversation", "prompt", NULL };
     hth_api_responses *responses = hth_api_allocate(parse, 1, sizeof(*responses));
 
     if (!responses)
         return;
     parse->request->is_chat = true;
     parse->request->responses = responses;
-    hth_fields_unsupported(&parse->body, unsupported);
-    hth_fields_rest(&parse->body, known);
+    hth_fields_unsupported(&parse->body, HTH_NAMES("conversation", "prompt"));
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "input", "instructions",
+                              "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls", "text", "include",
+                              "top_logprobs", "metadata", "truncation", /* accepted, without effect */ "user", "store",
+                              "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+                              "prompt_cache_options", "client_metadata", "max_tool_calls", "background",
+                              "previous_response_id"));
     hth_fields_bool(&parse->body, "background", &responses->in_background);
     parse_input(parse, responses);
     hth_api_parse_openai_common(parse);
