@@ -117,28 +117,12 @@ void hth_api_set_length(hth_api_parse *parse, json_int_t n)
     parse->request->options.prefill_only = n == 0;
 }
 
-void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
-{
-    json_int_t seed = -1;
-    double real;
-
-    if (!hth_fields_has(&parse->body, "seed"))
-        return;
-    hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
-    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* some clients send unsigned 64 bits */
-    if (real >= 0x1p63 && real < 0x1p64)
-        seed = (json_int_t)((uint64_t)real & INT64_MAX);
-    /* Any other negative seed loses its sign, so that counting up from it never reaches HEARTH_SEED_RANDOM. */
-    parse->request->sampling.seed = seed == -1 ? HEARTH_SEED_RANDOM : (uint64_t)seed & INT64_MAX;
-}
-
 void hth_api_parse_openai_common(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     bool obfuscate = false;
     hth_fields options;
 
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     if (hth_fields_enter(&parse->body, "stream_options", &options)) {
         if (!request->stream)
@@ -147,12 +131,8 @@ void hth_api_parse_openai_common(hth_api_parse *parse)
         hth_fields_bool(&options, "include_usage", &request->include_usage);
         hth_fields_bool(&options, "include_obfuscation", &obfuscate); /* no effect here */
     }
-    hth_api_parse_chain(parse, 2);
+    hth_api_parse_sampling(parse, /* is_openai= */ true);
     hth_fields_u32(&parse->body, "n", 1, HTH_API_REPLIES_MAX, &request->options.n);
-    hth_api_parse_logit_bias(parse, 100);
-    hth_api_parse_grammar(parse);
-    hth_api_parse_native_extras(parse);
-    hth_api_parse_seed(parse, INT64_MIN);
     hth_api_parse_stop(parse, "stop");
     hth_api_parse_extras(parse);
 }

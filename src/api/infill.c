@@ -37,10 +37,8 @@ void hth_api_parse_infill(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hth_api_infill *infill = hth_api_allocate(parse, 1, sizeof(*infill));
-    hth_api_text_prompt *prompt = hth_api_allocate(parse, 1, sizeof(*prompt));
-    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
 
-    if (!infill || !prompt || !piece)
+    if (!infill)
         return;
     request->kind = HTH_API_NATIVE_COMPLETION; /* except for its prompt */
     infill->prompt = "";
@@ -50,10 +48,7 @@ void hth_api_parse_infill(hth_api_parse *parse)
     hth_fields_string(&parse->body, "input_suffix", HTH_API_TEXT_BYTES_MAX, &infill->suffix);
     hth_fields_string(&parse->body, "prompt", HTH_API_TEXT_BYTES_MAX, &infill->prompt);
     parse_files(parse, infill);
-    piece->text = infill->prompt;
-    *prompt = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
-    request->prompts = prompt;
-    request->n_prompts = 1;
+    hth_api_set_prompt(parse, infill->prompt);
     request->infill = infill;
 }
 

@@ -129,11 +129,10 @@ extern const char *const hth_api_efforts[];
 
 /* Stop texts: one text or an array of texts. */
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
-/* seed, at least low; -1 asks for a new one. */
-void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
 /*
- * The fields that the next functions read. A number without a name in configurations is listed under the same name
- * twice.
+ * The fields of sampling, biases, grammars and llama.cpp's other fields, and the seed. A missing field leaves the default
+ * of the request. The bounds are those of OpenAI, or else those of llama.cpp. A number without a name in configurations
+ * is listed under the same name twice.
  */
 #define HTH_API_NUMBER_NAMES(field, name, config, ...) name, sizeof(config) > 1 ? config : name,
 #define HTH_API_SAMPLING_FIELDS                                                                                    \
@@ -142,23 +141,13 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
         "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", "min_tokens", "cache_prompt",          \
         "t_max_predict_ms", "timings_per_token", "verbose", "id_slot", "post_sampling_probs", "speculative.n_max", \
         "speculative.n_min"
-/*
- * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest
- * bias.
- */
-void hth_api_parse_logit_bias(hth_api_parse *parse, double limit);
-/* temperature, top_k, the penalties and so on; a missing field leaves the default of the request. */
-void hth_api_parse_chain(hth_api_parse *parse, double temperature_max);
+void hth_api_parse_sampling(hth_api_parse *parse, bool is_openai);
 /* A JSON schema, as an object or as its text; NULL: absent, or an error. */
 const char *hth_api_parse_schema(hth_api_parse *parse, const hth_fields *fields, const char *name);
-/* grammar, json_schema and the fields that belong to them. */
-void hth_api_parse_grammar(hth_api_parse *parse);
-/* cache_prompt, ignore_eos and other fields of llama.cpp. */
-void hth_api_parse_native_extras(hth_api_parse *parse);
 /* The fields of OpenAI's endpoints that hth_api_parse_openai_common reads. */
 #define HTH_API_OPENAI_FIELDS \
     HTH_API_EXTRA_FIELDS, HTH_API_SAMPLING_FIELDS, "model", "stream", "stream_options", "n", "seed", "stop"
-/* Read model, stream, stream_options, n, temperature and so on, and the fields of this server. */
+/* Read stream, stream_options, n, temperature and so on, and the fields of this server. */
 void hth_api_parse_openai_common(hth_api_parse *parse);
 /* Read an array of token ids; name is its field. NULL with the error filled. */
 const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *name, json_t *array);
@@ -170,6 +159,8 @@ void hth_api_parse_prompt(hth_api_parse *parse, const char *name, json_t *value,
 bool hth_api_prompt_is_mixed(const json_t *value);
 /* The prompt_string of llama.cpp's object; any other value is returned as it is. Media are an error. */
 json_t *hth_api_prompt_value(hth_api_parse *parse, const char *name, json_t *value);
+/* Make the text the only prompt. */
+void hth_api_set_prompt(hth_api_parse *parse, const char *text);
 /* Read the prompt of /infill (infill.h). */
 void hth_api_parse_infill(hth_api_parse *parse);
 

@@ -150,3 +150,16 @@ void hth_api_parse_prompts(hth_api_parse *parse, bool mixed)
     parse->request->prompts = prompts;
     parse->request->n_prompts = n;
 }
+
+void hth_api_set_prompt(hth_api_parse *parse, const char *text)
+{
+    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
+    hth_api_text_prompt *prompt = hth_api_allocate(parse, 1, sizeof(*prompt));
+
+    if (!piece || !prompt)
+        return;
+    piece->text = text;
+    *prompt = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
+    parse->request->prompts = prompt;
+    parse->request->n_prompts = 1;
+}

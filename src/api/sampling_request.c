@@ -125,7 +125,7 @@ static void parse_number(const hth_fields *body, const char *name, const hth_sam
     hth_sampling_set(number, value, sampling);
 }
 
-void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
+static void parse_chain(hth_api_parse *parse, double temperature_max)
 {
     hearth_sampling *sampling = &parse->request->sampling;
 
@@ -245,7 +245,11 @@ static bool add_member(biases *b, const char *name, const json_t *value)
     return false;
 }
 
-void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
+/*
+ * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest
+ * bias.
+ */
+static void parse_logit_bias(hth_api_parse *parse, double limit)
 {
     json_t *all = hth_fields_any(&parse->body, "logit_bias");
     size_t n_all = json_is_array(all) ? json_array_size(all) : json_object_size(all);
@@ -308,7 +312,7 @@ static void parse_triggers(hth_api_parse *parse)
     sampling->n_triggers = json_array_size(array);
 }
 
-void hth_api_parse_grammar(hth_api_parse *parse)
+static void parse_grammar(hth_api_parse *parse)
 {
     hearth_sampling *sampling = &parse->request->sampling;
     const char *schema = hth_api_parse_schema(parse, &parse->body, "json_schema");
@@ -344,7 +348,7 @@ static void parse_draft_length(hth_api_parse *parse, const char *name, int32_t *
     *out = n < HEARTH_DRAFT_MAX ? (int32_t)n : HEARTH_DRAFT_MAX;
 }
 
-void hth_api_parse_native_extras(hth_api_parse *parse)
+static void parse_native_extras(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hearth_request *options = &request->options;
@@ -361,4 +365,29 @@ void hth_api_parse_native_extras(hth_api_parse *parse)
     hth_fields_bool(&parse->body, "verbose", &request->is_verbose);
     hth_fields_bool(&parse->body, "post_sampling_probs", &options->logprobs_after_sampling);
     hth_fields_integer(&parse->body, "id_slot", -1, INT32_MAX, &request->slot);
+}
+
+/* -1 asks for a new one. */
+static void parse_seed(hth_api_parse *parse, json_int_t low)
+{
+    json_int_t seed = -1;
+    double real;
+
+    if (!hth_fields_has(&parse->body, "seed"))
+        return;
+    hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
+    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* some clients send unsigned 64 bits */
+    if (real >= 0x1p63 && real < 0x1p64)
+        seed = (json_int_t)((uint64_t)real & INT64_MAX);
+    /* Any other negative seed loses its sign, so that counting up from it never reaches HEARTH_SEED_RANDOM. */
+    parse->request->sampling.seed = seed == -1 ? HEARTH_SEED_RANDOM : (uint64_t)seed & INT64_MAX;
+}
+
+void hth_api_parse_sampling(hth_api_parse *parse, bool is_openai)
+{
+    parse_chain(parse, is_openai ? 2 : 1000);
+    parse_logit_bias(parse, is_openai ? 100 : 1e6);
+    parse_grammar(parse);
+    parse_native_extras(parse);
+    parse_seed(parse, is_openai ? INT64_MIN : -1);
 }

@@ -919,7 +919,6 @@ void hth_api_parse_messages(hth_api_parse *parse)
                               "cache_control", "metadata", "service_tier", "output_config", "output_format",
                               "context_management", "thread", /* accepted, without effect */ "inference_geo", "speed",
                               "diagnostics", "user_profile_id", "workspace_id", "betas"));
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     if (request->kind == HTH_API_MESSAGES)
         hth_fields_require(&parse->body, "max_tokens");
     hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);

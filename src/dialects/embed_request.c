@@ -17,7 +17,6 @@ static hth_api_embed *begin(hth_api_parse *parse, const char *const *known)
     bool cache_prompt = true;
 
     hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_bool(&parse->body, "cache_prompt", &cache_prompt);
     options->no_cache_read = !cache_prompt;

@@ -44,7 +44,6 @@ void hth_api_parse_native(hth_api_parse *parse)
                               "n_cache_reuse", "input_prefix", "input_suffix", "input_extra"));
     if (request->kind != HTH_API_INFILL)
         hth_fields_pass_over_all(&parse->body, HTH_NAMES("input_prefix", "input_suffix", "input_extra"));
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
     hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);
@@ -53,11 +52,7 @@ void hth_api_parse_native(hth_api_parse *parse)
     hth_fields_u32(&parse->body, "n_probs", 0, 64, &options->n_top_logprobs);
     options->logprobs = options->n_top_logprobs > 0;
     hth_fields_bool(&parse->body, "return_tokens", &request->wants_tokens);
-    hth_api_parse_native_extras(parse);
-    hth_api_parse_chain(parse, 1000);
-    hth_api_parse_logit_bias(parse, 1e6);
-    hth_api_parse_grammar(parse);
-    hth_api_parse_seed(parse, -1);
+    hth_api_parse_sampling(parse, /* is_openai= */ false);
     hth_api_parse_stop(parse, "stop");
     hth_api_parse_extras(parse);
     parse_response_fields(parse);
@@ -76,7 +71,6 @@ void hth_api_parse_tokenize(hth_api_parse *parse)
 
     request->parse_special = true;
     hth_fields_rest(&parse->body, HTH_NAMES("model", "content", "add_special", "parse_special", "with_pieces"));
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     request->text = hth_fields_required(&parse->body, "content", HTH_API_TEXT_BYTES_MAX);
     hth_fields_bool(&parse->body, "add_special", &request->add_special);
     hth_fields_bool(&parse->body, "parse_special", &request->parse_special);
@@ -89,7 +83,6 @@ void hth_api_parse_detokenize(hth_api_parse *parse)
     json_t *array;
 
     hth_fields_rest(&parse->body, HTH_NAMES("model", "tokens"));
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_require(&parse->body, "tokens");
     array = hth_fields_array(&parse->body, "tokens", TOKENS_MAX);
     if (!array)
@@ -118,7 +111,6 @@ void hth_api_parse_slot(hth_api_parse *parse)
     hth_api_request *request = parse->request;
 
     hth_fields_rest(&parse->body, HTH_NAMES("model", "filename", "cache_salt", "lora"));
-    hth_fields_string(&parse->body, "model", FILENAME_BYTES_MAX, &request->model);
     hth_fields_string(&parse->body, "filename", parse->limits->body_bytes_max, &request->filename);
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);
     hth_api_parse_adapters(parse);

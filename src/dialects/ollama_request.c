@@ -71,11 +71,7 @@ static void parse_options(hth_api_parse *parse)
     hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
     if (tail_free < 1 && tail_free > 0) /* other values disable it */
         hth_fields_pass_over(&inside.body, "tfs_z");
-    hth_api_parse_chain(&inside, 1000);
-    hth_api_parse_logit_bias(&inside, 1e6);
-    hth_api_parse_grammar(&inside);
-    hth_api_parse_native_extras(&inside);
-    hth_api_parse_seed(&inside, -1);
+    hth_api_parse_sampling(&inside, /* is_openai= */ false);
     hth_api_parse_stop(&inside, "stop");
     hth_fields_integer(&inside.body, "num_predict", -2, INT32_MAX, &n);
     hth_api_set_length(&inside, n);
@@ -127,7 +123,6 @@ static void parse_ollama_common(hth_api_parse *parse)
     hth_api_request *request = parse->request;
 
     request->stream = true;
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     parse_options(parse);
     parse_format(parse);
@@ -311,20 +306,6 @@ void hth_api_parse_ollama_chat(hth_api_parse *parse)
 
 /* ---- /api/generate ---- */
 
-/* Use the prompt without applying a template. */
-static void parse_raw(hth_api_parse *parse, const char *prompt)
-{
-    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
-    hth_api_text_prompt *one = hth_api_allocate(parse, 1, sizeof(*one));
-
-    if (!piece || !one)
-        return;
-    piece->text = prompt;
-    *one = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
-    parse->request->prompts = one;
-    parse->request->n_prompts = 1;
-}
-
 /* Make the prompt a user message, after the context if there is one. */
 static void parse_question(hth_api_parse *parse, const char *prompt)
 {
@@ -406,7 +387,7 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
     if (!*prompt)
         parse->request->is_load = true;
     else if (is_raw)
-        parse_raw(parse, prompt);
+        hth_api_set_prompt(parse, prompt); /* without a template */
     else
         parse_question(parse, prompt);
     parse_ollama_common(parse);
@@ -419,5 +400,4 @@ void hth_api_parse_ollama_show(hth_api_parse *parse)
     hth_fields_rest(&parse->body, HTH_NAMES("model", "name", "verbose", "system", "template", "options"));
     hth_fields_pass_over_all(&parse->body, HTH_NAMES("system", "template", "options"));
     hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &parse->request->model); /* the older name */
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
 }
