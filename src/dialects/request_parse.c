@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "api/parse.h"
-#include "api/request_body.h"
 #include "dialects/kinds.h"
 
 /* How each kind of request is read, and how its reply is written. */

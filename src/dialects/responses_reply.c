@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/responses.h"
+#include "api/request.h"
 #include "api/sse.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"

@@ -14,7 +14,7 @@
 #include <uthash.h>
 
 #include "api/parse.h"
-#include "api/responses.h"
+#include "api/request.h"
 #include "base/json_bounds.h"
 #include "dialects/kinds.h"
 #include "dialects/response_record.h"
