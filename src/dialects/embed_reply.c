@@ -107,14 +107,6 @@ static void add_string(const char *text, hth_buffer *out)
     hth_buffer_add_json_take(out, json_string(text));
 }
 
-static void add_usage(const hearth_embeddings *embeddings, hth_buffer *out)
-{
-    hth_buffer_add_json_take(out,
-                             json_pack("{s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)embeddings->n_tokens_total,
-                                       "total_tokens", (json_int_t)embeddings->n_tokens_total, "prompt_tokens_details",
-                                       "cached_tokens", (json_int_t)embeddings->n_tokens_cached));
-}
-
 /* ---- scores ---- */
 
 typedef struct rank {
@@ -300,7 +292,10 @@ static void add_end(const hth_api_embed_answer *answer, hth_buffer *out)
     hth_buffer_add_text(out, ",\"model\":");
     add_string(answer->model, out);
     hth_buffer_add_text(out, ",\"usage\":");
-    add_usage(answer->embeddings, out);
+    hth_buffer_add_json_take(out, json_pack("{s:I, s:I, s:{s:I}}", "prompt_tokens",
+                                            (json_int_t)answer->embeddings->n_tokens_total, "total_tokens",
+                                            (json_int_t)answer->embeddings->n_tokens_total, "prompt_tokens_details",
+                                            "cached_tokens", (json_int_t)answer->embeddings->n_tokens_cached));
     hth_buffer_add_text(out, "}");
 }
 

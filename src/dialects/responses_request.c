@@ -742,13 +742,6 @@ static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *respo
 
 /* ---- the conversation ---- */
 
-/* The item that a plain string stands for. */
-static json_t *item_of_text(const json_t *text)
-{
-    return json_pack("{s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "user", "content", "type", "input_text",
-                     "text", text);
-}
-
 /* The item itself, or the earlier item that it names, as a new reference; NULL with the error. */
 static json_t *item_meant(hth_api_parse *parse, past_index *past, size_t i, json_t *item)
 {
@@ -769,13 +762,6 @@ static json_t *item_meant(hth_api_parse *parse, past_index *past, size_t i, json
     return found;
 }
 
-static void check_count(hth_api_parse *parse, size_t n)
-{
-    if (n > parse->limits->messages_max)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
-                     "the conversation has %zu items; at most %u are allowed", n, parse->limits->messages_max);
-}
-
 /*
  * The input as a new array of items, in which references are replaced by the items themselves. n_before items come
  * before it. Fills the error.
@@ -784,15 +770,18 @@ static json_t *read_input(hth_api_parse *parse, size_t n_before)
 {
     json_t *input = hth_fields_any(&parse->body, "input"), *items = json_array(), *item;
     past_index past = { .is_read = false };
-    size_t i;
+    size_t i, n;
 
     if (input && !json_is_string(input) && !json_is_array(input))
         hth_fields_wrong_type(&parse->body, "input", "a text or an array of items", input);
     if (json_is_string(input))
         /* if out of memory, the input is empty, which is refused */
-        (void)json_array_append_new(items, item_of_text(input));
-    /* Checked before any item is looked up. */
-    check_count(parse, n_before + (json_is_string(input) ? 1 : json_array_size(input)));
+        (void)json_array_append_new(items, json_pack("{s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "user",
+                                                     "content", "type", "input_text", "text", input));
+    n = n_before + (json_is_string(input) ? 1 : json_array_size(input));
+    if (n > parse->limits->messages_max) /* before any item is looked up */
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
+                     "the conversation has %zu items; at most %u are allowed", n, parse->limits->messages_max);
     json_array_foreach(input, i, item)
     {
         if (parse->error->kind == HTH_API_NO_ERROR)
@@ -919,22 +908,6 @@ static void parse_reasoning(hth_api_parse *parse, hth_api_responses *responses)
     hth_api_parse_thinking(parse);
 }
 
-static void parse_logprobs(hth_api_parse *parse, const hth_api_responses *responses)
-{
-    hearth_request *options = &parse->request->options;
-
-    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
-    options->logprobs = responses->wants_logprobs || options->n_top_logprobs > 0;
-}
-
-static void parse_length(hth_api_parse *parse)
-{
-    json_int_t n = parse->request->options.n_predict;
-
-    hth_fields_integer(&parse->body, "max_output_tokens", 1, INT32_MAX, &n);
-    hth_api_set_length(parse, n);
-}
-
 /* The reply repeats these fields, so they must have their types. */
 static void check_given_back(hth_api_parse *parse)
 {
@@ -952,6 +925,8 @@ static void check_given_back(hth_api_parse *parse)
 void hth_api_parse_responses(hth_api_parse *parse)
 {
     hth_api_responses *responses = hth_api_allocate(parse, 1, sizeof(*responses));
+    hearth_request *options = &parse->request->options;
+    json_int_t n_tokens = options->n_predict;
 
     if (!responses)
         return;
@@ -968,16 +943,18 @@ void hth_api_parse_responses(hth_api_parse *parse)
     hth_fields_bool(&parse->body, "background", &responses->in_background);
     parse_input(parse, responses);
     hth_api_parse_openai_common(parse);
-    if (parse->request->options.n != 1) { /* a request has one response */
+    if (options->n != 1) { /* a request has one response */
         hth_fields_pass_over(&parse->body, "n");
-        parse->request->options.n = 1;
+        options->n = 1;
     }
-    parse_length(parse);
+    hth_fields_integer(&parse->body, "max_output_tokens", 1, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
     parse_responses_tools(parse, responses);
     parse_text(parse);
     parse_include(parse, responses);
     parse_reasoning(parse, responses);
-    parse_logprobs(parse, responses);
+    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
+    options->logprobs = responses->wants_logprobs || options->n_top_logprobs > 0;
     check_given_back(parse);
     if (responses->in_background && !responses->is_kept)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "background",

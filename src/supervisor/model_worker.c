@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1077,15 +1078,19 @@ void hth_model_worker_reap(hth_model_worker *worker)
 }
 
 /* Kill a process that hangs. It is reaped later. */
-static void condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
+__attribute__((format(printf, 2, 3))) static void condemn(hth_model_worker *worker, const char *verdict, ...)
 {
-    (void)snprintf(worker->verdict, sizeof(worker->verdict), "%s", verdict);
-    worker->n_hangs += is_hang;
+    va_list arguments;
+
+    va_start(arguments, verdict);
+    (void)vsnprintf(worker->verdict, sizeof(worker->verdict), verdict, arguments);
+    va_end(arguments);
+    worker->n_hangs++;
     worker->is_condemned = true;
     worker->state = HTH_WORKER_STOPPING;
     worker->kill_ns = 0;
     hth_warn(worker->shared->log, "model '%s': its worker (pid %d) is killed: %s", worker->name,
-             hth_worker_process_pid(worker->process), verdict);
+             hth_worker_process_pid(worker->process), worker->verdict);
     hth_worker_process_kill(worker->process);
 }
 
@@ -1347,12 +1352,6 @@ void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation)
         worker->doubted_ns = hth_os_monotonic_ns();
 }
 
-void hth_model_worker_note_served(hth_model_worker *worker, uint64_t generation)
-{
-    if (worker->process && worker->generation == generation)
-        worker->has_served = true;
-}
-
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter)
 {
     hearth_error err;
@@ -1601,32 +1600,6 @@ bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows)
     return leaves;
 }
 
-bool hth_model_worker_compact(hth_model_worker *worker)
-{
-    if (worker->is_pinned || worker->state != HTH_WORKER_READY)
-        return false;
-    worker->must_compact = true;
-    return true;
-}
-
-bool hth_model_worker_is_compacting(hth_model_worker *worker)
-{
-    worker->is_compacting &= worker->state == HTH_WORKER_STOPPING || worker->state == HTH_WORKER_STARTING;
-    return worker->is_compacting;
-}
-
-bool hth_model_worker_begin_compacting(hth_model_worker *worker)
-{
-    const bool begins = worker->must_compact && !worker->is_pinned && worker->state == HTH_WORKER_READY;
-
-    worker->must_compact = false;
-    if (begins) {
-        hth_model_worker_retire(worker, false, true);
-        worker->is_compacting = true;
-    }
-    return begins;
-}
-
 /*
  * ---- checks for hangs and time-outs of a worker ----
  *
@@ -1671,25 +1644,20 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
     uint32_t start_timeout_ms = worker->shared->options->start_timeout_ms;
     const uint32_t loop_hang_ms = loop_hang_ms_of(worker);
     uint64_t tick_ns, loop_ns;
-    char verdict[HTH_WORKER_CAUSE_BYTES];
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     if (loop_ns == UINT64_MAX)
         loop_ns = 0; /* the loop does not run at the very start and the end of a worker */
     else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
         loop_ns = now_ns - worker->ready_ns; /* it may not have run since */
-    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
-        condemn(worker, true, verdict);
-    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms / 1e3);
-        condemn(worker, true, verdict);
-    } else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
-               watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "loading did not go on for %.4g s (at %.0f %%)",
-                       start_timeout_ms / 1e3, 100.0 * (double)worker->progress);
-        condemn(worker, true, verdict);
-    }
+    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms)
+        condemn(worker, "an evaluation took longer than %.4g s", hang_ms / 1e3);
+    else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms)
+        condemn(worker, "it did not answer for %.4g s", loop_hang_ms / 1e3);
+    else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
+             watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms)
+        condemn(worker, "loading did not go on for %.4g s (at %.0f %%)", start_timeout_ms / 1e3,
+                100.0 * (double)worker->progress);
 }
 
 /* An orderly end may take until kill_ns. A worker whose loop stalls is killed at once. */
@@ -1730,7 +1698,7 @@ static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
         err.retry_after_s = 1;
         hth_waiters_tell_failed(&worker->waiters, worker->generation, &err);
     } else if (watched_ms(worker, doubted_for_ns, now_ns) > DOUBT_MS) {
-        condemn(worker, true, "it broke a connection and did not answer any more");
+        condemn(worker, "it broke a connection and did not answer any more");
     }
 }
 

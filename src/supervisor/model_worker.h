@@ -159,7 +159,7 @@ struct hth_model_worker {
     bool is_dismissed;     /* by an order, it leaves when it is ready and idle */
     bool drops_host;       /* when its process ends, its weights in the folder are removed, too */
     bool drops_rows;       /* likewise its rows in memory */
-    bool must_compact;     /* its process is to be replaced by a new one */
+    bool must_compact;     /* its process is to be replaced by a new one; set by the supervisor, like the next one */
     bool is_compacting;    /* the replacement is in progress */
     hth_residency told_residency;
     hth_departure departs; /* the cause while its process is told to end */
@@ -239,7 +239,6 @@ void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns);
 /* Add a waiter, which is in no list and holds no worker. A STOPPED worker does not start: the supervisor plans that. */
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter);
 void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation);
-void hth_model_worker_note_served(hth_model_worker *worker, uint64_t generation);
 
 /* ---- residency ---- */
 
@@ -301,11 +300,6 @@ void hth_model_worker_give_up(hth_model_worker *worker);
  * End its process, and drop its rows in memory if drops_rows. A pinned model stays. Returns whether a process leaves.
  */
 bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows);
-/* Mark its process for replacement. False: it is pinned or not ready. Models are replaced one at a time. */
-bool hth_model_worker_compact(hth_model_worker *worker);
-bool hth_model_worker_begin_compacting(hth_model_worker *worker); /* false: it is not marked, or cannot now */
-bool hth_model_worker_is_compacting(hth_model_worker *worker);
-
 /*
  * The process of this generation has applied the state, and new processes start with it. False: that process ends or
  * was replaced, or there is no memory. generation 0: the state is for new processes only; false if there is a process.

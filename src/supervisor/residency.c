@@ -64,12 +64,6 @@ static void measure_pools(plan *p)
         p->pool.places = 1; /* pinned models took everything: one other model at a time */
 }
 
-/* A part that is larger than its pool takes all of it. If pinned models took everything, any part keeps others out. */
-static uint64_t need_of(const plan *p, const hth_resident *model, size_t k)
-{
-    return model->bytes[k] < p->pool.bytes[k] || p->pool.bytes[k] == 0 ? model->bytes[k] : p->pool.bytes[k];
-}
-
 /* Every model is in the host's pool. */
 static bool is_in_pool(const hth_resident *model, size_t k)
 {
@@ -314,10 +308,14 @@ static bool is_welcome(const plan *p, const hth_resident *model)
     return fits_now(p, model);
 }
 
+/* A part that is larger than its pool takes all of it. If pinned models took everything, any part keeps others out. */
 static void claim(plan *p, const hth_resident *model)
 {
-    for (size_t k = 0; k < p->n_pools; k++)
-        p->claimed.bytes[k] = sum(p->claimed.bytes[k], need_of(p, model, k));
+    for (size_t k = 0; k < p->n_pools; k++) {
+        const uint64_t pool = p->pool.bytes[k];
+
+        p->claimed.bytes[k] = sum(p->claimed.bytes[k], pool > 0 ? hth_smaller(model->bytes[k], pool) : model->bytes[k]);
+    }
     p->claimed.places++;
 }
 

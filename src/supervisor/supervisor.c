@@ -459,12 +459,24 @@ static void give_up(hth_supervisor *supervisor, bool has_dropped)
 /* Models that are to be compacted restart one after another. */
 static void compact_next(hth_supervisor *supervisor)
 {
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        if (hth_model_worker_is_compacting(supervisor->present.at[i]))
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        hth_model_worker *worker = supervisor->present.at[i];
+
+        worker->is_compacting &= worker->state == HTH_WORKER_STOPPING || worker->state == HTH_WORKER_STARTING;
+        if (worker->is_compacting)
             return;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        if (hth_model_worker_begin_compacting(supervisor->present.at[i]))
-            return;
+    }
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        hth_model_worker *worker = supervisor->present.at[i];
+        const bool begins = worker->must_compact && !worker->is_pinned && worker->state == HTH_WORKER_READY;
+
+        worker->must_compact = false;
+        if (!begins)
+            continue;
+        hth_model_worker_retire(worker, false, true);
+        worker->is_compacting = true;
+        return;
+    }
 }
 
 /* Plan again when an idle model has stayed for long enough. Without memory, the tick does so a little later. */
@@ -872,8 +884,8 @@ void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, u
 {
     hth_model_worker *worker = find(&supervisor->present, model);
 
-    if (worker)
-        hth_model_worker_note_served(worker, generation);
+    if (worker && worker->process && worker->generation == generation)
+        worker->has_served = true;
 }
 
 /* ---- adapters ---- */
@@ -1367,9 +1379,14 @@ hearth_status hth_supervisor_compact(hth_supervisor *supervisor, json_t **out, h
 {
     if (!is_open(supervisor, err) || lists_new(json_pack("{s:[]}", "compacting"), out, err) != HEARTH_OK)
         return err->status;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        if (hth_model_worker_compact(supervisor->present.at[i]))
-            list(*out, "compacting", supervisor->present.at[i]);
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        hth_model_worker *worker = supervisor->present.at[i];
+
+        if (worker->is_pinned || worker->state != HTH_WORKER_READY)
+            continue;
+        worker->must_compact = true;
+        list(*out, "compacting", worker);
+    }
     supervisor_plan(supervisor);
     return HEARTH_OK;
 }
