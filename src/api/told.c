@@ -14,11 +14,6 @@ void hth_api_told_deinit(hth_api_told *told)
     *told = (hth_api_told){ .n = 0 };
 }
 
-void hth_api_told_clear(hth_api_told *told)
-{
-    told->n = 0;
-}
-
 static bool grow(hth_api_told *told)
 {
     hth_api_told_token *tokens =

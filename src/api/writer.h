@@ -29,7 +29,6 @@ typedef struct hth_api_told {
 } hth_api_told;
 
 void hth_api_told_deinit(hth_api_told *told); /* leaves all zeros */
-void hth_api_told_clear(hth_api_told *told);  /* removes all tokens but keeps the memory */
 /* Append a token. with_logprobs must be the same in all calls. False if out of memory. */
 bool hth_api_told_add(hth_api_told *told, const hearth_token_event *event, size_t text_begin, bool with_logprobs);
 /* The log probabilities of token i, [n_each]. */

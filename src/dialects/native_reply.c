@@ -38,7 +38,7 @@ static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
     if (reply->request->options.logprobs)
         json_object_set_new(to, "completion_probabilities",
                             hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
-    hth_api_told_clear(&choice->told);
+    choice->told.n = 0;
 }
 
 static json_t *event_json(const hth_api_reply *reply, const hth_api_choice *choice, const char *text, size_t n,

@@ -47,7 +47,7 @@ static void take_logprobs(hth_api_reply *reply, hth_api_choice *choice, json_t *
     if (!reply->request->options.logprobs || choice->told.n == 0)
         return;
     json_object_set_new(to, "logprobs", hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
-    hth_api_told_clear(&choice->told);
+    choice->told.n = 0;
 }
 
 /* ---- calls ---- */

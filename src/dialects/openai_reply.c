@@ -143,7 +143,7 @@ static json_t *take_chat_logprobs(hth_api_reply *reply, hth_api_choice *choice)
     if (choice->told.n == 0)
         return json_null();
     content = hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json);
-    hth_api_told_clear(&choice->told);
+    choice->told.n = 0;
     return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
 
@@ -337,7 +337,7 @@ static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
                          "token_logprobs", hth_api_logprob_entries(reply, choice, 0, n, logprob_json), "top_logprobs",
                          hth_api_logprob_entries(reply, choice, 0, n, top_json), "text_offset",
                          hth_api_logprob_entries(reply, choice, 0, n, offset_json));
-    hth_api_told_clear(&choice->told);
+    choice->told.n = 0;
     return logprobs;
 }
 

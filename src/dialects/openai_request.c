@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/parse.h"
-#include "base/words.h"
 #include "dialects/kinds.h"
 #include "models/given.h"
 

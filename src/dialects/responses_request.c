@@ -6,7 +6,6 @@
  *   3. the form of the reply: format, reasoning, length, sampling
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Without memory, an item is not found. */

@@ -14,7 +14,6 @@
 
 #include "base/hash.h"
 #include "base/os.h"
-#include "base/status.h"
 #include "rows/directory.h"
 #include "supervisor/options.h"
 #include "wire/model_files_size.h"

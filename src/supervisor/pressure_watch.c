@@ -7,7 +7,6 @@
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/os.h"
 #include "base/status.h"

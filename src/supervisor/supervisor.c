@@ -944,13 +944,6 @@ bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model,
     return worker != NULL;
 }
 
-bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)
-{
-    const hth_model_worker *worker = worker_of(supervisor, model, err);
-
-    return !worker || hth_model_worker_is_broken(worker, err);
-}
-
 static hth_supervisor_pool pool_of(const char *name, uint64_t limit_bytes)
 {
     hth_supervisor_pool pool = { .limit_bytes = limit_bytes };

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

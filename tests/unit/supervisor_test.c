@@ -45,7 +45,7 @@ FIXTURE_TEST(a_worker_is_started_and_those_who_wait_get_its_socket)
     assert_int_equal(v.n_waiters, 0);
     assert_true(v.status.loop_ns < UINT64_MAX);
     assert_string_equal(v.last_death, "");
-    assert_false(hth_supervisor_is_broken(f->supervisor, "m", NULL));
+    assert_int_equal(v.state, HTH_WORKER_READY);
 }
 
 FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
@@ -71,7 +71,7 @@ FIXTURE_TEST(an_unknown_model_is_not_found)
     assert_int_equal(hth_supervisor_want(f->supervisor, "x", 0, &a.waiter, &err), HEARTH_NOT_FOUND);
     assert_string_equal(err.message, "there is no model 'x' here");
     assert_int_equal(hth_supervisor_restart(f->supervisor, "x", &err), HEARTH_NOT_FOUND);
-    assert_true(hth_supervisor_is_broken(f->supervisor, "x", &err));
+    assert_int_equal(hth_supervisor_load(f->supervisor, "x", &err), HEARTH_NOT_FOUND);
     hth_supervisor_note_broken(f->supervisor, "x", 1);
     assert_int_equal(a.n_ready + a.n_failed, 0);
 }
@@ -240,7 +240,7 @@ FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
     assert_true(view(f, 0).restart_in_ms > 0);
     want(f, "m", 0, &b);
     assert_int_equal(b.n_failed, 1);
-    assert_true(hth_supervisor_is_broken(f->supervisor, "m", &err));
+    assert_int_equal(hth_supervisor_load(f->supervisor, "m", &err), HEARTH_BUSY);
     assert_string_equal(err.message, b.err.message);
     /* An operator need not wait. */
     assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
