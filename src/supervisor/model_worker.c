@@ -1226,7 +1226,7 @@ void hth_model_worker_start(hth_model_worker *worker)
         hth_socket_folder_remove(worker->socket_path);
         worker->n_deaths++;
         remember_death(worker, err.message, "");
-        pause_before_next(worker, 0);
+        pause_before_next(worker, &(hth_restart_life){ .ready_ms = 0 });
         return;
     }
     worker->state = HTH_WORKER_STARTING;
