@@ -148,6 +148,20 @@ static void fail_memory(hth_api_reply *reply, hth_buffer *out)
     hth_api_reply_fail(reply, &error, out);
 }
 
+static void fail_status(hth_api_reply *reply, const hearth_error *err, hth_buffer *out)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail_status(&error, err);
+    hth_api_reply_fail(reply, &error, out);
+}
+
+/* Choice i, if its reply still goes on; otherwise NULL. */
+static hth_api_choice *open_choice(const hth_api_reply *reply, size_t i)
+{
+    return reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended ? NULL : &reply->choices[i];
+}
+
 /* ---- calls ---- */
 
 /*
@@ -295,10 +309,7 @@ static void feed(hth_api_reply *reply, hth_api_choice *choice, const char *text,
         return;
     }
     if (hearth_chat_parser_feed(choice->parser, text, n, is_last, &deltas, &n_deltas, &err) != HEARTH_OK) {
-        hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-        hth_api_fail_status(&error, &err);
-        hth_api_reply_fail(reply, &error, out);
+        fail_status(reply, &err, out);
         return;
     }
     for (size_t i = 0; i < n_deltas && !reply->has_ended; i++)
@@ -307,8 +318,10 @@ static void feed(hth_api_reply *reply, hth_api_choice *choice, const char *text,
 
 void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out)
 {
-    if (!reply->has_ended && i < reply->n_choices && !reply->choices[i].has_ended)
-        feed(reply, &reply->choices[i], text, n_bytes, false, out);
+    hth_api_choice *choice = open_choice(reply, i);
+
+    if (choice)
+        feed(reply, choice, text, n_bytes, false, out);
 }
 
 /* ---- tokens ---- */
@@ -396,11 +409,10 @@ bool hth_api_reply_has_untold(const hth_api_reply *reply, size_t i)
 
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
 {
-    hth_api_choice *choice;
+    hth_api_choice *choice = open_choice(reply, i);
 
-    if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
+    if (!choice)
         return;
-    choice = &reply->choices[i];
     choice->n_tokens++;
     if (reply->request->stream && reply->writer->begin) {
         /*
@@ -506,16 +518,12 @@ static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hear
 
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out)
 {
-    hth_api_choice *choice;
+    hth_api_choice *choice = open_choice(reply, i);
 
-    if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
+    if (!choice)
         return;
-    choice = &reply->choices[i];
     if (!ended_well(reply, result)) {
-        hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-        hth_api_fail_status(&error, &result->error);
-        hth_api_reply_fail(reply, &error, out);
+        fail_status(reply, &result->error, out);
         return;
     }
     choice->stats = *result->stats;

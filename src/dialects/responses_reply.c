@@ -331,15 +331,6 @@ static void put(hth_api_choice *choice, const char *type, json_t *fields_take, h
     hth_sse_add_take(out, type, event);
 }
 
-/* Write an event with text of the reply, or with its end; takes fields. */
-static void put_text_of(const hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
-                        json_t *fields_take, hth_buffer *out)
-{
-    if (reply->request->wants_timings && strcmp(name, "delta") == 0)
-        hth_api_put_timings_so_far(fields_take, choice);
-    put(choice, type, fields_take, out);
-}
-
 /* Write an event about the last item that was opened. */
 static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *status, bool is_empty,
                      hth_buffer *out)
@@ -351,35 +342,31 @@ static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *t
         out);
 }
 
-/* Write an event about the part of the open item; takes value, the member of that name. */
+/*
+ * Write an event about the part of the open item; takes value, the member of that name, and the log probabilities of a
+ * text (NULL: none).
+ */
 static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
-                       json_t *value_take, hth_buffer *out)
+                       json_t *value_take, json_t *logprobs_take, hth_buffer *out)
 {
     size_t i = choice->n_opened - 1;
     const hth_api_item *item = &choice->items[i];
+    const bool is_reasoning = item->kind == HEARTH_DELTA_REASONING;
     char id[RESPONSES_ID_BYTES];
-    json_t *fields = json_pack("{s:s, s:I, s:o}", "item_id", item_id(reply, choice, i, id), "output_index",
-                               (json_int_t)i, name, value_take);
+    json_t *fields = json_pack("{s:s, s:I}", "item_id", item_id(reply, choice, i, id), "output_index", (json_int_t)i);
 
-    if (item->kind == HEARTH_DELTA_CONTENT || item->kind == HEARTH_DELTA_REASONING)
+    if (logprobs_take)
+        json_object_set_new(fields, "content_index", json_integer(0));
+    json_object_set_new(fields, name, value_take);
+    if (logprobs_take)
+        json_object_set_new(fields, "logprobs", logprobs_take);
+    else if (is_reasoning || item->kind == HEARTH_DELTA_CONTENT)
         json_object_set_new(fields,
-                            item->kind == HEARTH_DELTA_REASONING && reply->request->responses->has_summary
-                                ? "summary_index"
-                                : "content_index",
+                            is_reasoning && reply->request->responses->has_summary ? "summary_index" : "content_index",
                             json_integer(0));
-    put_text_of(reply, choice, type, name, fields, out);
-}
-
-static void put_text(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
-                     json_t *text_take, json_t *logprobs_take, hth_buffer *out)
-{
-    size_t i = choice->n_opened - 1;
-    char id[RESPONSES_ID_BYTES];
-
-    put_text_of(reply, choice, type, name,
-                json_pack("{s:s, s:I, s:i, s:o, s:o}", "item_id", item_id(reply, choice, i, id), "output_index",
-                          (json_int_t)i, "content_index", 0, name, text_take, "logprobs", logprobs_take),
-                out);
+    if (reply->request->wants_timings && strcmp(name, "delta") == 0)
+        hth_api_put_timings_so_far(fields, choice);
+    put(choice, type, fields, out);
 }
 
 /* ---- items ---- */
@@ -411,12 +398,12 @@ static void close_call(hth_api_reply *reply, hth_api_choice *choice, const hth_a
 
     if (!takes_text(reply, choice, item)) {
         put_inside(reply, choice, "response.function_call_arguments.done", "arguments",
-                   json_stringn(hth_buffer_text(&call->arguments), call->arguments.n), out);
+                   json_stringn(hth_buffer_text(&call->arguments), call->arguments.n), NULL, out);
         return;
     }
     input = input_json(call);
-    put_inside(reply, choice, "response.custom_tool_call_input.delta", "delta", json_incref(input), out);
-    put_inside(reply, choice, "response.custom_tool_call_input.done", "input", input, out);
+    put_inside(reply, choice, "response.custom_tool_call_input.delta", "delta", json_incref(input), NULL, out);
+    put_inside(reply, choice, "response.custom_tool_call_input.done", "input", input, NULL, out);
 }
 
 static void close_item(hth_api_reply *reply, hth_api_choice *choice, const char *status, hth_buffer *out)
@@ -433,12 +420,9 @@ static void close_item(hth_api_reply *reply, hth_api_choice *choice, const char 
         const part_types *types = types_of(reply, item);
         json_t *part = part_json(reply, choice, item, false);
 
-        if (item->kind == HEARTH_DELTA_CONTENT)
-            put_text(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")),
-                     json_incref(json_object_get(part, "logprobs")), out);
-        else
-            put_inside(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")), out);
-        put_inside(reply, choice, types->part_done, "part", part, out);
+        put_inside(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")),
+                   json_incref(json_object_get(part, "logprobs")), out);
+        put_inside(reply, choice, types->part_done, "part", part, NULL, out);
     }
     put_item(reply, choice, "response.output_item.done", status, false, out);
 }
@@ -453,7 +437,8 @@ static void open_item(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *
     choice->has_open_item = true;
     put_item(reply, choice, "response.output_item.added", "in_progress", true, out);
     if (item->kind != HEARTH_DELTA_CALL)
-        put_inside(reply, choice, types_of(reply, item)->added, "part", part_json(reply, choice, item, true), out);
+        put_inside(reply, choice, types_of(reply, item)->added, "part", part_json(reply, choice, item, true), NULL,
+                   out);
 }
 
 /* ---- the writer ---- */
@@ -509,13 +494,12 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     item = &choice->items[choice->n_opened - 1];
     told_begin = choice->n_told_written > item->told_begin ? choice->n_told_written : item->told_begin;
     text = json_stringn(delta->text, delta->n_bytes);
-    if (delta->kind == HEARTH_DELTA_CONTENT)
-        put_text(reply, choice, content_part.delta, "delta", text,
-                 logprobs_json(reply, choice, told_begin, item->told_end), out);
-    else if (delta->kind == HEARTH_DELTA_REASONING)
-        put_inside(reply, choice, types_of(reply, item)->delta, "delta", text, out);
+    if (delta->kind == HEARTH_DELTA_CONTENT || delta->kind == HEARTH_DELTA_REASONING)
+        put_inside(
+            reply, choice, types_of(reply, item)->delta, "delta", text,
+            delta->kind == HEARTH_DELTA_CONTENT ? logprobs_json(reply, choice, told_begin, item->told_end) : NULL, out);
     else if (!takes_text(reply, choice, item))
-        put_inside(reply, choice, "response.function_call_arguments.delta", "delta", text, out);
+        put_inside(reply, choice, "response.function_call_arguments.delta", "delta", text, NULL, out);
     else
         json_decref(text);
     choice->n_told_written = item->told_end;
