@@ -35,7 +35,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
 
     hth_fields_string(&parse->body, "session_id", HTH_SESSION_BYTES_MAX, &options->session_id);
     if (options->session_id && !*options->session_id)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "session_id", "is empty; leave it out");
+        hth_fields_refuse(&parse->body, "session_id", "is empty; leave it out");
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
@@ -47,9 +47,10 @@ void hth_api_parse_extras(hth_api_parse *parse)
 
         options->n_parent_digits = key ? (uint32_t)hth_hex_decode_first(parent, key, 32) : 0;
         if (key && options->n_parent_digits == 0)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "parent_key",
-                            "is not 1 to 64 hexadecimal digits, the first ones of the 'finish_key' of an earlier reply "
-                            "of /completion");
+            hth_fields_refuse(
+                &parse->body, "parent_key",
+                "is not 1 to 64 hexadecimal digits, the first ones of the 'finish_key' of an earlier reply "
+                "of /completion");
         options->parent_key = key;
     }
 }
@@ -87,8 +88,7 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
         return;
     }
     if (n > HTH_STOPS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu texts; at most %d are allowed", n,
-                        HTH_STOPS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu texts; at most %d are allowed", n, HTH_STOPS_MAX);
         return;
     }
     stop = hth_api_allocate(parse, n, sizeof(*stop));
@@ -102,9 +102,8 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
         if (json_string_length(text) == 0)
             continue; /* some clients send empty texts for empty fields of a form */
         if (json_string_length(text) > HTH_STOP_BYTES_MAX)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                            "has a text of %zu bytes; at most %d are allowed", json_string_length(text),
-                            HTH_STOP_BYTES_MAX);
+            hth_fields_refuse(&parse->body, name, "has a text of %zu bytes; at most %d are allowed",
+                              json_string_length(text), HTH_STOP_BYTES_MAX);
         stop[n_stop++] = json_string_value(text);
     }
     parse->request->options.stop = stop;

@@ -153,7 +153,7 @@ void hth_fields_number(const hth_fields *fields, const char *name, double low, d
     if (!json_is_number(value))
         hth_fields_wrong_type(fields, name, "a number", value);
     else if (!(number >= low && number <= high))
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "is %.9g; it must be %.9g to %.9g", number, low, high);
+        hth_fields_refuse(fields, name, "is %.9g; it must be %.9g to %.9g", number, low, high);
     else
         *out = number;
 }
@@ -180,14 +180,14 @@ void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t l
     else if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)
         number = (json_int_t)real; /* some clients write 1.0 for 1 */
     else if (json_is_real(value) && floor(real) == real)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is %.20g; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT, real, low, high);
+        hth_fields_refuse(fields, name, "is %.20g; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT, real,
+                          low, high);
     else if (!json_is_integer(value))
         hth_fields_wrong_type(fields, name, "an integer", value);
     if (number < low || number > high)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is %" JSON_INTEGER_FORMAT "; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
-                        number, low, high);
+        hth_fields_refuse(fields, name,
+                          "is %" JSON_INTEGER_FORMAT "; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
+                          number, low, high);
     if (!hth_fields_failed(fields))
         *out = number;
 }
@@ -209,8 +209,8 @@ void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_
     if (!json_is_string(value))
         hth_fields_wrong_type(fields, name, "a text", value);
     else if (json_string_length(value) > bytes_max)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "is %zu bytes long; at most %zu are allowed",
-                        json_string_length(value), bytes_max);
+        hth_fields_refuse(fields, name, "is %zu bytes long; at most %zu are allowed", json_string_length(value),
+                          bytes_max);
     else
         *out = json_string_value(value);
 }
@@ -239,8 +239,7 @@ json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_ma
     if (value && !json_is_array(value))
         hth_fields_wrong_type(fields, name, "an array", value);
     else if (json_array_size(value) > n_max)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "has %zu elements; at most %zu are allowed",
-                        json_array_size(value), n_max);
+        hth_fields_refuse(fields, name, "has %zu elements; at most %zu are allowed", json_array_size(value), n_max);
     return hth_fields_failed(fields) ? NULL : value;
 }
 
@@ -267,7 +266,7 @@ int hth_fields_word(const hth_fields *fields, const char *name, const char *cons
     if (!word)
         return -1;
     hth_words_list(words, expected, sizeof(expected));
-    hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "is '%.40s'; it must be %s", word, expected);
+    hth_fields_refuse(fields, name, "is '%.40s'; it must be %s", word, expected);
     return -1;
 }
 

@@ -33,8 +33,8 @@ static void parse_breakers(hth_api_parse *parse)
     if (value && !json_is_array(value) && !json_is_string(value))
         hth_fields_wrong_type(&parse->body, "dry_sequence_breakers", "an array of texts", value);
     else if (n > HTH_DRY_BREAKERS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "dry_sequence_breakers",
-                        "has %zu elements; at most %d are allowed", n, HTH_DRY_BREAKERS_MAX);
+        hth_fields_refuse(&parse->body, "dry_sequence_breakers", "has %zu elements; at most %d are allowed", n,
+                          HTH_DRY_BREAKERS_MAX);
     breakers = value && parse->error->kind == HTH_API_NO_ERROR ? hth_api_allocate(parse, n, sizeof(*breakers)) : NULL;
     for (size_t i = 0; breakers && i < n; i++) {
         const json_t *text = json_is_array(array) ? json_array_get(array, i) : value;
@@ -63,7 +63,7 @@ static void pass_over_sampler(hth_api_parse *parse, const char *name, const char
         hth_fields_note(&parse->body, path);
     } else {
         hth_api_sampler_unknown(sampler, strlen(sampler), &err);
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "is wrong: %s", err.message);
+        hth_fields_refuse(&parse->body, name, "is wrong: %s", err.message);
     }
 }
 
@@ -82,8 +82,7 @@ static void parse_samplers(hth_api_parse *parse, const char *name)
         return;
     }
     if (n > HTH_SAMPLERS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu samplers; at most %d are allowed", n,
-                        HTH_SAMPLERS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu samplers; at most %d are allowed", n, HTH_SAMPLERS_MAX);
         return;
     }
     samplers = hth_api_allocate(parse, n + 1, sizeof(*samplers));
@@ -182,8 +181,8 @@ static bool parse_bias(hth_api_parse *parse, const json_t *value, double limit, 
         return false;
     }
     if (!(bias >= -limit && bias <= limit)) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "logit_bias", "has the bias %.9g; it must be %.9g to %.9g",
-                        bias, -limit, limit);
+        hth_fields_refuse(&parse->body, "logit_bias", "has the bias %.9g; it must be %.9g to %.9g", bias, -limit,
+                          limit);
         return false;
     }
     *out = json_is_false(value) || bias <= -100 ? -INFINITY : (float)bias; /* -100 is a ban, as in OpenAI's API */
@@ -197,9 +196,9 @@ static bool add_text(biases *b, const char *text, const json_t *value)
 
     b->n_text_bytes += n;
     if (n > BIAS_TEXT_BYTES_MAX || b->n_text_bytes > BIAS_TEXTS_BYTES_MAX) {
-        hth_fields_fail(&b->parse->body, HTH_API_INVALID_VALUE, "logit_bias",
-                        "has texts that are too long; one may have %d bytes, and all together %d", BIAS_TEXT_BYTES_MAX,
-                        BIAS_TEXTS_BYTES_MAX);
+        hth_fields_refuse(&b->parse->body, "logit_bias",
+                          "has texts that are too long; one may have %d bytes, and all together %d",
+                          BIAS_TEXT_BYTES_MAX, BIAS_TEXTS_BYTES_MAX);
         return false;
     }
     b->texts[b->n_texts].text = text;
@@ -224,9 +223,9 @@ static bool add_pair(biases *b, const json_t *pair)
     if (json_is_string(token))
         return add_text(b, json_string_value(token), value);
     if (json_integer_value(token) < 0 || json_integer_value(token) > INT32_MAX) {
-        hth_fields_fail(&b->parse->body, HTH_API_INVALID_VALUE, "logit_bias",
-                        "has %" JSON_INTEGER_FORMAT ", which is no token; tokens are numbers from 0 on",
-                        json_integer_value(token));
+        hth_fields_refuse(&b->parse->body, "logit_bias",
+                          "has %" JSON_INTEGER_FORMAT ", which is no token; tokens are numbers from 0 on",
+                          json_integer_value(token));
         return false;
     }
     return add_token(b, (hearth_token)json_integer_value(token), value);
@@ -240,8 +239,8 @@ static bool add_member(biases *b, const char *name, const json_t *value)
         return add_text(b, name, value);
     if (token_of(name, &token))
         return add_token(b, token, value);
-    hth_fields_fail(&b->parse->body, HTH_API_INVALID_VALUE, "logit_bias",
-                    "has '%.40s', which is no token; tokens are numbers from 0 on", name);
+    hth_fields_refuse(&b->parse->body, "logit_bias", "has '%.40s', which is no token; tokens are numbers from 0 on",
+                      name);
     return false;
 }
 
@@ -265,8 +264,8 @@ static void parse_logit_bias(hth_api_parse *parse, double limit)
         return;
     }
     if (n_all > HTH_LOGIT_BIAS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "logit_bias", "has %zu tokens; at most %d are allowed",
-                        n_all, HTH_LOGIT_BIAS_MAX);
+        hth_fields_refuse(&parse->body, "logit_bias", "has %zu tokens; at most %d are allowed", n_all,
+                          HTH_LOGIT_BIAS_MAX);
         return;
     }
     b.tokens = hth_api_allocate(parse, n_all, sizeof(*b.tokens));
@@ -324,8 +323,7 @@ static void parse_grammar(hth_api_parse *parse)
     if (sampling->grammar && !*sampling->grammar)
         sampling->grammar = NULL; /* clients of llama.cpp send it empty */
     if (sampling->grammar && schema)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "grammar",
-                        "and 'json_schema' cannot be used together; leave one out");
+        hth_fields_refuse(&parse->body, "grammar", "and 'json_schema' cannot be used together; leave one out");
     if (parse->request->is_chat)
         parse->request->conversation.json_schema = schema;
     else

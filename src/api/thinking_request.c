@@ -30,8 +30,8 @@ static void take_word(hth_api_parse *parse, const char *name, const char *word, 
         out->is_off = false;
         out->effort = word;
     } else {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                        "is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max", word);
+        hth_fields_refuse(&parse->body, name, "is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max",
+                          word);
     }
 }
 
@@ -76,8 +76,8 @@ static void refuse_reserved(hth_api_parse *parse, const json_t *values)
     const char *reserved = hth_api_template_value_reserved(values);
 
     if (reserved)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "chat_template_kwargs",
-                        "has '%s', which the server itself sets; take it out", reserved);
+        hth_fields_refuse(&parse->body, "chat_template_kwargs", "has '%s', which the server itself sets; take it out",
+                          reserved);
 }
 
 static void parse_message(hth_api_parse *parse)

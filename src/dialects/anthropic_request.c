@@ -327,8 +327,8 @@ static void continue_last(hth_api_parse *parse, growing_turns *turns)
     if (is_empty(last)) {
         turns->n--;
         if (turns->n == 0 || strcmp(turns->turns[turns->n - 1].role, "system") == 0)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages",
-                            "has nothing but an empty message; give at least one of the user");
+            hth_fields_refuse(&parse->body, "messages",
+                              "has nothing but an empty message; give at least one of the user");
         return;
     }
     if (last->n_calls > 0)
@@ -349,10 +349,9 @@ static hearth_chat_turn *parse_messages(hth_api_parse *parse)
     if (!array)
         return NULL;
     if (json_array_size(array) == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "is empty; give at least one message");
+        hth_fields_refuse(&parse->body, "messages", "is empty; give at least one message");
     if (count_turns(array) > BLOCKS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "has more than %d blocks; send fewer",
-                        BLOCKS_MAX);
+        hth_fields_refuse(&parse->body, "messages", "has more than %d blocks; send fewer", BLOCKS_MAX);
     if (parse->error->kind == HTH_API_NO_ERROR)
         turns.turns = hth_api_allocate_structs(parse, count_turns(array), sizeof(*turns.turns));
     if (!turns.turns)
@@ -453,7 +452,7 @@ static void choose_tool(hth_api_parse *parse, const hth_fields *fields, const ch
     if (was_left_out(parse, name))
         hth_fields_pass_over(fields, "name");
     else
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name", "is '%s', which is not in 'tools'", name);
+        hth_fields_refuse(fields, "name", "is '%s', which is not in 'tools'", name);
 }
 
 static void parse_tool_choice(hth_api_parse *parse)
@@ -478,12 +477,12 @@ static void parse_tool_choice(hth_api_parse *parse)
         if (conversation->n_tools == 0 && json_array_size(json_object_get(parse->body.object, "tools")) > 0)
             hth_fields_pass_over(&fields, "type");
         else if (conversation->n_tools == 0)
-            hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is 'any', but there are no 'tools'; give some");
+            hth_fields_refuse(&fields, "type", "is 'any', but there are no 'tools'; give some");
     } else if (strcmp(type, "tool") == 0) {
         name = hth_fields_required(&fields, "name", HTH_API_NAME_BYTES_MAX);
         choose_tool(parse, &fields, name);
     } else if (strcmp(type, "auto") != 0) {
-        hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is '%.40s'; it must be auto, any, tool or none", type);
+        hth_fields_refuse(&fields, "type", "is '%.40s'; it must be auto, any, tool or none", type);
     }
 }
 
@@ -499,8 +498,7 @@ static void parse_tools(hth_api_parse *parse)
         if (!is_own(&fields))
             continue;
         if (n == HTH_TOOLS_MAX)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than %d tools; send fewer",
-                            HTH_TOOLS_MAX);
+            hth_fields_refuse(&parse->body, "tools", "has more than %d tools; send fewer", HTH_TOOLS_MAX);
         else
             parse_tool(parse, &fields, tools, n++);
     }

@@ -33,10 +33,10 @@ static hth_api_embed *begin(hth_api_parse *parse, const char *const *known)
 static void read_tokens(hth_api_parse *parse, const char *name, json_t *array, hearth_embed_input *out)
 {
     if (json_array_size(array) == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has an empty array of tokens; give at least one");
+        hth_fields_refuse(&parse->body, name, "has an empty array of tokens; give at least one");
     else if (json_array_size(array) > TOKENS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu tokens; at most %d are allowed",
-                        json_array_size(array), TOKENS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu tokens; at most %d are allowed", json_array_size(array),
+                          TOKENS_MAX);
     else
         out->tokens = hth_api_parse_tokens(parse, name, array);
     out->n_tokens = json_array_size(array);
@@ -70,8 +70,7 @@ static void read_inputs(hth_api_parse *parse, hth_api_embed *embed, const char *
     hth_api_text_prompt *mixed = NULL;
 
     if (n > INPUTS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu inputs; at most %d are allowed", n,
-                        INPUTS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu inputs; at most %d are allowed", n, INPUTS_MAX);
         return;
     }
     inputs = hth_api_allocate_structs(parse, n, sizeof(*inputs));
@@ -99,7 +98,7 @@ static void require_inputs(hth_api_parse *parse, const hth_api_embed *embed, con
 {
     hth_fields_require(&parse->body, name);
     if (embed && !hth_fields_failed(&parse->body) && embed->options.n_inputs == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "is empty; give at least one input");
+        hth_fields_refuse(&parse->body, name, "is empty; give at least one input");
 }
 
 /* ---- embeddings ---- */
@@ -208,7 +207,7 @@ static void read_document(hth_api_parse *parse, const char *name, const json_t *
         hth_fields_wrong_type(&parse->body, name, "an array of texts", value);
     }
     if (out->text && !*out->text)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has an empty text; leave it out");
+        hth_fields_refuse(&parse->body, name, "has an empty text; leave it out");
 }
 
 void hth_api_parse_rerank(hth_api_parse *parse)

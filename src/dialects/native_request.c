@@ -115,8 +115,9 @@ void hth_api_parse_slot(hth_api_parse *parse)
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);
     hth_api_parse_adapters(parse);
     if (request->filename && !is_filename(request->filename))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "filename",
-                        "is no plain name of a file: give 1 to %d bytes without '/', '\\' and control characters, that "
-                        "do not begin with '.'",
-                        FILENAME_BYTES_MAX);
+        hth_fields_refuse(
+            &parse->body, "filename",
+            "is no plain name of a file: give 1 to %d bytes without '/', '\\' and control characters, that "
+            "do not begin with '.'",
+            FILENAME_BYTES_MAX);
 }

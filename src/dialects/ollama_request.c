@@ -44,9 +44,9 @@ static void parse_keep_alive(hth_api_parse *parse)
     else if (!json_is_string(value))
         hth_fields_wrong_type(&parse->body, "keep_alive", "a number of seconds or a duration such as \"5m\"", value);
     else if (json_string_length(value) > DURATION_BYTES_MAX || !hth_api_keep_alive_read(json_string_value(value), &ms))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "keep_alive",
-                        "is '%.40s'; it must be a number of seconds or a duration such as \"5m\"",
-                        json_string_value(value));
+        hth_fields_refuse(&parse->body, "keep_alive",
+                          "is '%.40s'; it must be a number of seconds or a duration such as \"5m\"",
+                          json_string_value(value));
     parse->request->is_unload = ms == 0;
 }
 
@@ -355,8 +355,8 @@ static bool parse_is_raw(hth_api_parse *parse)
     hth_fields_string(&parse->body, "template", HTH_API_TEXT_BYTES_MAX, &template);
     hth_fields_string(&parse->body, "system", HTH_API_TEXT_BYTES_MAX, &system);
     if (is_raw && ((template && *template) || (system && *system) || hth_fields_has(&parse->body, "context")))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "raw",
-                        "is true, so 'template', 'system' and 'context' have no place; take them out");
+        hth_fields_refuse(&parse->body, "raw",
+                          "is true, so 'template', 'system' and 'context' have no place; take them out");
     if (is_raw || !template || !*template)
         return is_raw;
     if (is_bare_template(template) && !(system && *system) && !hth_fields_has(&parse->body, "context"))

@@ -112,12 +112,12 @@ static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
         goes_on = false;
     hth_fields_bool(&parse->body, "continue_final_message", &goes_on);
     if (begins && goes_on)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
-                        "and 'add_generation_prompt' are both true; a reply goes on with the last message or begins "
-                        "anew: leave one of them out");
+        hth_fields_refuse(&parse->body, "continue_final_message",
+                          "and 'add_generation_prompt' are both true; a reply goes on with the last message or begins "
+                          "anew: leave one of them out");
     if (goes_on && strcmp(last->role, "assistant") != 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
-                        "is true, but the last message is not the assistant's; append one, or set it to false");
+        hth_fields_refuse(&parse->body, "continue_final_message",
+                          "is true, but the last message is not the assistant's; append one, or set it to false");
     parse->request->conversation.continue_last = goes_on && hth_api_begins_reply(last);
     /*
      * A prompt that gets no reply may end with its last message; otherwise the prompt needs the beginning of a reply.
@@ -138,7 +138,7 @@ static void parse_messages(hth_api_parse *parse)
     if (!array)
         return;
     if (json_array_size(array) == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "is empty; give at least one message");
+        hth_fields_refuse(&parse->body, "messages", "is empty; give at least one message");
     turns = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*turns));
     for (size_t i = 0; turns && hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == json_array_size(array), &turns[i]);
@@ -187,8 +187,8 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
 static void choose_tool(hth_api_parse *parse, const char *name)
 {
     if (!hth_api_choose_tool(parse, name))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
+        hth_fields_refuse(&parse->body, "tool_choice",
+                          "names the tool '%.64s', which is not in 'tools'; name one of them", name);
 }
 
 /* Read the older form of tool_choice: auto, none, or {"name": ...}. */
@@ -202,8 +202,7 @@ static void parse_function_call(hth_api_parse *parse)
     else if (word && strcmp(word, "none") == 0)
         parse->request->conversation.tool_choice = HEARTH_TOOL_NONE;
     else if (!word || strcmp(word, "auto") != 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "function_call",
-                        "must be none, auto, or an object with a name");
+        hth_fields_refuse(&parse->body, "function_call", "must be none, auto, or an object with a name");
 }
 
 static void parse_tool_choice(hth_api_parse *parse)
@@ -225,13 +224,12 @@ static void parse_tool_choice(hth_api_parse *parse)
                                   : *word == 'n' ? HEARTH_TOOL_NONE
                                                  : HEARTH_TOOL_REQUIRED;
         if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                            "is 'required', but there are no 'tools'; give some");
+            hth_fields_refuse(&parse->body, "tool_choice", "is 'required', but there are no 'tools'; give some");
         return;
     }
     if (word) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "is '%.40s'; it must be none, auto, required, or name a function", word);
+        hth_fields_refuse(&parse->body, "tool_choice",
+                          "is '%.40s'; it must be none, auto, required, or name a function", word);
         return;
     }
     if (!json_is_object(choice)) {

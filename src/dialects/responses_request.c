@@ -508,8 +508,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     bool strict = false;
 
     if (tools->n == tools->n_max) { /* a guard, in case counting and reading ever differ */
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than the %zu tools that were counted",
-                        tools->n_max);
+        hth_fields_refuse(&parse->body, "tools", "has more than the %zu tools that were counted", tools->n_max);
         return;
     }
     tool = &tools->offered[tools->n];
@@ -629,11 +628,9 @@ static void choose_word(hth_api_parse *parse, const hth_fields *fields, const ch
     else if (strcmp(word, "required") == 0)
         conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     else
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is '%.40s'; it must be none, auto, required, or name a tool", word);
+        hth_fields_refuse(fields, name, "is '%.40s'; it must be none, auto, required, or name a tool", word);
     if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is 'required', but there are no 'tools' that can be called here; give some");
+        hth_fields_refuse(fields, name, "is 'required', but there are no 'tools' that can be called here; give some");
 }
 
 /* Choose one tool: a function, or one of OpenAI's own, which cannot be called here and so is ignored. */
@@ -656,8 +653,8 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
     json_decref(names);
     conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     if (conversation->n_tools == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
+        hth_fields_refuse(&parse->body, "tool_choice",
+                          "names the tool '%.64s', which is not in 'tools'; name one of them", name);
 }
 
 static void parse_choice(hth_api_parse *parse, const hth_api_responses *responses)
@@ -718,8 +715,7 @@ static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *respo
 
     hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
     if (n > HTH_TOOLS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has %zu tools; at most %d are allowed", n,
-                        HTH_TOOLS_MAX);
+        hth_fields_refuse(&parse->body, "tools", "has %zu tools; at most %d are allowed", n, HTH_TOOLS_MAX);
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     if (n > 0) {
@@ -914,8 +910,8 @@ static void check_given_back(hth_api_parse *parse)
     const char *text = NULL;
 
     if (json_object_size(metadata) > METADATA_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "metadata", "has %zu members; at most %d are kept",
-                        json_object_size(metadata), METADATA_MAX);
+        hth_fields_refuse(&parse->body, "metadata", "has %zu members; at most %d are kept", json_object_size(metadata),
+                          METADATA_MAX);
     hth_fields_string(&parse->body, "truncation", HTH_API_NAME_BYTES_MAX, &text);
     if (text && strcmp(text, "disabled") != 0) /* shortening changes the conversation: the client must decide */
         hth_fields_pass_over(&parse->body, "truncation");
@@ -956,8 +952,8 @@ void hth_api_parse_responses(hth_api_parse *parse)
     options->logprobs = responses->wants_logprobs || options->n_top_logprobs > 0;
     check_given_back(parse);
     if (responses->in_background && !responses->is_kept)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "background",
-                        "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
+        hth_fields_refuse(&parse->body, "background",
+                          "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
 }
 
 /* ---- for replies ---- */
