@@ -213,7 +213,8 @@ static void on_control_readable(evutil_socket_t fd, short what, void *user_data)
 /* ---- start ---- */
 
 typedef struct command_line {
-    const char **argv;
+    const char **argv; /* [n] so far; zeros follow */
+    size_t n;
     char *secret; /* "NAME=value" for the environment; NULL: none */
     char numbers[4][24];
     char found[HTH_DEVICES_MAX][HTH_FOUND_TEXT_BYTES];
@@ -230,23 +231,27 @@ static bool keep_secret(command_line *out, const char *value)
     return out->secret != NULL;
 }
 
+static void add_option(command_line *out, const char *name, const char *value)
+{
+    out->argv[out->n++] = name;
+    out->argv[out->n++] = value;
+}
+
 /* Add arguments for the memory of devices that the server found. */
-static size_t add_found(const hth_device_pools *seen, command_line *out, size_t at)
+static void add_found(const hth_device_pools *seen, command_line *out)
 {
     for (size_t i = 0; seen && i < seen->n; i++) {
         hth_fit_found_device found = { .bytes = seen->at[i].found_bytes };
 
         (void)snprintf(found.name, sizeof(found.name), "%s", seen->at[i].name); /* fits */
         hth_found_write(&found, out->found[i]);
-        out->argv[at++] = "--device-found";
-        out->argv[at++] = out->found[i];
+        add_option(out, "--device-found", out->found[i]);
     }
-    return at;
 }
 
 static bool build_command_line(const hth_worker_process_options *options, int control_fd, command_line *out)
 {
-    size_t n = 0, at = 0;
+    size_t n = 0;
 
     while (options->worker[n])
         n++;
@@ -257,41 +262,31 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     (void)snprintf(out->numbers[1], sizeof(out->numbers[1]), "%d", control_fd);
     (void)snprintf(out->numbers[2], sizeof(out->numbers[2]), "%d", options->ram_fd);
     (void)snprintf(out->numbers[3], sizeof(out->numbers[3]), "%" PRIu64, options->ram_quota);
-    out->argv[at++] = options->program;
-    out->argv[at++] = "worker";
+    add_option(out, options->program, "worker");
     for (size_t i = 0; i < n; i++) {
         if (strcmp(options->worker[i], HTH_SERVER_SECRET_OPTION) != 0 || i + 1 == n)
-            out->argv[at++] = options->worker[i];
+            out->argv[out->n++] = options->worker[i];
         else if (!keep_secret(out, options->worker[++i]))
             return false;
     }
     if (options->measures) {
-        out->argv[at++] = "--measure";
-        out->argv[at++] = "--quiet";
-        at = add_found(options->seen, out, at);
+        out->argv[out->n++] = "--measure";
+        out->argv[out->n++] = "--quiet";
+        add_found(options->seen, out);
     } else {
-        out->argv[at++] = "--socket";
-        out->argv[at++] = options->socket_path;
-        out->argv[at++] = "--status-fd";
-        out->argv[at++] = out->numbers[0];
+        add_option(out, "--socket", options->socket_path);
+        add_option(out, "--status-fd", out->numbers[0]);
     }
-    out->argv[at++] = "--control-fd";
-    out->argv[at++] = out->numbers[1];
-    if (options->ram_fd >= 0) {
-        out->argv[at++] = "--ram-fd";
-        out->argv[at++] = out->numbers[2];
-    }
-    if (options->has_ram_quota) {
-        out->argv[at++] = "--ram-share";
-        out->argv[at++] = out->numbers[3];
-    }
-    if (options->adapter_state) {
-        out->argv[at++] = "--lora-state";
-        out->argv[at++] = options->adapter_state;
-    }
+    add_option(out, "--control-fd", out->numbers[1]);
+    if (options->ram_fd >= 0)
+        add_option(out, "--ram-fd", out->numbers[2]);
+    if (options->has_ram_quota)
+        add_option(out, "--ram-share", out->numbers[3]);
+    if (options->adapter_state)
+        add_option(out, "--lora-state", options->adapter_state);
     if (options->no_sandbox)
-        out->argv[at++] = "--no-sandbox";
-    assert(at < n + OWN_ARGUMENTS_MAX); /* NULL ends it */
+        out->argv[out->n++] = "--no-sandbox";
+    assert(out->n < n + OWN_ARGUMENTS_MAX); /* NULL ends it */
     return true;
 }
 
