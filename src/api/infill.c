@@ -1,11 +1,20 @@
 /*
- * infill.c - see infill.h
+ * infill.c - llama.cpp's /infill: the reply fills the gap in a file, with other files around it
+ *
+ * The prompt has the form that Qwen2.5-Coder was trained on (arXiv:2409.12186) and that llama-server uses:
+ *
+ *   [repository] myproject, for each extra file [file] name, text, [file] filename,
+ *   [prefix] text before the gap, prompt [suffix] text after it [middle]
+ *
+ * If the model has no repository or file token, that token is left out; each extra file then follows a line of dashes.
+ * Names of control tokens in the texts are plain text. Nothing is truncated: a prompt that does not fit is an error,
+ * because the cache cannot match a prompt whose beginning was cut off.
  */
-#include "api/infill.h"
 
 #include <stdlib.h>
 
 #include "api/parse.h"
+#include "api/prompt.h"
 
 enum {
     FILES_MAX = 256,

@@ -1,10 +1,9 @@
 /*
- * native_settings.c - see native_settings.h
+ * native_settings.c - the settings of a request, under llama.cpp's names
  */
-#include "api/native_settings.h"
-
 #include <math.h>
 
+#include "api/model_pages.h"
 #include "sampling/sampling.h"
 
 static void set(json_t *settings, const char *name, json_t *value_take)

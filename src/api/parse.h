@@ -181,7 +181,7 @@ bool hth_api_prompt_is_mixed(const json_t *value);
 json_t *hth_api_prompt_value(hth_api_parse *parse, const char *name, json_t *value);
 /* Make the text the only prompt. */
 void hth_api_set_prompt(hth_api_parse *parse, const char *text);
-/* Read the prompt of /infill (infill.h). */
+/* Read the prompt of /infill (infill.c). */
 void hth_api_parse_infill(hth_api_parse *parse);
 
 #endif

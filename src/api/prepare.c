@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/infill.h"
+#include "api/prompt.h"
 #include "api/render.h"
 #include "models/model.h"
 #include "sampling/sampling.h"

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 
 #include "api/defaults.h"
-#include "api/embed.h"
 #include "api/error.h"
 #include "api/limits.h"
 #include "api/notes.h"
@@ -33,7 +32,7 @@ typedef enum hth_api_kind {
     HTH_API_OLLAMA_CHAT,      /* Ollama's /api/chat */
     HTH_API_OLLAMA_GENERATE,  /* /api/generate */
     HTH_API_OLLAMA_SHOW,      /* /api/show */
-    /* Of embed.h. */
+    /* For embeddings and scores. */
     HTH_API_EMBEDDINGS,        /* OpenAI's /v1/embeddings */
     HTH_API_NATIVE_EMBEDDING,  /* llama.cpp's /embedding */
     HTH_API_RERANK,            /* /v1/rerank */
@@ -54,7 +53,19 @@ typedef struct hth_api_piece {
     const hearth_chat_prompt *chat; /* the rendered conversation that the text comes from; NULL: none */
 } hth_api_piece;
 
-typedef struct hth_api_infill hth_api_infill; /* infill.h */
+/* The parts of the prompt of /infill (infill.c). */
+typedef struct hth_api_infill_file {
+    const char *name;
+    const char *text;
+} hth_api_infill_file;
+
+typedef struct hth_api_infill {
+    const char *prefix;
+    const char *suffix;
+    const char *prompt;         /* the beginning of the gap */
+    hth_api_infill_file *files; /* [n_files] */
+    size_t n_files;
+} hth_api_infill;
 
 /* One prompt of a completion, made of consecutive pieces. */
 typedef struct hth_api_text_prompt {
@@ -130,10 +141,20 @@ const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_response
 
 /* ---- the request ---- */
 
+/* The contents of a request for embeddings, except the model. The hth_api_request owns the memory and the texts. */
+typedef struct hth_api_embed {
+    hearth_embed_request options; /* on_done is unset; n_inputs may be 0 for Ollama */
+    bool is_base64;               /* OpenAI: encoding_format */
+    bool has_norm;                /* the client chose options.norm */
+    bool is_compact;              /* rerank: the response is an array, as in text-embeddings-inference */
+    bool wants_texts;             /* rerank: results include the documents */
+    size_t top_n;                 /* rerank: maximum number of results; 0: all */
+} hth_api_embed;
+
 /* How an API writes replies (writer.h). */
 typedef struct hth_api_writer hth_api_writer;
 
-struct hth_api_request {
+typedef struct hth_api_request {
     hth_api_kind kind;
     const hth_api_writer *writer; /* of its API; NULL: the reply is not written by a model */
     bool is_chat;                 /* the request has a conversation; otherwise it has prompts */
@@ -197,7 +218,7 @@ struct hth_api_request {
     json_t *items;          /* owned: all input items of a request to /v1/responses; strings point into them */
     json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */
-};
+} hth_api_request;
 
 /* Records of earlier responses that a request may name (response_record.h), one after another. */
 typedef struct hth_api_past {

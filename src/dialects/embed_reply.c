@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/embed.h"
+#include "dialects/answers.h"
 #include "api/request.h"
 #include "base/bytes.h"
 

@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "api/embed.h"
 #include "api/parse.h"
 #include "dialects/kinds.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/json_values.h"
-#include "api/native_settings.h"
+#include "api/model_pages.h"
 #include "api/sse.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"

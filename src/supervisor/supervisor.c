@@ -18,7 +18,6 @@
 #include "base/os.h"
 #include "base/smaller.h"
 #include "base/status.h"
-#include "supervisor/budget.h"
 #include "supervisor/model_worker.h"
 #include "supervisor/runtime_folder.h"
 #include "supervisor/worker_process.h"

@@ -9,7 +9,6 @@
 
 #include "api/json_values.h"
 #include "base/hash.h"
-#include "dialects/answers.h"
 #include "dialects/request_parse.h"
 #include "models/model.h"
 #include "wire/adapter_state.h"

@@ -1,7 +1,7 @@
 /*
  * budget_test.c - the memory that models may take of a machine, or of a limit
  */
-#include "supervisor/budget.h"
+#include "supervisor/residency.h"
 
 #include "support/cmocka_all.h"
 
