@@ -81,12 +81,24 @@ static bool contains(const worker_list *list, const hth_model_worker *worker)
     return false;
 }
 
+/* The number of all workers, including those that leave. */
+static size_t n_workers(const hth_supervisor *supervisor)
+{
+    return supervisor->present.n + supervisor->leaving.n;
+}
+
+/* Worker i of all. */
+static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
+{
+    const size_t n = supervisor->present.n;
+
+    return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
+}
+
 static void for_each(hth_supervisor *supervisor, void (*act)(hth_model_worker *worker))
 {
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        act(supervisor->present.at[i]);
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        act(supervisor->leaving.at[i]);
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        act(worker_at(supervisor, i));
 }
 
 static void on_change(void *user_data)
@@ -125,14 +137,6 @@ static uint64_t supervisor_limit(const hth_supervisor *supervisor)
     return host_limit_of(supervisor, 0);
 }
 
-/* Worker i of all, including those that leave. */
-static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
-{
-    const size_t n = supervisor->present.n;
-
-    return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
-}
-
 /*
  * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
  *
@@ -151,7 +155,7 @@ static uint64_t row_bytes_max(const hth_supervisor *supervisor)
     const uint64_t total = hth_server_ram_total(supervisor->shared.options);
     uint64_t n_files = 0;
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
+    for (size_t i = 0; i < n_workers(supervisor); i++)
         n_files += hth_model_worker_row_bytes(worker_at(supervisor, i)) > 0;
     return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
 }
@@ -162,7 +166,7 @@ static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_wo
     const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
     uint64_t taken = 0, rest;
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         const hth_model_worker *worker = worker_at(supervisor, i);
         hth_resident model, kept;
 
@@ -176,7 +180,7 @@ static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_wo
 /* All models, for a plan; NULL without memory. *at (may be NULL): the index of this worker. */
 static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     const uint64_t now_ns = hth_os_monotonic_ns();
     hth_ram_holder *holders = calloc(n + 1, sizeof(*holders));
 
@@ -191,7 +195,7 @@ static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_mo
 /* Give shares to the workers. */
 static void share_ram(hth_supervisor *supervisor)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     hth_ram_holder *holders = holders_of(supervisor, NULL, NULL);
     uint64_t *shares = calloc(n + 1, sizeof(*shares));
 
@@ -209,7 +213,7 @@ static void share_ram(hth_supervisor *supervisor)
 static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data)
 {
     const hth_supervisor *supervisor = user_data;
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     size_t at = n;
     hth_ram_holder *holders = holders_of(supervisor, worker, &at);
     uint64_t share = 0;
@@ -226,7 +230,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
 {
     hth_device_pools devices = { .n = 0 };
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
+    for (size_t i = 0; i < n_workers(supervisor); i++)
         hth_device_pools_add(&devices, &worker_at(supervisor, i)->learned.needs);
     hth_device_pools_take_sights(&devices, &supervisor->shared.seen);
     return devices;
@@ -235,7 +239,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
 /* Add up the bytes of devices that models in memory take. False: those of one model are unknown. */
 static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools *devices, uint64_t used[HTH_POOLS_MAX])
 {
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         const hth_model_worker *worker = worker_at(supervisor, i);
 
         if (!hth_model_worker_is_in(worker))
@@ -378,7 +382,7 @@ static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *wo
 /* Choose the entry that counts the repacked weights of worker i. Pinned weights stay when its process has ended. */
 static void count_weights(const hth_supervisor *supervisor, size_t i)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     size_t n_in = 0, first_in = n, last_used = n;
     hth_model_worker *worker = worker_at(supervisor, i);
     hth_weights_count with = HTH_WEIGHTS_COUNT_ELSEWHERE;
@@ -412,7 +416,7 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
     const hth_model_worker *worker = worker_at(supervisor, i);
     hth_resident *model = &supervisor->residents[2 * i];
 
-    for (size_t k = 0; k < supervisor->present.n + supervisor->leaving.n; k++) {
+    for (size_t k = 0; k < n_workers(supervisor); k++) {
         hth_resident *kept = &supervisor->residents[2 * k + 1];
 
         if (model->residence != HTH_RESIDENCE_OUT || kept->bytes[0] == 0 ||
@@ -428,7 +432,7 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
 static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
 {
     const hth_device_pools devices = devices_of(supervisor);
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
 
     for (size_t i = 0; i < n; i++)
         count_weights(supervisor, i);
@@ -443,11 +447,9 @@ static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
 /* Cancel the orders of models that have no room, unless memory is about to become free. */
 static void give_up(hth_supervisor *supervisor, bool has_dropped)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-
     if (supervisor->shared.n_asked > 0 || has_dropped)
         return;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_workers(supervisor); i++)
         if (worker_at(supervisor, i)->state == HTH_WORKER_STOPPING)
             return;
     supervisor->tells_uninvited = false;
@@ -493,7 +495,7 @@ static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limi
 /* Let models enter and leave. A callback of a waiter may call this again: then the running plan is repeated. */
 static void supervisor_plan(hth_supervisor *supervisor)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     hth_residency_limits limits;
     bool has_dropped = false;
     uint64_t now_ns;
@@ -564,10 +566,8 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     if (now_ns - supervisor->ticked_ns > hth_ms_to_ns(TICK_MS + LATE_MS))
         supervisor->shared.watching_since_ns = now_ns;
     supervisor->ticked_ns = now_ns;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        hth_model_worker_tick(supervisor->present.at[i], now_ns);
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        hth_model_worker_tick(worker_at(supervisor, i), now_ns);
     supervisor_plan(supervisor);
     if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
         supervisor->wrote_ns = now_ns;
@@ -593,10 +593,8 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     }
     leaving->n = n;
     n = 0;
-    for (size_t i = 0; i < leaving->n; i++)
-        n += leaving->at[i]->state != HTH_WORKER_STOPPED;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        n += supervisor->present.at[i]->state != HTH_WORKER_STOPPED;
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        n += worker_at(supervisor, i)->state != HTH_WORKER_STOPPED;
     if (!supervisor->shared.is_stopping) {
         supervisor_plan(supervisor);
         return;
@@ -624,7 +622,7 @@ static void mark_recently_used(hth_patience *patience, uint64_t n_bytes, hth_rel
 
 uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device, hth_patience *patience)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     hth_relief_model *models = calloc(n + 1, sizeof(*models));
     hth_relief_order *orders = calloc(n + 1, sizeof(*orders));
     uint64_t freed = 0;
@@ -661,7 +659,7 @@ void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held)
 static void reconfigure(hth_supervisor *supervisor, const hth_server_options *options, bool updates)
 {
     hth_worker_shared *shared = &supervisor->shared;
-    size_t n_all = options->n_models + supervisor->present.n + supervisor->leaving.n;
+    size_t n_all = options->n_models + n_workers(supervisor);
     worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
     worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
     worker_list old[2] = { supervisor->present, supervisor->leaving };
@@ -809,12 +807,10 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
     supervisor->user_data = user_data;
     (void)hth_fail(&err, HEARTH_BUSY, "the server is shutting down");
     err.retry_after_s = HTH_STOPPING_RETRY_S;
-    for (size_t i = 0; i < supervisor->present.n; i++) {
+    for (size_t i = 0; i < supervisor->present.n; i++)
         hth_waiters_tell_failed(&supervisor->present.at[i]->waiters, 0, &err);
-        hth_model_worker_stop(supervisor->present.at[i], 0, timeout_ms, false);
-    }
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_model_worker_stop(supervisor->leaving.at[i], 0, timeout_ms, false);
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        hth_model_worker_stop(worker_at(supervisor, i), 0, timeout_ms, false);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -963,7 +959,7 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 
     for (size_t k = 1; k < out.n; k++)
         out.pools[k] = pool_of(devices.at[k - 1].name, limits.bytes[k]);
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident model, kept;
 
         hth_model_worker_resident(worker_at(supervisor, i), &devices, &model, &kept);
@@ -1098,7 +1094,7 @@ static hth_residency_limits look_ahead(hth_supervisor *supervisor)
 {
     hth_residency_limits limits = take_snapshot(supervisor);
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident *model = &supervisor->residents[2 * i];
 
         if (model->residence == HTH_RESIDENCE_LEAVING)
@@ -1116,7 +1112,7 @@ static void drop_rows(hth_supervisor *supervisor, size_t k)
 {
     hth_resident *rows = &supervisor->residents[k];
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident *model = &supervisor->residents[2 * i];
 
         if (model->kept == rows) {
@@ -1130,7 +1126,7 @@ static void drop_rows(hth_supervisor *supervisor, size_t k)
 /* Would the i-th model of the scratch, which is wanted or invited, enter now, or after rows have made room for it? */
 static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t i)
 {
-    const size_t n = 2 * (supervisor->present.n + supervisor->leaving.n);
+    const size_t n = 2 * (n_workers(supervisor));
     bool has_dropped = true;
 
     while (has_dropped) {
@@ -1261,7 +1257,7 @@ hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *mod
 static void evict_weights(hth_supervisor *supervisor, const hth_model_worker *worker)
 {
     (void)take_snapshot(supervisor); /* the pin of this model is gone */
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_model_worker *other = worker_at(supervisor, i);
 
         if ((other == worker || hth_model_worker_shares_weights(worker, other)) && !hth_model_worker_is_in(other) &&
