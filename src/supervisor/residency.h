@@ -98,25 +98,17 @@ typedef struct hth_budget_terms {
     double fraction;            /* the largest part of it that models may take; 0 .. 1 */
     uint64_t max_scratch_bytes; /* of one model */
     uint64_t row_bytes;         /* for rows in memory of all models */
-    uint64_t pinned_bytes;      /* that pinned models take */
 } hth_budget_terms;
 
-typedef struct hth_budget {
-    uint64_t scratch_ceiling_bytes;
-    uint64_t weight_pool_bytes;      /* of all models, without rows */
-    uint64_t on_demand_budget_bytes; /* of models that are not pinned */
-    bool pinned_over_commit;         /* pinned models take more than the whole budget */
-} hth_budget;
+/* The bytes for all models, without rows. A pure function. */
+uint64_t hth_budget_of(const hth_budget_terms *terms);
 
-/* A pure function. */
-hth_budget hth_budget_of(const hth_budget_terms *terms);
-
-/* The part of the pool that pinned models leave free. A pool of UINT64_MAX has no limit. */
-static inline uint64_t hth_on_demand_budget(uint64_t weight_pool_bytes, uint64_t pinned_bytes)
+/* The part of the budget that pinned models leave free. A budget of UINT64_MAX has no limit. */
+static inline uint64_t hth_on_demand_budget(uint64_t budget_bytes, uint64_t pinned_bytes)
 {
-    if (weight_pool_bytes == UINT64_MAX)
+    if (budget_bytes == UINT64_MAX)
         return UINT64_MAX;
-    return weight_pool_bytes > pinned_bytes ? weight_pool_bytes - pinned_bytes : 0;
+    return budget_bytes > pinned_bytes ? budget_bytes - pinned_bytes : 0;
 }
 
 #endif

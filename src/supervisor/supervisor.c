@@ -128,7 +128,7 @@ static uint64_t host_limit_of(const hth_supervisor *supervisor, uint64_t row_byt
             terms.max_scratch_bytes =
                 hth_larger(terms.max_scratch_bytes, hth_model_worker_scratch_bytes(supervisor->present.at[i]));
     }
-    return hth_budget_of(&terms).weight_pool_bytes;
+    return hth_budget_of(&terms);
 }
 
 /* The memory for all models, rows included; UINT64_MAX: no limit. */
@@ -978,11 +978,7 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
     for (size_t k = 0; k < out.n; k++) {
         out.pools[k].promised_bytes += out.pools[k].pinned_bytes;
         out.pools[k].models_bytes = limits.bytes[k];
-        out.pools[k].pinned_over_commit =
-            hth_budget_of(&(hth_budget_terms){ .arena_bytes = limits.bytes[k],
-                                               .fraction = 1,
-                                               .pinned_bytes = out.pools[k].promised_bytes })
-                .pinned_over_commit;
+        out.pools[k].pinned_over_commit = out.pools[k].promised_bytes > limits.bytes[k];
     }
     return out;
 }
