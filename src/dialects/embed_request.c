@@ -102,10 +102,20 @@ static void require_inputs(hth_api_parse *parse, const hth_api_embed *embed, con
 
 /* ---- embeddings ---- */
 
-static void read_norm(hth_api_parse *parse, hth_api_embed *embed)
+static void parse_vectors(hth_api_parse *parse, const char *const *known, const char *inputs,
+                          const char *const *formats)
 {
-    json_int_t norm = embed->options.norm;
+    hth_api_embed *embed = begin(parse, known);
+    json_int_t norm;
 
+    if (!embed)
+        return;
+    read_inputs(parse, embed, inputs);
+    require_inputs(parse, embed, inputs);
+    embed->is_base64 = hth_fields_word(&parse->body, "encoding_format", formats) == 1;
+    hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
+    hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
+    norm = embed->options.norm;
     hth_fields_integer(&parse->body, "embd_normalize", -1, 64, &norm);
     embed->has_norm = hth_fields_has(&parse->body, "embd_normalize");
     embed->options.norm = (int32_t)norm;
@@ -113,34 +123,19 @@ static void read_norm(hth_api_parse *parse, hth_api_embed *embed)
 
 void hth_api_parse_embeddings(hth_api_parse *parse)
 {
-    hth_api_embed *embed = begin(parse, HTH_NAMES("model", "input", "encoding_format", "dimensions", "user",
-                                                  "embd_normalize", "lora", "cache_salt", "truncate", "cache_prompt"));
-
-    if (!embed)
-        return;
-    read_inputs(parse, embed, "input");
-    require_inputs(parse, embed, "input");
-    embed->is_base64 = hth_fields_word(&parse->body, "encoding_format", HTH_NAMES("float", "base64")) == 1;
-    hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
-    hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
-    read_norm(parse, embed);
+    parse_vectors(parse,
+                  HTH_NAMES("model", "input", "encoding_format", "dimensions", "user", "embd_normalize", "lora",
+                            "cache_salt", "truncate", "cache_prompt"),
+                  "input", HTH_NAMES("float", "base64"));
 }
 
+/* Base64 is not possible in this response. */
 void hth_api_parse_native_embedding(hth_api_parse *parse)
 {
-    const char *name = hth_fields_has(&parse->body, "input") ? "input" : "content";
-    hth_api_embed *embed = begin(parse, HTH_NAMES("model", "input", "content", "encoding_format", "dimensions",
-                                                  "embd_normalize", "lora", "cache_salt", "cache_prompt", "truncate"));
-
-    if (!embed)
-        return;
-    read_inputs(parse, embed, name);
-    require_inputs(parse, embed, name);
-    (void)hth_fields_word(&parse->body, "encoding_format",
-                          HTH_NAMES("float")); /* base64 is not possible in this response */
-    hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
-    hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
-    read_norm(parse, embed);
+    parse_vectors(parse,
+                  HTH_NAMES("model", "input", "content", "encoding_format", "dimensions", "embd_normalize", "lora",
+                            "cache_salt", "cache_prompt", "truncate"),
+                  hth_fields_has(&parse->body, "input") ? "input" : "content", HTH_NAMES("float"));
 }
 
 /* ---- Ollama's ---- */
