@@ -119,7 +119,6 @@ void hth_api_set_length(hth_api_parse *parse, json_int_t n)
 void hth_api_parse_openai_common(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
-    bool obfuscate = false;
     hth_fields options;
 
     hth_fields_bool(&parse->body, "stream", &request->stream);
@@ -128,7 +127,7 @@ void hth_api_parse_openai_common(hth_api_parse *parse)
             hth_fields_note(&parse->body, "stream_options");
         hth_fields_rest(&options, HTH_NAMES("include_usage", "include_obfuscation"));
         hth_fields_bool(&options, "include_usage", &request->include_usage);
-        hth_fields_bool(&options, "include_obfuscation", &obfuscate); /* no effect here */
+        hth_fields_bool(&options, "include_obfuscation", NULL); /* no effect here */
     }
     hth_api_parse_sampling(parse, /* is_openai= */ true);
     hth_fields_u32(&parse->body, "n", 1, HTH_API_REPLIES_MAX, &request->options.n);

@@ -139,7 +139,7 @@ void hth_fields_bool(const hth_fields *fields, const char *name, bool *out)
 
     if (value && !json_is_boolean(value))
         hth_fields_wrong_type(fields, name, "true or false", value);
-    else if (value)
+    else if (value && out)
         *out = json_is_true(value);
 }
 
@@ -211,7 +211,7 @@ void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_
     else if (json_string_length(value) > bytes_max)
         hth_fields_refuse(fields, name, "is %zu bytes long; at most %zu are allowed", json_string_length(value),
                           bytes_max);
-    else
+    else if (out)
         *out = json_string_value(value);
 }
 

@@ -36,7 +36,10 @@ json_t *hth_fields_any(const hth_fields *fields, const char *name);
 bool hth_fields_has(const hth_fields *fields, const char *name);
 void hth_fields_require(const hth_fields *fields, const char *name);
 
-/* A field of one type; any other type is an error. Strings are borrowed from the object and at most bytes_max long. */
+/*
+ * A field of one type; any other type is an error. Strings are borrowed from the object and at most bytes_max long. out
+ * of a bool or a string may be NULL.
+ */
 void hth_fields_bool(const hth_fields *fields, const char *name, bool *out);
 void hth_fields_number(const hth_fields *fields, const char *name, double low, double high, double *out);
 void hth_fields_float(const hth_fields *fields, const char *name, double low, double high, float *out);

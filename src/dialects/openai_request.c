@@ -155,13 +155,12 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
 {
     hearth_chat_tool *tool = &tools[i];
     json_t *parameters;
-    bool strict = false;
 
     hth_fields_rest(function, HTH_NAMES("name", "description", "parameters", "strict"));
     tool->name = hth_fields_required(function, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, function, tools, i);
     hth_fields_string(function, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
-    hth_fields_bool(function, "strict", &strict); /* arguments always follow the schema */
+    hth_fields_bool(function, "strict", NULL); /* arguments always follow the schema */
     parameters = hth_fields_object(function, "parameters");
     if (parameters)
         hth_api_tool_schema(parse, tool, parameters);
@@ -279,9 +278,8 @@ void hth_api_parse_tools(hth_api_parse *parse)
 
 static void parse_response_format(hth_api_parse *parse)
 {
-    const char **json_schema = &parse->request->conversation.json_schema, *name = NULL, *description = NULL;
+    const char **json_schema = &parse->request->conversation.json_schema;
     hth_fields fields, inside;
-    bool strict = false;
     int type;
 
     if (!hth_fields_enter(&parse->body, "response_format", &fields))
@@ -301,9 +299,9 @@ static void parse_response_format(hth_api_parse *parse)
         return;
     (void)hth_fields_enter_required(&fields, "json_schema", &inside); /* a missing one is refused */
     hth_fields_rest(&inside, HTH_NAMES("name", "schema", "strict", "description"));
-    hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, &name);
-    hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, &description);
-    hth_fields_bool(&inside, "strict", &strict); /* replies always follow the schema */
+    hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, NULL);
+    hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, NULL);
+    hth_fields_bool(&inside, "strict", NULL); /* replies always follow the schema */
     if (hth_fields_has(&inside, "schema"))
         *json_schema = hth_api_parse_schema(parse, &inside, "schema");
 }

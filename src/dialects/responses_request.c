@@ -505,7 +505,6 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     hth_api_responses_tool *names;
     char path[HTH_PATH_BYTES];
     json_t *parameters;
-    bool strict = false;
 
     if (tools->n == tools->n_max) { /* a guard, in case counting and reading ever differ */
         hth_fields_refuse(&parse->body, "tools", "has more than the %zu tools that were counted", tools->n_max);
@@ -525,7 +524,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     hth_api_check_tool_name(parse, fields, tools->offered, tools->n);
     names->offered = tool->name;
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
-    hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
+    hth_fields_bool(fields, "strict", NULL); /* arguments follow the schema in any case */
     tools->n++;
     if (is_custom) {
         offer_custom(parse, fields, tool);
@@ -850,9 +849,7 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
 
 static void parse_text(hth_api_parse *parse)
 {
-    const char *name = NULL;
     hth_fields fields, format;
-    bool strict = false;
     int type;
 
     (void)hth_fields_enter(&parse->body, "text", &fields); /* if absent, there is no format */
@@ -863,8 +860,8 @@ static void parse_text(hth_api_parse *parse)
     hth_fields_rest(&format, HTH_NAMES("type", "name", "schema", "strict", "description"));
     hth_fields_require(&format, "type");
     type = hth_fields_word(&format, "type", HTH_NAMES("text", "json_object", "json_schema"));
-    hth_fields_string(&format, "name", HTH_API_NAME_BYTES_MAX, &name); /* some models read it */
-    hth_fields_bool(&format, "strict", &strict);                       /* the reply follows the schema in any case */
+    hth_fields_string(&format, "name", HTH_API_NAME_BYTES_MAX, NULL); /* some models read it */
+    hth_fields_bool(&format, "strict", NULL);                         /* the reply follows the schema in any case */
     if (type <= 0)
         return;
     parse->request->conversation.json_schema = HTH_API_ANY_OBJECT;
