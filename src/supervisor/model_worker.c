@@ -528,19 +528,19 @@ static void look(hth_model_worker *worker, uint64_t now_ns)
         learn(worker, bytes - rows);
 }
 
-hth_residence hth_model_worker_residence(const hth_model_worker *worker)
+hth_place hth_model_worker_place(const hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
-        return HTH_RESIDENCE_OUT;
+        return HTH_PLACE_OUT;
     return worker->state == HTH_WORKER_STOPPING && !worker->start_again && !worker->is_condemned &&
                    !worker->told_by_others
-             ? HTH_RESIDENCE_LEAVING
-             : HTH_RESIDENCE_IN;
+             ? HTH_PLACE_LEAVING
+             : HTH_PLACE_IN;
 }
 
 bool hth_model_worker_is_in(const hth_model_worker *worker)
 {
-    return hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
+    return hth_model_worker_place(worker) != HTH_PLACE_OUT;
 }
 
 bool hth_model_worker_is_external(const hth_model_worker *worker)
@@ -598,7 +598,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
     const bool are_held = worker->held_ns > 0 && hth_os_monotonic_ns() < worker->held_ns + hth_ms_to_ns(HELD_MS);
 
     *out = (hth_resident){
-        .residence = hth_model_worker_residence(worker),
+        .place = hth_model_worker_place(worker),
         .n_uses = worker->waiters.n_holders,
         .bytes[0] = needed_host_bytes(worker),
         .wanted_ns = worker->waits_for_needs ? 0
@@ -616,7 +616,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
             worker->is_invited && !worker->waits_for_needs && (worker->shared->n_asked == 0 || waited_long(worker)),
     };
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
-    *kept = (hth_resident){ .residence = HTH_RESIDENCE_KEPT,
+    *kept = (hth_resident){ .place = HTH_PLACE_KEPT,
                             .used_ns = worker->used_ns,
                             .is_pinned = worker->weights_are_pinned || are_held ||
                                          worker->weights_count == HTH_WEIGHTS_COUNT_APART };
@@ -781,8 +781,8 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
     model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
     *out = (hth_relief_model){
         .used_ns = worker->used_ns,
-        .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? row_bytes + (rows.is_pinned ? 0 : rows.bytes[0]) : 0,
-        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
+        .absent_row_bytes = model.place == HTH_PLACE_OUT ? row_bytes + (rows.is_pinned ? 0 : rows.bytes[0]) : 0,
+        .coming_bytes = model.place == HTH_PLACE_LEAVING ? model_bytes : coming_bytes,
         .keeps_rows = worker->is_pinned || worker->is_host_pinned,
         .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
     };
@@ -860,7 +860,7 @@ bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *er
 static bool is_absent(const hth_model_worker *worker, hearth_error *err)
 {
     if (!hth_model_worker_is_external(worker) || worker->summoned_ns > 0 || worker->is_invited ||
-        hth_model_worker_residence(worker) == HTH_RESIDENCE_IN)
+        hth_model_worker_place(worker) == HTH_PLACE_IN)
         return false;
     (void)hth_fail(err, HEARTH_CANCELLED,
                    "model '%s' is not resident, and this server loads models by orders of operators only "
@@ -1335,7 +1335,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
         drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = worker->shared->options->no_sandbox;
-    if (hth_model_worker_residence(worker) == HTH_RESIDENCE_IN) /* a worker that leaves goes on leaving */
+    if (hth_model_worker_place(worker) == HTH_PLACE_IN) /* a worker that leaves goes on leaving */
         hth_model_worker_retire(worker, drains, true);
     return true;
 }

@@ -252,7 +252,7 @@ bool hth_model_worker_is_in(const hth_model_worker *worker);
 bool hth_model_worker_is_awaited(const hth_model_worker *worker);
 /* Call before a plan: starts measuring the needs of a model that waits for a place. */
 void hth_model_worker_prepare(hth_model_worker *worker);
-hth_residence hth_model_worker_residence(const hth_model_worker *worker);
+hth_place hth_model_worker_place(const hth_model_worker *worker);
 /* The plan entries of the model, and of its weights in the folder of host weights (0 bytes: none). */
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
                                hth_resident *kept);

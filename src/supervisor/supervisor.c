@@ -171,7 +171,7 @@ static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_wo
         hth_resident model, kept;
 
         hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
-        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT && worker != starts ? 0 : model.bytes[0]);
+        taken += kept.bytes[0] + (model.place == HTH_PLACE_OUT && worker != starts ? 0 : model.bytes[0]);
     }
     rest = limit > taken ? limit - taken : 0;
     return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
@@ -363,7 +363,7 @@ static void warn_pinned(hth_supervisor *supervisor)
 static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *worker, const hth_resident *resident,
                           hth_residency_order order, const hth_residency_limits *limits)
 {
-    if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_KEPT)
+    if (order == HTH_RESIDENCY_LEAVE && resident->place == HTH_PLACE_KEPT)
         return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     if (order == HTH_RESIDENCY_ENTER) {
         warn_large(supervisor, worker, resident, limits);
@@ -374,7 +374,7 @@ static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *wo
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
                                             ? HTH_DEPARTURE_REST
                                             : HTH_DEPARTURE_ROOM);
-    else if (resident->residence != HTH_RESIDENCE_KEPT)
+    else if (resident->place != HTH_PLACE_KEPT)
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
     return 0;
 }
@@ -419,7 +419,7 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
     for (size_t k = 0; k < n_workers(supervisor); k++) {
         hth_resident *kept = &supervisor->residents[2 * k + 1];
 
-        if (model->residence != HTH_RESIDENCE_OUT || kept->bytes[0] == 0 ||
+        if (model->place != HTH_PLACE_OUT || kept->bytes[0] == 0 ||
             (k != i && !hth_model_worker_shares_weights(worker, worker_at(supervisor, k))))
             continue;
         model->kept = kept;
@@ -967,11 +967,11 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
         out.pools[0].used_bytes += kept.bytes[0];
         if (worker_at(supervisor, i)->weights_are_pinned)
             out.pools[0].pinned_bytes += kept.bytes[0];
-        for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
+        for (size_t k = 0; k < out.n && model.place != HTH_PLACE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
             out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;
         }
-        for (size_t k = 0; k < out.n && model.residence == HTH_RESIDENCE_OUT && i < supervisor->present.n; k++)
+        for (size_t k = 0; k < out.n && model.place == HTH_PLACE_OUT && i < supervisor->present.n; k++)
             out.pools[k].promised_bytes += model.is_pinned ? model.bytes[k] : 0;
     }
     out.pools[0].used_bytes += out.rows_bytes;
@@ -998,7 +998,7 @@ static bool comes_again(const hth_model_worker *worker)
     switch (worker->state) {
     case HTH_WORKER_WAITING:
     case HTH_WORKER_BROKEN: return true;
-    case HTH_WORKER_STOPPING: return hth_model_worker_residence(worker) == HTH_RESIDENCE_IN;
+    case HTH_WORKER_STOPPING: return hth_model_worker_place(worker) == HTH_PLACE_IN;
     default: return false;
     }
 }
@@ -1014,7 +1014,7 @@ static unsigned place_in_line(const hth_supervisor *supervisor, const hth_model_
         if (supervisor->present.at[i] == worker)
             continue;
         hth_model_worker_resident(supervisor->present.at[i], &hth_device_pools_none, &other, &kept);
-        place += other.residence == HTH_RESIDENCE_OUT && other.wanted_ns > 0 &&
+        place += other.place == HTH_PLACE_OUT && other.wanted_ns > 0 &&
                  (own.wanted_ns == 0 || other.wanted_ns < own.wanted_ns);
     }
     return place;
@@ -1093,8 +1093,8 @@ static hth_residency_limits look_ahead(hth_supervisor *supervisor)
     for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident *model = &supervisor->residents[2 * i];
 
-        if (model->residence == HTH_RESIDENCE_LEAVING)
-            model->residence = HTH_RESIDENCE_OUT;
+        if (model->place == HTH_PLACE_LEAVING)
+            model->place = HTH_PLACE_OUT;
         if (hth_model_worker_is_awaited(worker_at(supervisor, i)) && model->wanted_ns == 0 && !model->is_invited)
             model->wanted_ns = 1;
     }
@@ -1327,15 +1327,15 @@ hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *con
         const size_t i = index_of(supervisor, worker);
         hth_resident *resident = &supervisor->residents[2 * i];
 
-        if (resident->residence == HTH_RESIDENCE_IN) {
-            list(*out, hth_model_worker_residence(worker) == HTH_RESIDENCE_IN ? "resident" : "loading", worker);
+        if (resident->place == HTH_PLACE_IN) {
+            list(*out, hth_model_worker_place(worker) == HTH_PLACE_IN ? "resident" : "loading", worker);
             hth_model_worker_summon(worker);
             continue;
         }
         resident->is_invited = true;
         if (would_enter(supervisor, &limits, i)) {
             hth_model_worker_invite(worker);
-            resident->residence = HTH_RESIDENCE_IN; /* the next models find the room that it leaves free */
+            resident->place = HTH_PLACE_IN; /* the next models find the room that it leaves free */
             if (resident->kept)
                 supervisor->residents[resident->kept - supervisor->residents].is_pinned = true;
             list(*out, "loading", worker);
