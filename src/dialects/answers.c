@@ -3,7 +3,6 @@
  */
 #include "dialects/answers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,13 +46,9 @@ static bool add_tokens(hearth_model *model, const hth_api_request *request, cons
 
     hth_buffer_add_text(out, "{\"tokens\":[");
     for (size_t i = 0; i < n && !out->failed; i++) {
-        char id[32];
-
         if (i % TOKENS_UNSEEN == 0 && is_gone && atomic_load_explicit(is_gone, memory_order_relaxed))
             return false;
-        (void)snprintf(id, sizeof(id), "%s%s%d", i > 0 ? "," : "", request->with_pieces ? "{\"id\":" : "",
-                       (int)tokens[i]); /* fits */
-        hth_buffer_add_text(out, id);
+        hth_buffer_add_format(out, "%s%s%d", i > 0 ? "," : "", request->with_pieces ? "{\"id\":" : "", (int)tokens[i]);
         if (request->with_pieces)
             add_piece(model, tokens[i], out);
     }

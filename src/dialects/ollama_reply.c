@@ -6,8 +6,6 @@
  * left out. All lines have the time at which the request began, so that the reply does not depend on the worker that
  * writes it.
  */
-#include <stdio.h>
-
 #include "api/writer.h"
 #include "api/sse.h"
 #include "dialects/kinds.h"
@@ -152,10 +150,7 @@ static void add_numbers(json_t *to, const hth_api_choice *choice)
 static void add_tokens(const hearth_token *tokens, size_t n, bool *has_some, hth_buffer *out)
 {
     for (size_t i = 0; i < n; i++) {
-        char text[16];
-
-        (void)snprintf(text, sizeof(text), "%s%d", *has_some ? "," : "", (int)tokens[i]); /* fits */
-        hth_buffer_add_text(out, text);
+        hth_buffer_add_format(out, "%s%d", *has_some ? "," : "", (int)tokens[i]);
         *has_some = true;
     }
 }

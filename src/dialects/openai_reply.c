@@ -101,9 +101,7 @@ static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, ht
 {
     if (!hth_api_has_lists(reply))
         hth_buffer_add_text(out, "null");
-    hth_buffer_add_text(out, ",\"finish_reason\":\"");
-    hth_buffer_add_text(out, finish_reason(reply, choice));
-    hth_buffer_add_text(out, "\"}");
+    hth_buffer_add_format(out, ",\"finish_reason\":\"%s\"}", finish_reason(reply, choice));
 }
 
 static void put_body_end(hth_api_reply *reply, hth_buffer *out)
