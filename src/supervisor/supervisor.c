@@ -72,15 +72,6 @@ static hth_model_worker *find(const worker_list *list, const char *name)
     return NULL;
 }
 
-static bool contains(const worker_list *list, const hth_model_worker *worker)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        if (list->at[i] == worker)
-            return true;
-    }
-    return false;
-}
-
 /* The number of all workers, including those that leave. */
 static size_t n_workers(const hth_supervisor *supervisor)
 {
@@ -713,13 +704,13 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
     supervisor->present = present;
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < old[k].n; i++) {
-            if (!contains(&present, old[k].at[i]))
+            if (find(&present, old[k].at[i]->name) != old[k].at[i])
                 leaving.at[leaving.n++] = old[k].at[i];
         }
     }
     supervisor->leaving = leaving;
     for (size_t i = 0; i < old[0].n; i++) {
-        if (contains(&present, old[0].at[i]))
+        if (find(&present, old[0].at[i]->name) == old[0].at[i])
             continue;
         (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more", old[0].at[i]->name);
         hth_waiters_tell_failed(&old[0].at[i]->waiters, 0, &err);
