@@ -59,11 +59,11 @@ static const char *reason_of(hth_departure departure)
 /* Report the progress of loading or, once READY, of hashing; at most PROGRESS_STEPS events of each for a process. */
 static void tell_progress(hth_model_worker *worker)
 {
-    const unsigned step = (unsigned)(worker->progress * PROGRESS_STEPS);
+    const unsigned step = (unsigned)(worker->life.progress * PROGRESS_STEPS);
 
-    if (step <= worker->told_progress)
+    if (step <= worker->life.told_progress)
         return;
-    worker->told_progress = step;
+    worker->life.told_progress = step;
     tell(worker, worker->state == HTH_WORKER_READY ? "hashing" : "progress",
          json_pack("{s:s, s:f}", "model", worker->name, "progress", (double)step / PROGRESS_STEPS));
 }
@@ -81,7 +81,7 @@ static void tell_eviction(const hth_model_worker *worker, const char *tier, uint
 static void tell_unload(const hth_model_worker *worker, const char *why)
 {
     tell(worker, "unload",
-         json_pack("{s:s, s:s, s:b}", "model", worker->name, "reason", why, "again", worker->start_again));
+         json_pack("{s:s, s:s, s:b}", "model", worker->name, "reason", why, "again", worker->life.start_again));
 }
 
 /*
@@ -485,13 +485,13 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
 static void note_start(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
-        worker->entered_ns = worker->started_ns;
+        worker->entered_ns = worker->life.started_ns;
     note_file(worker);
     hth_model_worker_find_weights(worker);
     worker->is_invited = false;
     worker->summoned_ns = 0;
     worker->has_no_room = worker->drops_host = worker->drops_rows = false;
-    worker->looked_ns = worker->started_ns;
+    worker->looked_ns = worker->life.started_ns;
     worker->measures = true;
 }
 
@@ -503,7 +503,7 @@ static void note_end(hth_model_worker *worker)
     if (worker->drops_rows)
         evict_rows(worker, HTH_DEPARTURE_NONE);
     worker->drops_host = worker->drops_rows = false;
-    worker->is_dismissed &= worker->start_again || worker->summoned_ns > 0; /* the next process leaves then */
+    worker->is_dismissed &= worker->life.start_again || worker->summoned_ns > 0; /* the next process leaves then */
 }
 
 static void note_use(hth_model_worker *worker)
@@ -532,8 +532,8 @@ hth_place hth_model_worker_place(const hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
         return HTH_PLACE_OUT;
-    return worker->state == HTH_WORKER_STOPPING && !worker->start_again && !worker->is_condemned &&
-                   !worker->told_by_others
+    return worker->state == HTH_WORKER_STOPPING && !worker->life.start_again && !worker->life.is_condemned &&
+                   !worker->life.told_by_others
              ? HTH_PLACE_LEAVING
              : HTH_PLACE_IN;
 }
@@ -794,9 +794,9 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
     hth_status_page_read(worker->page, &status);
     if (!status.has_numbers)
         return;
-    if (!is_stuck(worker, worker->ram_stuck_ns))
+    if (!is_stuck(worker, worker->life.ram_stuck_ns))
         out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0] + row_bytes);
-    if (!is_stuck(worker, worker->ram_file_stuck_ns))
+    if (!is_stuck(worker, worker->life.ram_file_stuck_ns))
         out->ram_file_bytes = status.counters.ram_file_bytes;
     out->ram_file_folder = hth_worker_arguments_value(worker->arguments, "--ram-files");
 }
@@ -822,9 +822,9 @@ static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user
     hth_model_worker *worker = user_data;
 
     if (ram_bytes < worker->evicting_ram_bytes)
-        worker->ram_stuck_ns = hth_os_monotonic_ns();
+        worker->life.ram_stuck_ns = hth_os_monotonic_ns();
     if (ram_file_bytes < worker->evicting_ram_file_bytes)
-        worker->ram_file_stuck_ns = hth_os_monotonic_ns();
+        worker->life.ram_file_stuck_ns = hth_os_monotonic_ns();
     worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
     tell_eviction(worker, "ram", ram_bytes, HTH_DEPARTURE_PRESSURE);
     tell_eviction(worker, "ram_file", ram_file_bytes, HTH_DEPARTURE_PRESSURE);
@@ -1001,8 +1001,8 @@ static void on_stopping(void *user_data)
     if (worker->state != HTH_WORKER_STARTING && worker->state != HTH_WORKER_READY)
         return; /* this server sent it */
     worker->state = HTH_WORKER_STOPPING;
-    worker->told_by_others = true;
-    worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
+    worker->life.told_by_others = true;
+    worker->life.kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) was told to end, not by this server", worker->name,
              hth_worker_process_pid(worker->process));
     tell_unload(worker, "others");
@@ -1017,8 +1017,8 @@ static void bury(hth_model_worker *worker, bool was_asked)
 
     if (was_asked && hth_worker_process_ended_in_order(worker->process))
         goto out;
-    if (worker->verdict[0])
-        (void)snprintf(cause, sizeof(cause), "%s", worker->verdict);
+    if (worker->life.verdict[0])
+        (void)snprintf(cause, sizeof(cause), "%s", worker->life.verdict);
     else
         hth_worker_process_cause(worker->process, cause, sizeof(cause));
     n = strlen(cause) + strlen("; its last lines: ");
@@ -1037,8 +1037,8 @@ void hth_model_worker_reap(hth_model_worker *worker)
 {
     uint64_t now_ns = hth_os_monotonic_ns();
     const hth_restart_life life = {
-        .ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0,
-        .has_served = worker->has_served,
+        .ready_ms = worker->life.ready_ns > 0 ? (now_ns - worker->life.ready_ns) / 1000000 : 0,
+        .has_served = worker->life.has_served,
     };
     bool was_asked, was_told;
     hearth_error err;
@@ -1048,8 +1048,8 @@ void hth_model_worker_reap(hth_model_worker *worker)
         return;
     if (hth_worker_process_said_stopping(worker->process))
         on_stopping(worker); /* its end was seen before its message was read */
-    was_told = worker->told_by_others && hth_worker_process_ended_in_order(worker->process);
-    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->is_condemned && !worker->told_by_others;
+    was_told = worker->life.told_by_others && hth_worker_process_ended_in_order(worker->process);
+    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->life.is_condemned && !worker->life.told_by_others;
     if (!was_asked && !was_told) {
         worker->n_deaths++;
         suspect_rows(worker);
@@ -1067,7 +1067,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     note_end(worker);
     hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
     tell(worker, "unloaded", json_pack("{s:s}", "model", worker->name));
-    if (worker->start_again && !worker->shared->is_stopping) {
+    if (worker->life.start_again && !worker->shared->is_stopping) {
         hth_model_worker_start(worker);
         return;
     }
@@ -1082,14 +1082,14 @@ __attribute__((format(printf, 2, 3))) static void condemn(hth_model_worker *work
     va_list arguments;
 
     va_start(arguments, verdict);
-    (void)vsnprintf(worker->verdict, sizeof(worker->verdict), verdict, arguments);
+    (void)vsnprintf(worker->life.verdict, sizeof(worker->life.verdict), verdict, arguments);
     va_end(arguments);
     worker->n_hangs++;
-    worker->is_condemned = true;
+    worker->life.is_condemned = true;
     worker->state = HTH_WORKER_STOPPING;
-    worker->kill_ns = 0;
+    worker->life.kill_ns = 0;
     hth_warn(worker->shared->log, "model '%s': its worker (pid %d) is killed: %s", worker->name,
-             hth_worker_process_pid(worker->process), worker->verdict);
+             hth_worker_process_pid(worker->process), worker->life.verdict);
     hth_worker_process_kill(worker->process);
 }
 
@@ -1099,8 +1099,8 @@ static void on_progress(float fraction, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->progress = fraction;
-    worker->progress_ns = hth_os_monotonic_ns();
+    worker->life.progress = fraction;
+    worker->life.progress_ns = hth_os_monotonic_ns();
     tell_progress(worker);
 }
 
@@ -1108,7 +1108,7 @@ static void on_hashing(float fraction, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->progress = fraction;
+    worker->life.progress = fraction;
     if (worker->state == HTH_WORKER_READY)
         tell_progress(worker);
 }
@@ -1131,16 +1131,16 @@ static void on_ready(void *user_data)
         return; /* it was already told to end */
     worker->state = HTH_WORKER_READY;
     worker->was_ready = true;
-    worker->progress = 1;
-    worker->told_progress = 0; /* of hashing, from here on */
-    worker->ready_ns = hth_os_monotonic_ns();
-    worker->used_ns = worker->ready_ns; /* idle time begins here */
+    worker->life.progress = 1;
+    worker->life.told_progress = 0; /* of hashing, from here on */
+    worker->life.ready_ns = hth_os_monotonic_ns();
+    worker->used_ns = worker->life.ready_ns; /* idle time begins here */
     hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
-             hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
+             hth_worker_process_pid(worker->process), (double)(worker->life.ready_ns - worker->life.started_ns) / 1e9);
     tell(worker, "ready",
          json_pack("{s:s, s:i, s:I}", "model", worker->name, "pid", hth_worker_process_pid(worker->process), "load_ms",
-                   (json_int_t)((worker->ready_ns - worker->started_ns) / 1000000)));
+                   (json_int_t)((worker->life.ready_ns - worker->life.started_ns) / 1000000)));
     event_active(worker->notify, EV_TIMEOUT, 0);
 }
 
@@ -1201,27 +1201,16 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
 
 void hth_model_worker_start(hth_model_worker *worker)
 {
+    const uint64_t now_ns = hth_os_monotonic_ns();
     hearth_error err;
 
     assert(!worker->process);
     (void)event_del(worker->pause); /* cannot fail here */
     worker->generation++;
     worker->n_starts++;
-    worker->started_ns = hth_os_monotonic_ns();
+    worker->life = (hth_worker_life){ .started_ns = now_ns, .progress_ns = now_ns };
     note_start(worker);
     begin_ram(worker);
-    worker->progress_ns = worker->started_ns;
-    worker->progress = 0;
-    worker->told_progress = 0;
-    worker->ram_stuck_ns = worker->ram_file_stuck_ns = 0;
-    worker->ready_ns = 0;
-    worker->has_served = false;
-    worker->doubted_ns = 0;
-    worker->kill_ns = 0;
-    worker->is_condemned = false;
-    worker->start_again = false;
-    worker->told_by_others = false;
-    worker->verdict[0] = '\0';
     if (start_process(worker, &err) != HEARTH_OK) {
         hth_socket_folder_remove(worker->socket_path);
         worker->n_deaths++;
@@ -1252,10 +1241,10 @@ void hth_model_worker_stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t
     hearth_error err;
 
     /* Before it is ready, it has nothing to finish or save, and its event loop does not show whether it hangs. */
-    if (worker->ready_ns == 0 && hang_ms > 0 && hang_ms < timeout_ms)
+    if (worker->life.ready_ns == 0 && hang_ms > 0 && hang_ms < timeout_ms)
         timeout_ms = hang_ms;
     kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
-    worker->start_again = again;
+    worker->life.start_again = again;
     worker->is_invited = false;
     worker->summoned_ns = 0;
     if (again)
@@ -1275,12 +1264,12 @@ void hth_model_worker_stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t
     worker->policy = (hth_restart_policy){ 0 }; /* an order clears the history of deaths */
     if (worker->state == HTH_WORKER_STOPPING) {
         /* It must end now. The time until SIGKILL only gets shorter. */
-        worker->kill_ns = worker->kill_ns > kill_ns ? kill_ns : worker->kill_ns;
-        worker->is_condemned = false;
-        worker->told_by_others = false;
+        worker->life.kill_ns = worker->life.kill_ns > kill_ns ? kill_ns : worker->life.kill_ns;
+        worker->life.is_condemned = false;
+        worker->life.told_by_others = false;
         return;
     }
-    worker->kill_ns = kill_ns;
+    worker->life.kill_ns = kill_ns;
     worker->state = HTH_WORKER_STOPPING;
     tell_unload(worker, worker->shared->is_stopping ? "shutdown" : reason_of(worker->departs));
     hth_worker_process_terminate(worker->process, drain_ms);
@@ -1347,8 +1336,8 @@ void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation)
     if (worker->state != HTH_WORKER_READY || worker->generation != generation)
         return;
     hth_model_worker_reap(worker);
-    if (worker->state == HTH_WORKER_READY && worker->generation == generation && worker->doubted_ns == 0)
-        worker->doubted_ns = hth_os_monotonic_ns();
+    if (worker->state == HTH_WORKER_READY && worker->generation == generation && worker->life.doubted_ns == 0)
+        worker->life.doubted_ns = hth_os_monotonic_ns();
 }
 
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter)
@@ -1414,7 +1403,7 @@ void hth_model_worker_drop_adapters(hth_model_worker *worker)
 
 bool hth_model_worker_is_hashing(const hth_model_worker *worker)
 {
-    return worker->state == HTH_WORKER_READY && worker->progress < 1;
+    return worker->state == HTH_WORKER_READY && worker->life.progress < 1;
 }
 
 void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
@@ -1437,10 +1426,10 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
     if (!worker->process)
         return;
     out->pid = hth_worker_process_pid(worker->process);
-    out->load_progress = worker->progress;
+    out->load_progress = worker->life.progress;
     out->is_hashing = hth_model_worker_is_hashing(worker);
     out->socket_path = worker->state == HTH_WORKER_READY ? worker->socket_path : NULL;
-    out->up_ms = (now_ns - worker->started_ns) / 1000000;
+    out->up_ms = (now_ns - worker->life.started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);
     hth_status_page_read(worker->page, &out->status);
 }
@@ -1617,7 +1606,7 @@ static void fail_late(const hth_model_worker *worker, hearth_error *err)
         (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);
     if (worker->state == HTH_WORKER_STARTING)
         (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
-                       worker->name, wait_s, 100.0 * (double)worker->progress, death);
+                       worker->name, wait_s, 100.0 * (double)worker->life.progress, death);
     else if (worker->state == HTH_WORKER_STOPPED || worker->is_closed)
         (void)hth_fail(err, HEARTH_TIMED_OUT,
                        "model '%s' was not ready within %.4g s: the models that are in use leave no memory for it%s",
@@ -1647,16 +1636,16 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     if (loop_ns == UINT64_MAX)
         loop_ns = 0; /* the loop does not run at the very start and the end of a worker */
-    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
-        loop_ns = now_ns - worker->ready_ns; /* it may not have run since */
+    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->life.ready_ns)
+        loop_ns = now_ns - worker->life.ready_ns; /* it may not have run since */
     if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms)
         condemn(worker, "an evaluation took longer than %.4g s", hang_ms / 1e3);
     else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms)
         condemn(worker, "it did not answer for %.4g s", loop_hang_ms / 1e3);
     else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
-             watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms)
+             watched_ms(worker, now_ns - worker->life.progress_ns, now_ns) > start_timeout_ms)
         condemn(worker, "loading did not go on for %.4g s (at %.0f %%)", start_timeout_ms / 1e3,
-                100.0 * (double)worker->progress);
+                100.0 * (double)worker->life.progress);
 }
 
 /* An orderly end may take until kill_ns. A worker whose loop stalls is killed at once. */
@@ -1668,10 +1657,10 @@ static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     stands_still = loop_hang_ms > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms;
-    if (now_ns < worker->kill_ns && !stands_still)
+    if (now_ns < worker->life.kill_ns && !stands_still)
         return;
-    worker->kill_ns = 0;
-    (void)snprintf(worker->verdict, sizeof(worker->verdict), "killed, since it %s",
+    worker->life.kill_ns = 0;
+    (void)snprintf(worker->life.verdict, sizeof(worker->life.verdict), "killed, since it %s",
                    stands_still ? "stood still when asked to end" : "did not end in time when asked to");
     hth_worker_process_kill(worker->process);
 }
@@ -1682,14 +1671,14 @@ static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
  */
 static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
 {
-    uint64_t doubted_for_ns = now_ns - worker->doubted_ns;
+    uint64_t doubted_for_ns = now_ns - worker->life.doubted_ns;
     uint64_t tick_ns, loop_ns;
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     if (loop_ns < doubted_for_ns) {
         hearth_error err;
 
-        worker->doubted_ns = 0;
+        worker->life.doubted_ns = 0;
         (void)hth_fail(&err, HEARTH_BUSY,
                        "the worker of model '%s' broke a connection, though it is well; its log may "
                        "tell why",
@@ -1711,9 +1700,9 @@ void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns)
     look(worker, now_ns);
     if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_READY)
         look_for_hangs(worker, now_ns);
-    if (worker->state == HTH_WORKER_READY && worker->doubted_ns > 0)
+    if (worker->state == HTH_WORKER_READY && worker->life.doubted_ns > 0)
         settle_doubt(worker, now_ns);
-    if (worker->state == HTH_WORKER_STOPPING && worker->kill_ns > 0)
+    if (worker->state == HTH_WORKER_STOPPING && worker->life.kill_ns > 0)
         look_after_ending(worker, now_ns);
     if (hth_waiters_has_late(&worker->waiters, now_ns)) {
         hearth_error err;

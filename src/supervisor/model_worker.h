@@ -88,6 +88,23 @@ typedef struct hth_worker_shared {
     void *user_data;
 } hth_worker_shared;
 
+/* The life of a process; zeros at its beginning. */
+typedef struct hth_worker_life {
+    uint64_t started_ns;
+    uint64_t progress_ns;                     /* STARTING: time of the last progress */
+    float progress;                           /* STARTING: of the load; READY: the part of the file that is hashed */
+    unsigned told_progress;                   /* in twentieths */
+    uint64_t ready_ns;                        /* 0: not yet */
+    uint64_t doubted_ns;                      /* READY: when a connection broke; 0: never */
+    uint64_t kill_ns;                         /* STOPPING: when SIGKILL comes; 0: it was sent */
+    bool is_condemned;                        /* STOPPING: killed for verdict */
+    bool start_again;                         /* STOPPING: a new process follows */
+    bool told_by_others;                      /* STOPPING: another process sent SIGTERM, not this server */
+    bool has_served;                          /* see hth_supervisor_note_served */
+    uint64_t ram_stuck_ns, ram_file_stuck_ns; /* when a tier freed less than was ordered; 0: never */
+    char verdict[HTH_WORKER_CAUSE_BYTES];
+} hth_worker_life;
+
 /* The supervisor reads it; only model_worker.c changes it, except where a field says so. */
 struct hth_model_worker {
     hth_worker_shared *shared;
@@ -105,21 +122,11 @@ struct hth_model_worker {
     uint64_t keep_ns;    /* time without use after which it leaves; UINT64_MAX: never */
 
     hth_worker_state state;
-    bool is_condemned;   /* STOPPING: killed for verdict */
-    bool start_again;    /* STOPPING: a new process follows */
-    bool told_by_others; /* STOPPING: another process sent SIGTERM, not this server */
-    bool was_ready;      /* this process or an earlier one */
+    bool was_ready; /* this process or an earlier one */
     hth_worker_process *process;
+    hth_worker_life life; /* of this process */
     char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     uint64_t generation;
-    uint64_t started_ns;
-    uint64_t progress_ns;   /* STARTING: time of the last progress */
-    float progress;         /* STARTING: of the load; READY: the part of the file that is hashed */
-    unsigned told_progress; /* in twentieths */
-    uint64_t ready_ns;      /* of this process; 0: not yet */
-    uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
-    uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
-    char verdict[HTH_WORKER_CAUSE_BYTES];
 
     /* READY: notifies the waiters. Not done within the process' callback, because a waiter could free the process. */
     struct event *notify;
@@ -166,7 +173,6 @@ struct hth_model_worker {
     uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
     uint64_t n_departures; /* to make room, after a long idle time, or under pressure */
     uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was ordered to evict */
-    uint64_t ram_stuck_ns, ram_file_stuck_ns;             /* when a tier freed less than was ordered; 0: never */
 
     /* Rows in memory. */
     uint64_t ram_share; /* of the memory for rows: the quota, or more until the quota is confirmed and rows have left */
@@ -183,7 +189,6 @@ struct hth_model_worker {
     bool waits_for_needs;               /* it is in no plan until its needs are known */
     bool measures;                      /* the process has this key; false: an older one is still ending */
     bool has_worked;                    /* a process of this key did work, so its cells and buffers are in memory */
-    bool has_served;                    /* this process has; see hth_supervisor_note_served */
     hth_learned_model learned;          /* of the key */
     hth_worker_process *asked;          /* the process that measures the needs; NULL: none */
     uint64_t asked_ns;

@@ -871,7 +871,7 @@ void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, u
     hth_model_worker *worker = find(&supervisor->present, model);
 
     if (worker && worker->process && worker->generation == generation)
-        worker->has_served = true;
+        worker->life.has_served = true;
 }
 
 /* ---- adapters ---- */
@@ -1031,11 +1031,11 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
 
     out[0] = 0;
     if (worker && generation == worker->generation && hth_model_worker_is_hashing(worker))
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * worker->progress));
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * worker->life.progress));
     if (!worker || generation > 0 || hth_model_worker_takes_requests(worker))
         return;
     if (worker->state == HTH_WORKER_STARTING) {
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * worker->progress));
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * worker->life.progress));
     } else if (comes_again(worker)) {
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "waiting for another worker");
     } else {
