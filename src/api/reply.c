@@ -378,15 +378,11 @@ static bool wants_tokens(const hth_api_request *request)
     return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
 }
 
-static bool wants_logprobs(const hth_api_request *request)
-{
-    return request->options.logprobs || request->options.n_top_logprobs > 0;
-}
-
 /* Keep a token until it is written. */
 static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event, hth_buffer *out)
 {
-    bool with_logprobs = wants_logprobs(reply->request) && event->logprobs;
+    const hearth_request *options = &reply->request->options;
+    bool with_logprobs = (options->logprobs || options->n_top_logprobs > 0) && event->logprobs;
     hth_api_told *told = &choice->told;
 
     if (!with_logprobs && !wants_tokens(reply->request))

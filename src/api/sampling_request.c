@@ -155,22 +155,6 @@ typedef struct biases {
     size_t n_text_bytes;
 } biases;
 
-/* Is the name of a member a number, that is, a token id? Other names are texts. */
-static bool is_number(const char *name)
-{
-    name += *name == '-';
-    return *name && !name[strspn(name, "0123456789")];
-}
-
-/* Read a token id that is the name of a member. */
-static bool token_of(const char *name, hearth_token *out)
-{
-    if (*name == '-' || strlen(name) > 9)
-        return false;
-    *out = (hearth_token)strtol(name, NULL, 10);
-    return true;
-}
-
 /* Read one bias: a number within the limit, or false for a ban. False when it was refused. */
 static bool parse_bias(hth_api_parse *parse, const json_t *value, double limit, float *out)
 {
@@ -231,14 +215,15 @@ static bool add_pair(biases *b, const json_t *pair)
     return add_token(b, (hearth_token)json_integer_value(token), value);
 }
 
+/* Read a member of an object. A name that is a number is a token id; any other name is a text. */
 static bool add_member(biases *b, const char *name, const json_t *value)
 {
-    hearth_token token;
+    const char *digits = name + (*name == '-');
 
-    if (!is_number(name))
+    if (!*digits || digits[strspn(digits, "0123456789")])
         return add_text(b, name, value);
-    if (token_of(name, &token))
-        return add_token(b, token, value);
+    if (digits == name && strlen(name) <= 9)
+        return add_token(b, (hearth_token)strtol(name, NULL, 10), value);
     hth_fields_refuse(&b->parse->body, "logit_bias", "has '%.40s', which is no token; tokens are numbers from 0 on",
                       name);
     return false;

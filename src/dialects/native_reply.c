@@ -94,22 +94,18 @@ static json_t *prompt_json(const hth_api_reply *reply, const hth_api_choice *cho
     return json ? json : json_string("");
 }
 
-/* The token ids at the end of a reply: in a stream the pending ones, otherwise all of them if the client wants them. */
-static json_t *ids_json(const hth_api_reply *reply, const hth_api_choice *choice)
-{
-    return reply->request->stream || reply->request->wants_tokens ? hth_api_told_ids(&choice->told) : json_array();
-}
-
 json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
 {
     const hearth_stats *stats = &choice->stats;
     const char *content = hth_buffer_text(&choice->content);
+    /* In a stream the pending ones, otherwise all of them if the client wants them. */
+    const bool has_ids = reply->request->stream || reply->request->wants_tokens;
     json_t *body = json_pack(
         "{s:I, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b, s:s, s:s}", "index",
         (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
-        ids_json(reply, choice), "id_slot", (json_int_t)reply->slot, "stop", true, "model", reply->model,
-        "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
-        "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
+        has_ids ? hth_api_told_ids(&choice->told) : json_array(), "id_slot", (json_int_t)reply->slot, "stop", true,
+        "model", reply->model, "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated",
+        (json_int_t)stats->prompt_tokens, "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
         hth_api_native_settings(&reply->prepared->requests[prompt_of(reply, choice)], reply->request), "prompt",
         prompt_json(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
         false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "");

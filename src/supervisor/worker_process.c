@@ -97,14 +97,9 @@ static void begin_second(hth_worker_process *process, uint64_t second)
     process->log_second = second;
 }
 
-static uint64_t now_seconds(void)
-{
-    return hth_os_monotonic_ns() / 1000000000u;
-}
-
 void hth_worker_process_tick(hth_worker_process *process)
 {
-    uint64_t second = now_seconds();
+    uint64_t second = hth_os_monotonic_ns() / 1000000000u;
 
     if (second != process->log_second)
         begin_second(process, second);
