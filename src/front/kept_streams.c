@@ -18,7 +18,6 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "api/ndjson.h"
 #include "api/sse.h"
 #include "base/os.h"
 #include "base/status.h"

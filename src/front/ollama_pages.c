@@ -6,7 +6,7 @@
  */
 #include "front/ollama_pages.h"
 
-#include "api/ndjson.h"
+#include "api/sse.h"
 #include "api/peek.h"
 #include "front/keys.h"
 #include "front/model_names.h"

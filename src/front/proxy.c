@@ -12,7 +12,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#include "api/ndjson.h"
 #include "api/notes.h"
 #include "api/request.h"
 #include "api/sse.h"

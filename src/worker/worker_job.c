@@ -17,7 +17,6 @@
 #include <utlist.h>
 
 #include "api/model_pages.h"
-#include "api/native_settings.h"
 #include "base/draw.h"
 #include "base/grow.h"
 #include "base/message_queue.h"

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/explanation.h"
+#include "api/json_values.h"
 #include "base/hash.h"
-#include "dialects/answers.h"
 #include "dialects/request_parse.h"
 #include "models/model.h"
 #include "wire/adapter_state.h"
@@ -399,8 +398,7 @@ bool hth_task_run(hth_task *task)
     case HTH_TASK_EMBED: return embed(task);
     case HTH_TASK_GENERATE: generate(task); break;
     case HTH_TASK_ANSWER:
-        (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
-                             &task->error); /* the error is in the task */
+        (void)hth_api_answer(task->model, task->request, &task->answer, &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
     case HTH_TASK_PREFIXES: assert(false && "worker_prefixes.h runs it"); break;

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "api/reply.h"
+#include "dialects/answers.h"
 #include "models/model.h"
 #include "wire/worker_settings.h"
 #include "worker/event_queue.h"
