@@ -8,7 +8,6 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "front/front_request.h"
-#include "http/body_check.h"
 
 enum {
     BYTES_A_TOKEN = 4, /* a guess, of text */
@@ -162,7 +161,7 @@ bool hth_front_request_check_body(hth_front_request *r)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     const bool may_be_empty = r->route->kind == HTH_ROUTE_SLOT || r->route->kind == HTH_ROUTE_STORED;
     char text[128];
-    const char *problem = strcmp(r->method, "POST") == 0 ? hth_body_problem(r->exchange, 0, may_be_empty, text) : NULL;
+    const char *problem = hth_body_problem(r->exchange, 0, may_be_empty, text);
 
     if (!problem)
         return true;

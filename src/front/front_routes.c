@@ -408,19 +408,9 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
 {
     hth_front *front = user_data;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_api_error_kind kind = status == 413 || status == 414 || status == 431 ? HTH_API_TOO_LARGE
-                            : status == 408                                   ? HTH_API_TIMED_OUT
-                            : status == 501                                   ? HTH_API_UNSUPPORTED
-                            : status == 503                                   ? HTH_API_OVERLOADED
-                                                                              : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
     if (hth_front_may_log_refusal(front))
         hth_info(&front->log, "a request%s%s is refused with %d: %s", *path ? " to " : "", path, status, why);
-    hth_api_fail(&error, kind, NULL, "%s", why);
-    error.status = status;
-    hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
-    return front->protocol_error.failed ? NULL : hth_buffer_text(&front->protocol_error);
+    return hth_protocol_error_text(status, why, path, &front->protocol_error);
 }

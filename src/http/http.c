@@ -146,7 +146,6 @@ struct hth_http_server {
     struct event *accept_pause; /* timer: accept again after descriptors ran out */
     bool is_draining;
     hth_http_numbers numbers;
-    size_t bodies_bytes;   /* memory of the bodies of all exchanges */
     uint64_t date_seconds; /* the second that date shows */
     char date[40];
 };
@@ -486,10 +485,7 @@ bool hth_http_server_owes_replies(const hth_http_server *server)
 
 hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
 {
-    hth_http_numbers numbers = server->numbers;
-
-    numbers.bodies_bytes = server->bodies_bytes;
-    return numbers;
+    return server->numbers;
 }
 
 /*
@@ -584,6 +580,8 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *ch
 /* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
 static bool write_later(http_connection *connection)
 {
+    if (connection->writes_later)
+        return true;
     connection->writes_later = true;
     return bufferevent_enable(connection->bev, EV_WRITE) == 0;
 }
@@ -606,12 +604,6 @@ static bool write_now(http_connection *connection)
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
         return false;
     return evbuffer_get_length(output) == 0 || write_later(connection);
-}
-
-/* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
-static bool connection_write_later(http_connection *connection)
-{
-    return connection->writes_later || write_later(connection);
 }
 
 /* ---- its end ---- */
@@ -874,12 +866,12 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
     if (!exchange->head.is_chunked && capacity > exchange->head.body_bytes)
         capacity = (size_t)exchange->head.body_bytes + 1;
     if (server->options.bodies_bytes_max > 0 &&
-        server->bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
+        server->numbers.bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
         return false;
     body = realloc(exchange->body, capacity);
     if (!body)
         return false;
-    server->bodies_bytes += capacity - exchange->body_capacity;
+    server->numbers.bodies_bytes += capacity - exchange->body_capacity;
     exchange->body = body;
     exchange->body_capacity = capacity;
     return true;
@@ -1219,7 +1211,7 @@ static void exchange_free(hth_http_exchange *exchange)
 
     if (exchange->is_counted)
         server->numbers.n_exchanges--;
-    server->bodies_bytes -= exchange->body_capacity;
+    server->numbers.bodies_bytes -= exchange->body_capacity;
     if (exchange->headers)
         evbuffer_free(exchange->headers);
     free(exchange->body);
@@ -1279,17 +1271,46 @@ const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
     return hth_http_head_field(&exchange->head, exchange->text, name);
 }
 
-const char *hth_http_encoding(const hth_http_exchange *exchange)
-{
-    const char *coding = hth_http_header(exchange, "Content-Encoding");
-
-    return coding && *coding && strcasecmp(coding, "identity") != 0 ? coding : NULL;
-}
-
 const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
 {
     *n_out = exchange->n_body;
     return exchange->body;
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool may_be_json(const hth_http_exchange *exchange, size_t n_before, bool may_be_empty)
+{
+    const char *type = hth_http_header(exchange, "Content-Type"), *body = exchange->body;
+    size_t i = n_before;
+
+    if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
+        return true;
+    if (begins_with(type, "multipart/"))
+        return false;
+    while (i < exchange->n_body && strchr(" \t\r\n", body[i]) && body[i])
+        i++;
+    return i < exchange->n_body ? body[i] == '{' || body[i] == '[' /* curl labels every body as a form by default */
+                                : i == exchange->n_body && may_be_empty;
+}
+
+const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128])
+{
+    const char *coding = hth_http_header(exchange, "Content-Encoding");
+
+    if (strcmp(exchange->head.method, "POST") != 0)
+        return NULL;
+    if (!may_be_json(exchange, n_before, may_be_empty))
+        return "the body is a form; it must be JSON (Content-Type: application/json)";
+    if (!coding || !*coding || strcasecmp(coding, "identity") == 0)
+        return NULL;
+    /* Bodies are not decompressed. Without this check, the error for a compressed body would be that it is not JSON. */
+    (void)snprintf(text, 128, "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
+                   coding); /* fits */
+    return text;
 }
 
 const char *hth_http_peer(const hth_http_exchange *exchange)
@@ -1510,7 +1531,7 @@ void hth_http_stream_begin(hth_http_exchange *exchange, int status, const char *
     how = is_bodyless(status) ? FRAMING_NONE : exchange->is_chunked ? FRAMING_CHUNKS : FRAMING_END;
     if (connection->server->is_draining || how == FRAMING_END)
         connection->closes = true;
-    if (!write_head(connection, exchange, status, content_type, how, 0, 0) || !connection_write_later(connection))
+    if (!write_head(connection, exchange, status, content_type, how, 0, 0) || !write_later(connection))
         fail_later(connection);
 }
 
@@ -1532,7 +1553,7 @@ void hth_http_stream_write(hth_http_exchange *exchange, const void *bytes, size_
     } else {
         is_written = evbuffer_add(output, bytes, n) == 0;
     }
-    if (!is_written || !connection_write_later(connection))
+    if (!is_written || !write_later(connection))
         fail_later(connection);
     if (evbuffer_get_length(output) >= HTH_HTTP_BACKLOG_MAX)
         connection->is_backlogged = true;

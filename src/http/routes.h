@@ -73,5 +73,7 @@ bool hth_method_is(const char *wanted, const char *method);
 hth_api_dialect hth_route_dialect(const hth_route *route);
 /* Likewise by path, with or without a route: paths below an API's paths belong to that API. */
 hth_api_dialect hth_path_dialect(const char *path);
+/* The body of a protocol error (hth_http_error_fn) in that format, in text. NULL without memory. */
+const char *hth_protocol_error_text(int status, const char *why, const char *path, hth_buffer *text);
 
 #endif

@@ -29,18 +29,30 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "dialects/ollama_answers.h"
+#include "http/routes.h"
 #include "models/model.h"
 #include "models/runtime.h"
 #include "wire/status_page.h"
 #include "worker/sandbox.h"
-#include "worker/worker_eviction.h"
+#include "worker/worker_job.h"
 #include "worker/worker_live_adapters.h"
-#include "worker/worker_routes.h"
 
 enum {
     TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
     NAME_BYTES = 128,
 };
+
+/* An order of the front about rows in memory, which a thread carries out. Event loop only, except the marked fields. */
+typedef struct row_order {
+    hearth_runtime *runtime;
+    bool sets_quota; /* ram_bytes is the new quota of the RAM tier; else so many bytes are evicted */
+    uint64_t ram_bytes, ram_file_bytes;
+    pthread_t thread;
+    bool is_running;
+    atomic_bool has_ended;              /* set by the thread: the next two may be read */
+    uint64_t ram_freed, ram_file_freed; /* likewise */
+} row_order;
 
 typedef struct worker {
     const hth_worker_options *options;
@@ -50,11 +62,15 @@ typedef struct worker {
     hth_http_server *http;
     hth_http_listener *listener;
     hth_event_queue *queue;
-    hth_worker_self self;
+    hth_jobs *jobs;
+    hearth_model *served;      /* model, from the end of loading on; NULL before */
+    const char *problem;       /* why no model accepts requests; NULL: the model does */
+    json_int_t created_s;      /* Unix time when the model was loaded */
     hth_api_defaults defaults; /* for requests: the operator's, then the recommended ones; final after loading */
     hth_status_page *page;
     hth_buffer error_text;
-    char name[NAME_BYTES];
+    char name[NAME_BYTES]; /* of the model */
+    const char *shown;     /* its name for clients */
     char loading_problem[64];
     unsigned n_turns;
     int told_percent; /* of loading, then of hashing */
@@ -76,7 +92,7 @@ typedef struct worker {
     hearth_runtime *runtime;
     hearth_model *model;
     hth_live_adapters live_adapters;
-    hth_worker_eviction eviction;                   /* event loop's, like the next six fields */
+    row_order order;                                /* event loop's, like the next six fields */
     uint64_t ram_quota;                             /* the last quota from the front */
     uint64_t evict_ram_bytes, evict_ram_file_bytes; /* likewise */
     bool has_ram_quota;                             /* it is not in force yet */
@@ -91,9 +107,7 @@ typedef struct worker {
 
 /* ---- reports to the front ---- */
 
-static void tell(const worker *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(const worker *w, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void tell(const worker *w, const char *format, ...)
 {
     char line[700];
     va_list arguments;
@@ -117,26 +131,16 @@ static void tell(const worker *w, const char *format, ...)
 
 static void on_work(const hearth_work *work, void *user_data)
 {
-    worker *w = user_data;
+    const worker *w = user_data;
 
+    if (!w->page)
+        return;
     switch (work->kind) {
-    case HEARTH_WORK_BEGINS:
-        if (w->page)
-            hth_status_page_tick_begin(w->page);
-        break;
-    case HEARTH_WORK_ENDS:
-        if (w->page)
-            hth_status_page_tick_end(w->page);
-        break;
+    case HEARTH_WORK_BEGINS: hth_status_page_tick_begin(w->page); break;
+    case HEARTH_WORK_ENDS: hth_status_page_tick_end(w->page); break;
     case HEARTH_WORK_TOLD: break;
-    case HEARTH_WORK_ROWS_BEGIN:
-        if (w->page)
-            hth_status_page_restoring(w->page, work->keys, work->n_keys);
-        break;
-    case HEARTH_WORK_ROWS_END:
-        if (w->page)
-            hth_status_page_restoring(w->page, NULL, 0);
-        break;
+    case HEARTH_WORK_ROWS_BEGIN: hth_status_page_restoring(w->page, work->keys, work->n_keys); break;
+    case HEARTH_WORK_ROWS_END: hth_status_page_restoring(w->page, NULL, 0); break;
     }
 }
 
@@ -318,14 +322,10 @@ static void loaded(worker *w)
     (void)hearth_model_info_get(w->model, &info, NULL);        /* cannot fail: it is loaded */
     (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* both have the same size */
     complete_defaults(w);
-    w->self.model = w->model;
-    w->self.defaults = &w->defaults;
-    w->self.name = w->name;
-    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
-    w->self.file = w->options->model_path;
-    w->self.created_s = (json_int_t)hth_os_unix_seconds();
-    w->self.problem = NULL;
-    hth_jobs_set_model(w->self.jobs, w->model, w->name, w->self.shown);
+    w->served = w->model;
+    w->created_s = (json_int_t)hth_os_unix_seconds();
+    w->problem = NULL;
+    hth_jobs_set_model(w->jobs, w->model, w->name, w->shown);
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
@@ -357,7 +357,7 @@ static void identified(worker *w)
     (void)hearth_model_info_get(w->model, &info, NULL); /* cannot fail: it is loaded */
     digest_of(w, &info, digest);
     w->is_serving = true;
-    hth_jobs_set_digest(w->self.jobs, digest);
+    hth_jobs_set_digest(w->jobs, digest);
     if (w->page)
         publish_numbers(w);
 }
@@ -367,7 +367,7 @@ static void identified(worker *w)
 /* Stop when every request is answered and every reply is sent. */
 static void stop_if_drained(worker *w)
 {
-    if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0 &&
+    if (w->is_draining && !w->is_loading && hth_jobs_n(w->jobs) == 0 &&
         hth_http_server_numbers(w->http).n_connections == 0)
         end_with(w, HEARTH_OK, NULL);
 }
@@ -381,7 +381,7 @@ static void drain(worker *w)
         return;
     w->is_draining = true;
     tell(w, "stopping");
-    w->self.problem = "this model's worker is stopping";
+    w->problem = "this model's worker is stopping";
     /* From now on these signals have their default actions. */
     (void)event_del(w->on_term);
     (void)event_del(w->on_int);
@@ -389,29 +389,69 @@ static void drain(worker *w)
     hth_http_listener_close(w->listener);
     w->listener = NULL;
     hth_http_server_drain(w->http);
-    hth_jobs_end_lingering(w->self.jobs);
+    hth_jobs_end_lingering(w->jobs);
     (void)event_add(w->on_drained, &limit); /* without memory, it waits for all running requests */
     stop_if_drained(w);
 }
 
-/* Begin one order at a time: a waiting eviction comes before a quota. */
+/* ---- orders of the front ---- */
+
+static void *carry_out_rows(void *user_data)
+{
+    row_order *o = user_data;
+
+    hth_os_thread_name("hearth-evict");
+    o->ram_freed = o->ram_file_freed = 0;
+    if (o->sets_quota)
+        hth_cache_set_ram_bytes_max(hth_runtime_cache(o->runtime), o->ram_bytes);
+    /* A failure frees less, as the front sees from the result. */
+    if (!o->sets_quota && o->ram_bytes > 0)
+        (void)hearth_runtime_evict(o->runtime, o->ram_bytes, HEARTH_EVICT_RAM, &o->ram_freed, NULL);
+    if (!o->sets_quota && o->ram_file_bytes > 0)
+        (void)hearth_runtime_evict(o->runtime, o->ram_file_bytes, HEARTH_EVICT_RAM_FILE, &o->ram_file_freed, NULL);
+    atomic_store(&o->has_ended, true);
+    return NULL;
+}
+
+/* Wait for the end of the order, if one runs. */
+static void end_order(row_order *o)
+{
+    if (!o->is_running)
+        return;
+    pthread_join(o->thread, NULL);
+    o->is_running = false;
+    atomic_store(&o->has_ended, false);
+}
+
+/* Begin one order at a time: a waiting eviction comes before a quota. Without memory, the next turn tries again. */
 static void begin_order(worker *w)
 {
-    if (w->has_eviction &&
-        hth_worker_eviction_begin(&w->eviction, w->runtime, w->evict_ram_bytes, w->evict_ram_file_bytes))
-        w->has_eviction = false;
-    if (w->has_ram_quota && w->self.model && hth_worker_eviction_begin_quota(&w->eviction, w->runtime, w->ram_quota))
+    row_order *o = &w->order;
+
+    if (o->is_running || !w->served || !(w->has_eviction || (w->has_ram_quota && hth_runtime_cache(w->runtime))))
+        return;
+    o->runtime = w->runtime;
+    o->sets_quota = !w->has_eviction;
+    o->ram_bytes = o->sets_quota ? w->ram_quota : w->evict_ram_bytes;
+    o->ram_file_bytes = w->evict_ram_file_bytes;
+    o->is_running = pthread_create(&o->thread, NULL, carry_out_rows, o) == 0;
+    if (o->is_running && o->sets_quota)
         w->has_ram_quota = false;
+    else if (o->is_running)
+        w->has_eviction = false;
 }
 
 /* Report the result of a finished order, and begin the next. */
-static void take_eviction(worker *w)
+static void take_order(worker *w)
 {
-    if (hth_worker_eviction_take(&w->eviction)) {
-        if (w->eviction.sets_quota)
+    row_order *o = &w->order;
+
+    if (o->is_running && atomic_load(&o->has_ended)) {
+        end_order(o);
+        if (o->sets_quota)
             tell_ram(w, true);
         else
-            tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
+            tell(w, "evicted %" PRIu64 " %" PRIu64, o->ram_freed, o->ram_file_freed);
     }
     begin_order(w);
 }
@@ -420,7 +460,7 @@ static void evict(worker *w, const char *numbers)
 {
     char *end;
 
-    if (!w->self.model) {
+    if (!w->served) {
         tell(w, "evicted 0 0");
         return;
     }
@@ -496,21 +536,156 @@ static void on_control(evutil_socket_t fd, short what, void *user_data)
         end_with(w, HEARTH_OK, NULL);
 }
 
-/* ---- the loop ---- */
+/* ---- requests ---- */
+
+/* The reason why the body cannot be read; NULL: it can. */
+static const char *body_problem(hth_http_exchange *exchange, const hth_route *route, char text[128])
+{
+    const char *known = hth_http_header(exchange, HTH_HEADER_KNOWN), *past = hth_http_header(exchange, HTH_HEADER_PAST);
+    size_t n_before = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0);
+
+    return hth_body_problem(exchange, n_before, route->kind == HTH_ROUTE_SLOT, text);
+}
+
+/* Can the worker answer the request? False: it was refused. */
+static bool check(const worker *w, hth_http_exchange *exchange, const hth_route *route)
+{
+    const char *path = hth_http_path(exchange), *problem;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char unreadable[128];
+
+    if (!route || route->kind >= HTH_ROUTE_FRONT_ONLY) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no endpoint '%.256s' here", path);
+    } else if (!hth_method_is(route->method, hth_http_method(exchange))) {
+        hth_http_header_add(exchange, "Allow", strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method);
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "this endpoint takes %s", route->method);
+        error.status = 405;
+    } else if (w->problem && route->kind != HTH_ROUTE_HEALTH) {
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", w->problem);
+        error.retry_after_s = 1;
+    } else if ((problem = body_problem(exchange, route, unreadable))) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "%s", problem);
+        error.status = 415;
+    }
+    if (error.kind == HTH_API_NO_ERROR)
+        return true;
+    hth_job_reply_error(exchange, hth_path_dialect(path), &error);
+    return false;
+}
+
+static void reply_page(hth_http_exchange *exchange, int status, hth_buffer *body_take)
+{
+    if (body_take->failed)
+        hth_http_abort(exchange);
+    else
+        hth_http_reply(exchange, status, "application/json", hth_buffer_text(body_take), body_take->n);
+    hth_buffer_deinit(body_take);
+}
+
+/* Answer GET /lora-adapters. The front also asks for adapters that could not be loaded. */
+static void show_adapters(const worker *w, hth_http_exchange *exchange)
+{
+    const hth_live_adapters *live = hth_http_header(exchange, HTH_HEADER_LOST) ? &w->live_adapters : NULL;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    hearth_error err;
+
+    if (hth_adapters_write(live, w->served, &body, &err) == HEARTH_OK) {
+        reply_page(exchange, 200, &body);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", err.message);
+    hth_job_reply_error(exchange, HTH_API_NATIVE, &error);
+    hth_buffer_deinit(&body);
+}
+
+static void show(const worker *w, hth_http_exchange *exchange, hth_route_kind kind)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hth_api_listed_model listed = { .name = w->name, .shown = w->shown, .created_s = w->created_s, .info = &info };
+    hth_buffer body = { .text = NULL };
+    int status = 200;
+
+    if (w->served)
+        (void)hearth_model_info_get(w->served, &info, NULL); /* cannot fail with a model */
+    switch (kind) {
+    case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
+    case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
+    case HTH_ROUTE_PROPS:
+        hth_api_props_write(w->served, &info, w->shown, w->options->model_path, &w->defaults, &body);
+        break;
+    case HTH_ROUTE_SLOTS:
+        hth_jobs_slots_write(w->jobs, &info, hth_http_header(exchange, HTH_HEADER_SALT), &body);
+        break;
+    default: status = hth_api_health_write(w->problem, &body); break;
+    }
+    reply_page(exchange, status, &body);
+}
+
+/* Explain the lookup of a prompt for an endpoint that generates. */
+static void explain(const worker *w, hth_http_exchange *exchange)
+{
+    const char *name = hth_http_query(exchange, "endpoint");
+    const hth_route *asked = hth_route_find(name ? name : "/v1/chat/completions");
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (asked && asked->kind == HTH_ROUTE_GENERATE) {
+        hth_jobs_begin(w->jobs, exchange, HTH_TASK_EXPLAIN, asked->api);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL,
+                 "'endpoint' names no endpoint that generates, such as /v1/chat/completions");
+    hth_job_reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+static void show_model(const worker *w, hth_http_exchange *exchange, const char *name)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(name, w->name) == 0) {
+        show(w, exchange, HTH_ROUTE_MODEL);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no model '%.256s' here", name);
+    hth_job_reply_error(exchange, HTH_API_OPENAI, &error);
+}
 
 static void on_request(hth_http_exchange *exchange, void *user_data)
 {
-    worker *w = user_data;
+    const worker *w = user_data;
+    const hth_route *route = hth_route_find(hth_http_path(exchange));
 
-    hth_worker_route(&w->self, exchange);
+    if (!check(w, exchange, route))
+        return;
+    switch (route->kind) {
+    case HTH_ROUTE_GENERATE: hth_jobs_begin(w->jobs, exchange, HTH_TASK_GENERATE, route->api); break;
+    case HTH_ROUTE_ASK: hth_jobs_begin(w->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
+    case HTH_ROUTE_EMBED: hth_jobs_begin(w->jobs, exchange, HTH_TASK_EMBED, route->api); break;
+    case HTH_ROUTE_SLOT: hth_jobs_begin(w->jobs, exchange, HTH_TASK_SLOT, route->api); break;
+    case HTH_ROUTE_EXPLAIN: explain(w, exchange); break;
+    case HTH_ROUTE_PREFIXES: hth_jobs_begin(w->jobs, exchange, HTH_TASK_PREFIXES, route->api); break;
+    case HTH_ROUTE_ADAPTERS:
+        if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever the client sent */
+            hth_jobs_begin(w->jobs, exchange, HTH_TASK_ADAPTERS, route->api);
+        else
+            show_adapters(w, exchange);
+        break;
+    case HTH_ROUTE_MODEL: show_model(w, exchange, hth_http_path(exchange) + strlen(route->path)); break;
+    default: show(w, exchange, route->kind);
+    }
 }
 
 static const char *on_protocol_error(int status, const char *why, const char *path, void *user_data)
 {
     worker *w = user_data;
 
-    return hth_worker_protocol_error(status, why, path, &w->error_text);
+    return hth_protocol_error_text(status, why, path, &w->error_text);
 }
+
+/* ---- the loop ---- */
 
 static void on_events(evutil_socket_t fd, short what, void *user_data)
 {
@@ -518,7 +693,7 @@ static void on_events(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    hth_jobs_take_events(w->self.jobs);
+    hth_jobs_take_events(w->jobs);
     if (w->is_loading && atomic_load(&w->has_loaded))
         loaded(w);
     if (w->has_thread && !w->is_loading && atomic_load(&w->has_identified))
@@ -545,13 +720,13 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
         w->told_hashing = true;
     }
     stop_if_drained(w);
-    take_eviction(w);
-    if (w->self.model)
+    take_order(w);
+    if (w->served)
         tell_ram(w, false);
     if (++w->n_turns % TURNS_A_SECOND != 0)
         return;
-    hth_jobs_look_after(w->self.jobs);
-    if (w->page && w->self.model)
+    hth_jobs_look_after(w->jobs);
+    if (w->page && w->served)
         publish_numbers(w);
 }
 
@@ -600,7 +775,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
         status = hth_event_queue_new(&w->queue, err);
     jobs.queue = w->queue;
     if (status == HEARTH_OK)
-        status = hth_jobs_new(&jobs, &w->self.jobs, err);
+        status = hth_jobs_new(&jobs, &w->jobs, err);
     if (status == HEARTH_OK)
         status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
     if (status == HEARTH_OK)
@@ -611,11 +786,8 @@ static hearth_status set_up(worker *w, hearth_error *err)
         return status;
     hth_http_server_set_errors(w->http, on_protocol_error);
     (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
-    w->self.problem = w->loading_problem;
-    w->self.live_adapters = &w->live_adapters;
-    w->self.name = w->name;
-    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
-    w->self.file = w->options->model_path;
+    w->problem = w->loading_problem;
+    w->shown = options->shown_name ? options->shown_name : w->name;
     failed = pthread_create(&w->loading_thread, NULL, load, w);
     if (failed)
         return hth_fail_errno(err, failed, "cannot start a thread");
@@ -650,10 +822,10 @@ static void tear_down(worker *w)
 
     if (w->has_thread)
         end_loading(w);
-    hth_worker_eviction_end(&w->eviction);
+    end_order(&w->order);
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* cancels its requests */
-    hth_jobs_free(w->self.jobs);   /* waits for the end of cancelled requests, which is soon */
+    hth_jobs_free(w->jobs);        /* waits for the end of cancelled requests, which is soon */
     if (w->is_serving)
         save(w);
     hearth_model_unref(w->model);
