@@ -17,7 +17,6 @@
 #include "options/values.h"
 #include "supervisor/pressure_library.h"
 #include "wire/needs_text.h"
-#include "worker/measure.h"
 #include "worker/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };

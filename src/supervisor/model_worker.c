@@ -304,7 +304,7 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
 /*
  * ---- the memory that a model will take, measured before it is loaded ----
  *
- * A short-lived process of the worker's program reads the metadata of the model and reports its needs (measure.h). A
+ * A short-lived process of the worker's program reads the metadata of the model and reports its needs (measure.c). A
  * model that waits for its place is in no plan before that. The answer is kept (learned.h), and reused while file and
  * options are the same. Without an answer, the size of the files plus a constant for the process is the estimate. After
  * a process that was killed, by a signal or because it was late, another one is started, later each time.

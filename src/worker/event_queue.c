@@ -1,7 +1,7 @@
 /*
  * event_queue.c - see event_queue.h
  *
- * The collected events are an array. The events of one request are a list through this array. Text text without a
+ * The collected events are an array. The events of one request are a list through this array. Text without a
  * token, and the progress of a restore, are kept with their reply until the event that they precede is read.
  */
 #include "worker/event_queue.h"
@@ -104,14 +104,9 @@ hth_request_events *hth_request_events_new(hth_event_queue *queue, uint32_t n_re
     return events;
 }
 
-void hth_request_events_tell_stats(hth_request_events *events)
+void hth_request_events_want(hth_request_events *events, unsigned flags)
 {
-    events->flags |= HEARTH_EVENTS_STATS;
-}
-
-void hth_request_events_tell_prefill(hth_request_events *events)
-{
-    events->flags |= HEARTH_EVENTS_PREFILL;
+    events->flags |= flags;
 }
 
 void hth_request_events_remember(hth_request_events *events, hth_slot_memory *slots, const hearth_request *request,

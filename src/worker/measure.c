@@ -1,7 +1,7 @@
 /*
- * measure.c - see measure.h
+ * measure.c - the needs of a model, without a worker
  */
-#include "worker/measure.h"
+#include "worker/worker.h"
 
 #include <string.h>
 #include <unistd.h>

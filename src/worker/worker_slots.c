@@ -265,7 +265,7 @@ void hth_slot_order_run(hth_task *task)
     o->task = task;
     o->begun_ns = hth_os_monotonic_ns();
     o->filename = task->request->filename;
-    if (hth_task_join_salts(task) && read_number(o)) {
+    if (read_number(o)) {
         o->salt = task->request->options.cache_salt;
         if (strcmp(task->slot_action, "save") == 0)
             save(o);

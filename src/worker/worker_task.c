@@ -3,20 +3,24 @@
  */
 #include "worker/worker_task.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/explanation.h"
+#include "api/json_values.h"
 #include "base/hash.h"
 #include "dialects/answers.h"
 #include "dialects/request_parse.h"
 #include "models/model.h"
+#include "models/used_prefixes.h"
 #include "wire/adapter_state.h"
+#include "worker/worker_live_adapters.h"
+#include "worker/worker_slots.h"
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
     WORTH_TOKENS_MIN = 512, /* a guess: any machine evaluates fewer within seconds */
+    NODES_MAX = 64,         /* of the page of prefixes */
 };
 
 void hth_task_deinit(hth_task *task)
@@ -150,10 +154,10 @@ static void add_text(hth_sha256 *sha, const char *text)
 }
 
 /*
- * Hash the key's salt and the request's salt: no other pair gives the same result, and a client without the key's salt
- * cannot choose the result.
+ * Combine the salt of the client's key with the salt of the request. They are hashed: no other pair gives the same
+ * result, and a client without the key's salt cannot choose the result. False with task->error.
  */
-bool hth_task_join_salts(hth_task *task)
+static bool join_salts(hth_task *task)
 {
     uint8_t digest[HTH_SHA256_BYTES];
     const char *own = task->request->options.cache_salt;
@@ -188,7 +192,7 @@ static void join_notes(hth_task *task)
 
 static bool prepare(hth_task *task)
 {
-    if (!hth_task_join_salts(task) ||
+    if (!join_salts(task) ||
         !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
         return false;
     join_notes(task);
@@ -299,16 +303,16 @@ static bool make_reply(hth_task *task)
         return false;
     }
     task->events = hth_request_events_new(task->queue, task->n_replies, task->owner);
-    if (task->events)
-        hth_request_events_remember(task->events, task->slots, &task->request->options, task->slot);
-    if (task->events && task->request->wants_timings && task->request->stream)
-        hth_request_events_tell_stats(task->events);
-    if (task->events && task->request->wants_progress && task->request->stream)
-        hth_request_events_tell_prefill(task->events);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
-    if (!task->events || !task->parts)
+    if (!task->events || !task->parts) {
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
-    return task->events && task->parts;
+        return false;
+    }
+    hth_request_events_remember(task->events, task->slots, &task->request->options, task->slot);
+    if (task->request->stream)
+        hth_request_events_want(task->events, (task->request->wants_timings ? HEARTH_EVENTS_STATS : 0) |
+                                                  (task->request->wants_progress ? HEARTH_EVENTS_PREFILL : 0));
+    return true;
 }
 
 static void generate(hth_task *task)
@@ -344,6 +348,47 @@ static void explain(hth_task *task)
     hth_buffer_add_json_take(&task->answer, answer);
 }
 
+static json_t *node_json(const hth_prefix_node *node)
+{
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:[]}", "key", hth_json_hex(node->key.bytes, HTH_KEY_BYTES),
+                     "tokens", (json_int_t)node->n_tokens, "end", (json_int_t)node->end, "rows", (json_int_t)node->rows,
+                     "bytes", (json_int_t)node->bytes, "uses", (json_int_t)node->uses, "children");
+}
+
+/* The roots with their subtrees. NULL without memory. */
+static json_t *tree_json(const hth_prefix_tree *tree)
+{
+    json_t *roots = json_array(), *nodes[NODES_MAX];
+
+    for (size_t i = 0; i < tree->n; i++) {
+        const size_t parent = tree->nodes[i].parent;
+
+        nodes[i] = node_json(&tree->nodes[i]); /* valid after the array takes it over */
+        if (json_array_append_new(parent == HTH_PREFIX_TREE_ROOT ? roots : json_object_get(nodes[parent], "children"),
+                                  nodes[i]) != 0) {
+            json_decref(roots);
+            return NULL;
+        }
+    }
+    return roots;
+}
+
+/* The page of the most used prefixes: keys and numbers, and no token. Who may see prompts is decided elsewhere. */
+static void list_prefixes(hth_task *task)
+{
+    hth_prefix_tree tree;
+    size_t n_rows = 0;
+    hearth_error err;
+
+    if (hth_used_prefixes(task->model, NODES_MAX, &tree, &n_rows, &err) != HEARTH_OK) {
+        hth_api_fail_status(&task->error, &err);
+        return;
+    }
+    hth_buffer_add_json_take(&task->answer, json_pack("{s:s, s:I, s:o}", "model", task->model_name, "rows",
+                                                      (json_int_t)n_rows, "prefixes", tree_json(&tree)));
+    hth_prefix_tree_deinit(&tree);
+}
+
 /* ---- embeddings ---- */
 
 void hth_task_begin_vectors(hth_task *task)
@@ -374,7 +419,7 @@ static bool embed(hth_task *task)
         hth_task_begin_vectors(task);
         return true;
     }
-    if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
+    if (!join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
         !hth_api_prepare_inputs(task->model, task->request, &inputs, &task->error))
         return true;
     request.inputs = inputs.list;
@@ -394,7 +439,8 @@ static bool embed(hth_task *task)
 
 bool hth_task_run(hth_task *task)
 {
-    task->request->is_gone = task->is_gone;
+    if (task->request)
+        task->request->is_gone = task->is_gone;
     switch (task->kind) {
     case HTH_TASK_EMBED: return embed(task);
     case HTH_TASK_GENERATE: generate(task); break;
@@ -403,10 +449,15 @@ bool hth_task_run(hth_task *task)
                              &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
-    case HTH_TASK_PREFIXES: assert(false && "worker_prefixes.h runs it"); break;
-    case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
-    case HTH_TASK_ADAPTERS: assert(false && "worker_live_adapters.h runs it"); break;
+    case HTH_TASK_PREFIXES: list_prefixes(task); break;
+    case HTH_TASK_SLOT:
+        if (join_salts(task))
+            hth_slot_order_run(task);
+        break;
+    case HTH_TASK_ADAPTERS: hth_task_set_adapters(task); break;
     }
+    if (task->answer.failed)
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
     return true;
 }
 

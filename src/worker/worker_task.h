@@ -26,9 +26,9 @@ typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
     HTH_TASK_ANSWER,   /* tokens, templates: one body, at once */
     HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
-    HTH_TASK_PREFIXES, /* the most used prefixes; worker_prefixes.h runs it */
-    HTH_TASK_SLOT,     /* save, restore or erase a slot; worker_slots.h runs it */
-    HTH_TASK_ADAPTERS, /* makes the model's adapters match a state; worker_live_adapters.h runs it */
+    HTH_TASK_PREFIXES, /* the page of the most used prefixes */
+    HTH_TASK_SLOT,     /* save, restore or erase a slot */
+    HTH_TASK_ADAPTERS, /* makes the model's adapters match a state */
     HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_begin_vectors */
 } hth_task_kind;
 
@@ -96,16 +96,13 @@ bool hth_task_read(hth_task *task);
 /* May the rest take long although the body is short (grammars, tools, many replies)? Call after hth_task_read. */
 bool hth_task_is_complicated(const hth_task *task);
 /*
- * Do the rest; not for SLOT. Afterwards there is an error, an answer, or a reply with submitted requests. With an
+ * Do the rest. Afterwards there is an error, an answer, or a reply with submitted requests. With an
  * error, some requests may have been submitted, too. The parts are not open yet. False: on_embedded will be or was
  * called, and the task may be gone.
  */
 bool hth_task_run(hth_task *task);
 /* Make the answer of task->embeddings, or the error. */
 void hth_task_begin_vectors(hth_task *task);
-
-/* Combine the salt of the client's key with the salt of the request. False with task->error. */
-bool hth_task_join_salts(hth_task *task);
 
 /* For replies that have not ended: cancel them, or pause or continue them. Event loop only, after hth_task_run. */
 void hth_task_cancel(const hth_task *task);
