@@ -10,7 +10,6 @@
 
 #include "api/json_values.h"
 #include "wire/needs_text.h"
-#include "wire/worker_facts.h"
 
 enum { GROUP_BYTES = 32 }; /* of one name in hth_worker_fact.group */
 

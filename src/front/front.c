@@ -14,18 +14,21 @@
 #include <event2/event.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/os.h"
 #include "base/status.h"
 #include "front/admin_models.h"
 #include "front/front_inside.h"
 #include "supervisor/descriptors.h"
-#include "wire/notify.h"
 
 enum {
     SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
@@ -178,14 +181,39 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     return true;
 }
 
+/*
+ * Tell the service manager the state, "READY=1" or "STOPPING=1": the protocol of sd_notify(3), without its library. Does
+ * nothing if $NOTIFY_SOCKET is not set. Never blocks.
+ */
+static void notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    size_t n = path ? strlen(path) : 0;
+    int fd;
+
+    if (n == 0 || n >= sizeof(address.sun_path))
+        return;
+    memcpy(address.sun_path, path, n);
+    if (address.sun_path[0] == '@')
+        address.sun_path[0] = '\0'; /* an abstract socket */
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return;
+    /* If the manager does not listen, the datagram is lost. */
+    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+    (void)close(fd);
+}
+
 static void reload_and_tell(hth_front *front)
 {
     hearth_error err;
 
-    hth_notify("RELOADING=1");
+    notify("RELOADING=1");
     if (!hth_front_reload(front, &err))
         hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
-    hth_notify("READY=1");
+    notify("READY=1");
 }
 
 static void on_folders_changed(void *user_data)
@@ -263,7 +291,7 @@ void hth_front_drain(hth_front *front)
     if (front->is_draining)
         return;
     front->is_draining = true;
-    hth_notify("STOPPING=1");
+    notify("STOPPING=1");
     hth_http_server_drain(front->http);
     if (front->n_requests == 0) {
         stop_workers(front);
@@ -624,7 +652,7 @@ hearth_status hth_front_run(const hth_server_options *options, const hth_front_h
     status = make_all(&front, options, err);
     if (status == HEARTH_OK) {
         front.admin = orders_of(&front); /* no request is read before the loop runs */
-        hth_notify("READY=1");
+        notify("READY=1");
         if (event_base_dispatch(front.base) < 0)
             status = hth_fail(err, HEARTH_FAILED, "the event loop failed");
         else if (front.was_killed)

@@ -8,10 +8,8 @@
 #include "front/admin.h"
 #include "front/front.h"
 #include "front/keys.h"
-#include "front/passed_over.h"
 #include "front/proxy.h"
 #include "front/running_responses.h"
-#include "http/refusals.h"
 #include "http/tls.h"
 #include "supervisor/folder_watch.h"
 

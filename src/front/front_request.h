@@ -53,7 +53,7 @@ void hth_front_request_answer_bytes(hth_front_request *r, int status, const char
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
 /* Refuse a method that is not in this list, the methods of the path. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
-/* May one more line about a refused request be logged (refusals.h)? Counts suppressed lines. */
+/* May one more line about a refused request be logged (hth_refusals)? Counts suppressed lines. */
 bool hth_front_may_log_refusal(hth_front *front);
 /* Can the body of a POST be read (hth_body_problem)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);

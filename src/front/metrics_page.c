@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "wire/worker_facts.h"
 
 static const char counter[] = "counter", gauge[] = "gauge", histogram[] = "histogram";
 
