@@ -12,7 +12,7 @@
 
 #include "api/error.h"
 #include "api/sse.h"
-#include "front/admin_models.h"
+#include "front/admin_pages.h"
 #include "http/routes.h"
 
 enum { ORDER_BYTES_MAX = 65536 };

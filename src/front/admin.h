@@ -64,7 +64,4 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
 /* Does this order name paths of files or folders? Access to the operators' address is not enough for such an order. */
 bool hth_admin_names_paths(const char *method, const char *path);
 
-/* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */
-void hth_admin_write_options(const hth_admin *admin, hth_buffer *out);
-
 #endif

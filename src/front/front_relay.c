@@ -12,7 +12,6 @@
 #include "api/peek.h"
 #include "base/os.h"
 #include "front/front_request.h"
-#include "front/front_stream.h"
 
 /* ---- stored responses ---- */
 
@@ -96,7 +95,7 @@ void hth_front_serve_stream(hth_front_request *r)
     hth_buffer nothing = { .text = NULL };
 
     if (strcmp(r->method, "DELETE") == 0) {
-        if (hth_front_stream_drop(kept, id, key_of(r), &error))
+        if (hth_kept_streams_drop(kept, id, key_of(r), &error))
             hth_front_request_answer(r, 204, NULL, &nothing);
         else
             hth_front_request_refuse(r, &error, "not_found");
@@ -105,7 +104,7 @@ void hth_front_serve_stream(hth_front_request *r)
         hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
         error.status = 405;
         hth_front_request_refuse(r, &error, NULL);
-    } else if (hth_front_stream_read(kept, r->exchange, id, key_of(r), &error)) {
+    } else if (hth_kept_streams_read(kept, r->exchange, id, key_of(r), &error)) {
         r->record.status = 200;
         r->record.is_stream = true;
         hth_front_request_end(r);
@@ -178,7 +177,7 @@ void hth_front_relay(hth_front_request *r)
     if (!model)
         return; /* and the request is over */
     keeps = wants_to_keep(r, &keep_ms);
-    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
+    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_kept_is_wanted(r->exchange);
     (void)snprintf(target, sizeof(target), "%s", r->route->path);
     if (r->route->kind == HTH_ROUTE_SLOT)
         write_slot_target(r, target);
@@ -199,7 +198,7 @@ void hth_front_relay(hth_front_request *r)
     }
     /* Without keys, any client that has the id can fetch the reply again. So the id must not be guessable. */
     if (wants_kept || r->route->api == HTH_API_RESPONSES)
-        hth_front_stream_id(r->id);
+        hth_kept_id_draw(r->id);
     hth_front_tell_begin(r);
     relayed =
         hth_proxy_relay(r->front->proxy, r->exchange,
