@@ -9,7 +9,6 @@
  * Requests that began under the old set keep it until they end.
  */
 #include "front/front.h"
-#include "front/front_routes.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
@@ -141,7 +140,8 @@ static bool take_options(hth_front *front, const hth_server_options *options,
     return false;
 }
 
-bool hth_front_reload(hth_front *front, hearth_error *err)
+/* SIGHUP, or an operator's order. False: the new configuration is wrong, the old one stays. */
+static bool reload(hth_front *front, hearth_error *err)
 {
     const hth_server_options *options;
     hth_http_options http;
@@ -211,7 +211,7 @@ static void reload_and_tell(hth_front *front)
     hearth_error err;
 
     notify("RELOADING=1");
-    if (!hth_front_reload(front, &err))
+    if (!reload(front, &err))
         hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
     notify("READY=1");
 }
@@ -283,7 +283,8 @@ static void on_timer(int fd, short what, void *user_data)
         end_requests(front);
 }
 
-void hth_front_drain(hth_front *front)
+/* SIGTERM, or an operator's order. */
+static void drain(hth_front *front)
 {
     const uint32_t ms = front->options->options->drain_timeout_ms;
     const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
@@ -312,7 +313,7 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
     } else if (number == SIGHUP) {
         reload_and_tell(front);
     } else if (!front->is_draining) {
-        hth_front_drain(front);
+        drain(front);
     } else {
         front->was_killed = true;
         (void)event_base_loopbreak(front->base); /* fails only without an event base */
@@ -323,12 +324,12 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
 
 static void order_drain(void *user_data)
 {
-    hth_front_drain(user_data);
+    drain(user_data);
 }
 
 static bool order_reload(void *user_data, hearth_error *err)
 {
-    return hth_front_reload(user_data, err);
+    return reload(user_data, err);
 }
 
 /* Put options in force that have one model more or fewer. options NULL: they failed, and *err has the reason. */

@@ -9,7 +9,7 @@
 #include "front/front.h"
 #include "front/keys.h"
 #include "front/proxy.h"
-#include "front/running_responses.h"
+#include "front/stored_responses.h"
 #include "http/tls.h"
 #include "supervisor/folder_watch.h"
 
@@ -72,10 +72,17 @@ typedef struct hth_front {
 void hth_front_orders_free(hth_front *front);
 /* Are these options compatible with the adapters that were loaded at run time? False with err. */
 bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err);
-/* SIGTERM, or an operator's order. */
-void hth_front_drain(hth_front *front);
-/* SIGHUP, or an operator's order. False: the new configuration is wrong, the old one stays. */
-bool hth_front_reload(hth_front *front, hearth_error *err);
+
+/* ---- front_routes.c: the callbacks of the front's HTTP server; user_data is the front ---- */
+
+/* An hth_http_handler. */
+void hth_front_handle(hth_http_exchange *exchange, void *user_data);
+/* An hth_http_gate_fn: without a valid key, or for an unknown path, the body is not read. */
+bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
+/* An hth_http_error_fn. */
+const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
+
+/* ---- sets of options ---- */
 
 hth_front_options *hth_front_options_hold(hth_front *front);
 void hth_front_options_drop(hth_front *front, hth_front_options *options);

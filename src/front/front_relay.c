@@ -57,7 +57,7 @@ static void on_gone(void *user_data)
 {
     hth_front_request *r = user_data;
 
-    hth_stored_cancel(&r->question);
+    hth_response_lookup_cancel(&r->question.lookup);
     r->record.status = HTH_STATUS_CLIENT_GONE;
     r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
     hth_front_request_end(r);

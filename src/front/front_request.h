@@ -10,8 +10,6 @@
 
 #include "api/model_pages.h"
 #include "front/front_inside.h"
-#include "front/past_search.h"
-#include "front/stored_responses.h"
 #include "http/routes.h"
 #include "http/trace.h"
 
@@ -42,6 +40,8 @@ typedef struct hth_front_request {
 
 /* ---- front_request.c: ends ---- */
 
+/* Report to operators that a model was chosen and the request goes to its worker. */
+void hth_front_tell_begin(hth_front_request *r);
 /* The request was answered: record it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
 /* A page for operators was answered: free the request without recording it. */
@@ -53,17 +53,10 @@ void hth_front_request_answer_bytes(hth_front_request *r, int status, const char
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
 /* Refuse a method that is not in this list, the methods of the path. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
-/* May one more line about a refused request be logged (hth_refusals)? Counts suppressed lines. */
+/* May one more line about a refused request be logged (hth_refusals)? If so, first logs the number of refusals that were not. */
 bool hth_front_may_log_refusal(hth_front *front);
 /* Can the body of a POST be read (hth_body_problem)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);
-
-/* ---- front_events.c: events for operators ---- */
-
-/* Report that a model was chosen and the request goes to its worker. */
-void hth_front_tell_begin(hth_front_request *r);
-/* Report the end of a request, if its beginning was reported. */
-void hth_front_tell_end(const hth_front_request *r);
 
 /* ---- front_access.c ---- */
 

@@ -9,8 +9,6 @@
  * An error on the way is answered at once in the form of the path's API. Requests to models are logged and counted when
  * they end, whichever part answered them. Operators' pages are not logged or counted.
  */
-#include "front/front_routes.h"
-
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
