@@ -170,6 +170,19 @@ REPLACING bool hth_supervisor_view_of(const hth_supervisor *supervisor, const ch
     return true;
 }
 
+/* For the page of metrics. */
+REPLACING size_t hth_supervisor_n(const hth_supervisor *supervisor)
+{
+    (void)supervisor;
+    return 1;
+}
+
+REPLACING void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
+{
+    (void)i;
+    (void)hth_supervisor_view_of(supervisor, supervisor->model, out);
+}
+
 /* ---- what workers say ---- */
 
 typedef struct script_step {
