@@ -2,6 +2,8 @@
  * front_request.c - the answer and the end of a request: logs, metrics, events and the key's limits
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,6 +196,19 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
     hth_api_error_write(dialect, error, &body);
     hth_front_request_answer(r, hth_api_error_http_status(dialect, error), "application/json", &body);
     hth_buffer_deinit(&body);
+}
+
+void hth_front_request_fail(hth_front_request *r, const char *reason, hth_api_error_kind kind, const char *format, ...)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char message[sizeof(error.message)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    va_end(arguments);
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    hth_front_request_refuse(r, &error, reason);
 }
 
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods)

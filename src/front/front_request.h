@@ -51,6 +51,9 @@ void hth_front_request_answer_bytes(hth_front_request *r, int status, const char
                                     size_t n);
 /* reason: a label of the metric of refused requests; NULL: not counted there. */
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
+/* The same with a new error. */
+void hth_front_request_fail(hth_front_request *r, const char *reason, hth_api_error_kind kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Refuse a method that is not in this list, the methods of the path. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
 /* May one more line about a refused request be logged (hth_refusals)? If so, first logs the number of refusals that were not. */

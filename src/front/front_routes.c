@@ -27,7 +27,6 @@ enum { PROPS_BYTES_MAX = 64 << 10 };
 static void operate(hth_front_request *r)
 {
     hth_front *front = r->front;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
     const bool is_post = strcmp(r->method, "POST") == 0;
     hth_admin admin;
 
@@ -48,42 +47,29 @@ static void operate(hth_front_request *r)
         hth_front_request_drop(r);
         return;
     }
-    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no page '%.100s'; docs/monitoring.md lists them", r->path);
-    hth_front_request_refuse(r, &error, NULL);
-}
-
-static void refuse_path(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no path '%.100s'; docs/api.md lists those that there are",
-                 r->path);
-    hth_front_request_refuse(r, &error, NULL);
+    hth_front_request_fail(r, NULL, HTH_API_NOT_FOUND, "there is no page '%.100s'; docs/monitoring.md lists them",
+                           r->path);
 }
 
 /* Without keys, any page that a user of this machine opens could use a model. */
 static void refuse_foreign(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    char message[sizeof(error.message)];
+    char message[sizeof(((hth_api_error *)NULL)->message)];
 
     hth_cors_refusal(hth_http_header(r->exchange, "Origin"), message, sizeof(message));
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL, "%s", message);
-    hth_front_request_refuse(r, &error, "forbidden");
+    hth_front_request_fail(r, "forbidden", HTH_API_FORBIDDEN, "%s", message);
 }
 
 /* Likewise a page whose name was made to resolve to this machine (DNS rebinding): its reads carry no Origin. */
 static void refuse_strange(hth_front_request *r)
 {
     const char *host = hth_http_header(r->exchange, "Host");
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as "
-                 "localhost, or say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) "
-                 "that the name is yours",
-                 host, host);
-    hth_front_request_refuse(r, &error, "forbidden");
+    hth_front_request_fail(
+        r, "forbidden", HTH_API_FORBIDDEN,
+        "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as localhost, or "
+        "say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) that the name is yours",
+        host, host);
 }
 
 /* llama-server's request to change what /props reports. */
@@ -103,8 +89,7 @@ static bool takes(const hth_route *route, const char *method)
  */
 static void set_props(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_buffer body = { .text = NULL };
+    static const char done[] = "{\"success\":true}";
     size_t n = 0;
     const char *text = hth_http_body(r->exchange, &n);
     hth_api_notes notes = { .text = "" };
@@ -112,17 +97,15 @@ static void set_props(hth_front_request *r)
     json_t *object, *value;
 
     if (!r->options->options->allows_props) {
-        hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
-                     "properties cannot be changed here; start the server with --props (props = true in the "
-                     "configuration) to have the order answered, and change options in the configuration");
-        hth_front_request_refuse(r, &error, "forbidden");
+        hth_front_request_fail(r, "forbidden", HTH_API_UNSUPPORTED,
+                               "properties cannot be changed here; start the server with --props (props = true in the "
+                               "configuration) to have the order answered, and change options in the configuration");
         return;
     }
     object = n > 0 && n <= PROPS_BYTES_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(object)) {
-        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the body must be a JSON object of at most %d bytes",
-                     PROPS_BYTES_MAX);
-        hth_front_request_refuse(r, &error, NULL);
+        hth_front_request_fail(r, NULL, HTH_API_INVALID_VALUE, "the body must be a JSON object of at most %d bytes",
+                               PROPS_BYTES_MAX);
         json_decref(object);
         return;
     }
@@ -130,9 +113,7 @@ static void set_props(hth_front_request *r)
     if (notes.text[0])
         hth_http_header_add(r->exchange, HTH_API_NOTES_HEADER, notes.text);
     json_decref(object);
-    hth_buffer_add_text(&body, "{\"success\":true}");
-    hth_front_request_answer(r, 200, "application/json", &body);
-    hth_buffer_deinit(&body);
+    hth_front_request_answer_bytes(r, 200, "application/json", done, sizeof(done) - 1);
 }
 
 /* Uses llama-server's wording, which programs know. */
@@ -153,19 +134,6 @@ static void list_slots(hth_front_request *r)
 }
 
 /*
- * A page in an operator's browser can reach the operators' addresses, and this listener cannot know which site it is
- * from.
- */
-static void refuse_page(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "the operators' address takes nothing from pages in browsers, which the header Origin tells");
-    hth_front_request_refuse(r, &error, "forbidden");
-}
-
-/*
  * A page whose name was made to resolve to this machine (DNS rebinding) reads without an Origin. A browser reaches a
  * unix socket through a forwarded port; other clients send no Host there, or any word. Only a name with a dot is a
  * site's name.
@@ -176,17 +144,6 @@ static bool is_rebound(const hth_front_request *r)
 
     return host && (strcmp(r->peer, "unix") != 0 || strchr(host, '.')) && strcmp(r->path, "/metrics") != 0 &&
            !hth_host_is_own(r->options->options, host);
-}
-
-static void refuse_host(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "the operators' pages are not served under the name '%.100s'; ask by address, or by the name that "
-                 "'admin' configures",
-                 hth_http_header(r->exchange, "Host"));
-    hth_front_request_refuse(r, &error, "forbidden");
 }
 
 static void serve_root(hth_front_request *r)
@@ -269,7 +226,8 @@ static void serve(hth_front_request *r)
     bool is_admins = hth_http_tag(r->exchange) == HTH_FRONT_ADMIN;
 
     if (!route || !handlers[route->kind].serve) {
-        refuse_path(r);
+        hth_front_request_fail(r, NULL, HTH_API_NOT_FOUND,
+                               "there is no path '%.100s'; docs/api.md lists those that there are", r->path);
         return;
     }
     if (!takes(route, r->method)) {
@@ -280,12 +238,18 @@ static void serve(hth_front_request *r)
         handlers[route->kind].serve(r);
         return;
     }
+    /* A page in an operator's browser can reach the operators' addresses, and nothing tells which site it is from. */
     if (is_admins && hth_http_header(r->exchange, "Origin")) {
-        refuse_page(r);
+        hth_front_request_fail(
+            r, "forbidden", HTH_API_FORBIDDEN,
+            "the operators' address takes nothing from pages in browsers, which the header Origin tells");
         return;
     }
     if (is_admins && is_rebound(r)) {
-        refuse_host(r);
+        hth_front_request_fail(r, "forbidden", HTH_API_FORBIDDEN,
+                               "the operators' pages are not served under the name '%.100s'; ask by address, or by the "
+                               "name that 'admin' configures",
+                               hth_http_header(r->exchange, "Host"));
         return;
     }
     if (!is_admins && !hth_front_has_keys(r) && strcmp(r->path, "/metrics") != 0 &&
@@ -378,9 +342,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     }
     is_allowed = hth_cors_add(r->options->options, exchange);
     if (is_allowed && strcmp(r->method, "OPTIONS") == 0) {
-        hth_buffer nothing = { .text = NULL };
-
-        hth_front_request_answer(r, 204, NULL, &nothing);
+        hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
     } else if (hth_cors_is_foreign(r->options->options, exchange) &&
                (!hth_front_has_keys(r) || hth_cors_is_preflight(exchange))) {
         refuse_foreign(r);
