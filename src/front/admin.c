@@ -13,6 +13,7 @@
 #include "api/error.h"
 #include "api/sse.h"
 #include "front/admin_pages.h"
+#include "front/model_names.h"
 #include "http/routes.h"
 
 enum { ORDER_BYTES_MAX = 65536 };
@@ -43,6 +44,21 @@ static void reply_take(hth_http_exchange *exchange, int status, const char *cont
         hth_http_reply(exchange, status, content_type, hth_buffer_text(body), body->n);
     }
     hth_buffer_deinit(body);
+}
+
+/* Send a page and release it. */
+static void reply_json_take(hth_http_exchange *exchange, int status, json_t *page)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_buffer_add_json_take(&out, page);
+    hth_buffer_add_text(&out, "\n");
+    reply_take(exchange, status, content_type_json, &out);
+}
+
+static void reply_no_memory(hth_http_exchange *exchange)
+{
+    reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
 }
 
 static void reply_status(hth_http_exchange *exchange, int status, const char *word)
@@ -98,13 +114,13 @@ static void say_broken(const hth_worker_view *view, char *message, size_t capaci
 /* Is the model, which starts with the server, still loading for the first time? A broken one does not count. */
 static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
 {
+    const hth_server_model *model;
+
     if (view->was_ready || view->state == HTH_WORKER_BROKEN ||
         (view->state == HTH_WORKER_STOPPED && (!view->is_awaited || view->waits_for_room || view->n_starts > 0)))
         return false; /* it was unloaded, has no room, or left before it was ready */
-    for (size_t i = 0; i < admin->options->n_models; i++)
-        if (strcmp(admin->options->models[i].name, view->model) == 0)
-            return admin->options->models[i].rules.start == HTH_START_AT_ONCE;
-    return false;
+    model = hth_model_exactly(admin->options, view->model);
+    return model && model->rules.start == HTH_START_AT_ONCE;
 }
 
 static void say_first_start(const hth_worker_view *view, char *message, size_t capacity)
@@ -195,12 +211,9 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
 static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
 {
     const hth_http_numbers numbers = hth_http_server_numbers(admin->http);
-    hth_buffer out = { .text = NULL };
 
-    hth_buffer_add_json_take(&out,
-                             hth_admin_models_json(admin->supervisor, admin->is_draining, admin->n_requests, &numbers));
-    hth_buffer_add_text(&out, "\n");
-    reply_take(exchange, 200, content_type_json, &out);
+    reply_json_take(exchange, 200,
+                    hth_admin_models_json(admin->supervisor, admin->is_draining, admin->n_requests, &numbers));
 }
 
 static void answer_config(const hth_admin *admin, hth_http_exchange *exchange)
@@ -265,14 +278,11 @@ static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, 
     json_t *ordered = ordered_json(settings, configured);
     json_t *page = json_pack("{s:o, s:o, s:o}", "sources", hth_pressure_watch_json(admin->pressure), "settings",
                              settings, "ordered", ordered);
-    hth_buffer out = { .text = NULL };
 
     json_decref(configured);
     if (freeing)
         (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* omitted without memory */
-    hth_buffer_add_json_take(&out, page);
-    hth_buffer_add_text(&out, "\n");
-    reply_take(exchange, freeing ? 202 : 200, content_type_json, &out);
+    reply_json_take(exchange, freeing ? 202 : 200, page);
 }
 
 static void reply_wrong(hth_http_exchange *exchange, const char *field, const char *form)
@@ -313,7 +323,7 @@ static void order_pressure(const hth_admin *admin, hth_http_exchange *exchange, 
     uint64_t freeing = 0;
 
     if (!text) {
-        reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
+        reply_no_memory(exchange);
     } else if (json_object_size(settings) > 0 && admin->set_pressure(text, admin->user_data, &err) != HEARTH_OK) {
         reply_refusal(exchange, &err);
     } else {
@@ -345,16 +355,6 @@ static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
     json_decref(order);
 }
 
-/* Send the page, and release it. */
-static void reply_done(hth_http_exchange *exchange, json_t *page)
-{
-    hth_buffer out = { .text = NULL };
-
-    hth_buffer_add_json_take(&out, page);
-    hth_buffer_add_text(&out, "\n");
-    reply_take(exchange, 202, content_type_json, &out);
-}
-
 static void answer_preload(const hth_admin *admin, hth_http_exchange *exchange)
 {
     json_t *order = read_order(exchange), *page = NULL;
@@ -371,7 +371,7 @@ static void answer_preload(const hth_admin *admin, hth_http_exchange *exchange)
     if (!names || n == 0 || n_names < n)
         reply_wrong(exchange, "models", "a list of names, 'models'");
     else if (hth_supervisor_preload(admin->supervisor, names, n, &page, &err) == HEARTH_OK)
-        reply_done(exchange, page);
+        reply_json_take(exchange, 202, page);
     else
         reply_refusal(exchange, &err);
     free((void *)names);
@@ -389,7 +389,7 @@ static void answer_release_all(const hth_admin *admin, hth_http_exchange *exchan
     if ((n_body > 0 && !order) || (rows && !json_is_boolean(rows)))
         reply_wrong(exchange, "rows", "true or false for 'rows', or there must be none");
     else if (hth_supervisor_release_all(admin->supervisor, json_is_true(rows), &page, &err) == HEARTH_OK)
-        reply_done(exchange, page);
+        reply_json_take(exchange, 202, page);
     else
         reply_refusal(exchange, &err);
     json_decref(order);
@@ -401,7 +401,7 @@ static void answer_compact(const hth_admin *admin, hth_http_exchange *exchange)
     json_t *page = NULL;
 
     if (hth_supervisor_compact(admin->supervisor, &page, &err) == HEARTH_OK)
-        reply_done(exchange, page);
+        reply_json_take(exchange, 202, page);
     else
         reply_refusal(exchange, &err);
 }
@@ -471,7 +471,7 @@ static void answer_name_model(const hth_admin *admin, hth_http_exchange *exchang
     if (!json_is_string(name) || json_string_length(name) == 0)
         reply_wrong(exchange, "name", "'name', a text, and the keys of a model's section, such as 'path'");
     else if (!settings)
-        reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
+        reply_no_memory(exchange);
     else if (admin->name_model(json_string_value(name), settings, admin->user_data, &err) == HEARTH_OK)
         reply_status(exchange, 201, "added");
     else

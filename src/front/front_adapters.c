@@ -163,9 +163,7 @@ static void on_gone(void *user_data)
     hth_front_request *r = o->r;
 
     o->r = NULL;
-    r->record.status = HTH_STATUS_CLIENT_GONE;
-    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
-    hth_front_request_end(r);
+    hth_front_request_gone(r);
     if (o->kind == ORDER_LIST)
         end(o);
 }
@@ -181,14 +179,6 @@ void hth_front_orders_free(hth_front *front)
 }
 
 /* ---- 2. the new state of a model ---- */
-
-static const hth_server_model *model_of(const hth_server_options *options, const char *name)
-{
-    for (size_t i = 0; i < options->n_models; i++)
-        if (strcmp(options->models[i].name, name) == 0)
-            return &options->models[i];
-    return NULL;
-}
 
 static bool is_same_folder(const hth_server_model *a, const hth_server_model *b)
 {
@@ -300,7 +290,7 @@ static void plan_scales(hth_adapter_order *o, const hth_server_model *model, hth
  */
 static bool plan(hth_adapter_order *o, hth_api_error *error)
 {
-    const hth_server_model *model = model_of(o->front->options->options, o->model);
+    const hth_server_model *model = hth_model_exactly(o->front->options->options, o->model);
     const hth_adapter_state *state = hth_supervisor_adapters(o->front->supervisor, o->model);
 
     hth_buffer_deinit(&o->body);
@@ -328,7 +318,7 @@ static bool plan(hth_adapter_order *o, hth_api_error *error)
 static void answer(hth_adapter_order *o, const json_t *list)
 {
     hth_front_request *r = o->r;
-    const hth_server_model *model = model_of(o->front->options->options, o->model);
+    const hth_server_model *model = hth_model_exactly(o->front->options->options, o->model);
     const char *type = "application/json";
     hth_buffer body = { .text = NULL };
 
@@ -746,7 +736,8 @@ static bool fits(const hth_front *front, const hth_server_options *options, cons
 bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     for (size_t i = 0; i < options->n_models; i++) {
-        const hth_server_model *model = &options->models[i], *old = model_of(front->options->options, model->name);
+        const hth_server_model *model = &options->models[i],
+                               *old = hth_model_exactly(front->options->options, model->name);
 
         if (old && is_same_folder(old, model) && /* otherwise its adapters are removed */
             !fits(front, options, model, hth_supervisor_adapters(front->supervisor, model->name), err))

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "api/peek.h"
-#include "base/os.h"
 #include "front/front_request.h"
 
 /* ---- stored responses ---- */
@@ -58,9 +57,7 @@ static void on_gone(void *user_data)
     hth_front_request *r = user_data;
 
     hth_response_lookup_cancel(&r->question.lookup);
-    r->record.status = HTH_STATUS_CLIENT_GONE;
-    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
-    hth_front_request_end(r);
+    hth_front_request_gone(r);
 }
 
 static void on_answer(int status, const hth_buffer *body, const hth_api_error *error, void *user_data)
@@ -92,11 +89,10 @@ void hth_front_serve_stream(hth_front_request *r)
     const char *id = r->path + strlen(r->route->path);
     hth_kept_streams *kept = r->front->kept;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_buffer nothing = { .text = NULL };
 
     if (strcmp(r->method, "DELETE") == 0) {
         if (hth_kept_streams_drop(kept, id, key_of(r), &error))
-            hth_front_request_answer(r, 204, NULL, &nothing);
+            hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
         else
             hth_front_request_refuse(r, &error, "not_found");
     } else if (strcmp(r->method, "GET") != 0) {
@@ -167,14 +163,13 @@ static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
 
 void hth_front_relay(hth_front_request *r)
 {
-    hth_front *front = r->front;
-    const hth_server_model *model = hth_front_choose_model(r);
+    const bool is_response = r->route->api == HTH_API_RESPONSES;
     hth_relay *relayed;
     uint64_t keep_ms = 0;
     bool wants_kept, keeps;
     char target[TARGET_BYTES];
 
-    if (!model)
+    if (!hth_front_choose_model(r))
         return; /* and the request is over */
     keeps = wants_to_keep(r, &keep_ms);
     wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_kept_is_wanted(r->exchange);
@@ -197,7 +192,7 @@ void hth_front_relay(hth_front_request *r)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
     /* Without keys, any client that has the id can fetch the reply again. So the id must not be guessable. */
-    if (wants_kept || r->route->api == HTH_API_RESPONSES)
+    if (wants_kept || is_response)
         hth_kept_id_draw(r->id);
     hth_front_tell_begin(r);
     relayed =
@@ -216,8 +211,8 @@ void hth_front_relay(hth_front_request *r)
                             .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
                             .past = r->past.records.text,
                             .past_bytes = r->past.records.n,
-                            .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
-                            .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
+                            .on_record = is_response ? on_record : NULL,
+                            .on_begun = is_response ? on_begun : NULL,
                             .wants_events = r->wants_events,
                             .wants_kept = wants_kept,
                             .key = key_of(r),
@@ -228,7 +223,7 @@ void hth_front_relay(hth_front_request *r)
         return; /* and the request is gone */
     r->running.relay = relayed;
     if (keeps)
-        hth_supervisor_keep(front->supervisor, r->model, keep_ms);
+        hth_supervisor_keep(r->front->supervisor, r->model, keep_ms);
 }
 
 static void on_past(void *user_data)

@@ -159,6 +159,13 @@ void hth_front_request_end(hth_front_request *r)
     note_over(front);
 }
 
+void hth_front_request_gone(hth_front_request *r)
+{
+    r->record.status = HTH_STATUS_CLIENT_GONE;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    hth_front_request_end(r);
+}
+
 void hth_front_request_drop(hth_front_request *r)
 {
     hth_front *front = r->front;

@@ -44,6 +44,8 @@ typedef struct hth_front_request {
 void hth_front_tell_begin(hth_front_request *r);
 /* The request was answered: record it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
+/* The client disconnected before its answer: record that, and free the request. */
+void hth_front_request_gone(hth_front_request *r);
 /* A page for operators was answered: free the request without recording it. */
 void hth_front_request_drop(hth_front_request *r);
 void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body);
