@@ -25,7 +25,6 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "front/admin_pages.h"
 #include "front/front_inside.h"
 #include "supervisor/descriptors.h"
 

@@ -21,7 +21,6 @@
 #include "api/peek.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "front/admin_pages.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
 #include "wire/frames.h"

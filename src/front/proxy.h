@@ -25,12 +25,12 @@
 
 #include "api/error.h"
 #include "base/log.h"
+#include "front/access_log.h"
 #include "front/kept_streams.h"
 #include "front/metrics.h"
 #include "http/http.h"
 #include "http/upstream.h"
 #include "supervisor/supervisor.h"
-#include "wire/record.h"
 
 typedef struct hth_proxy hth_proxy;
 

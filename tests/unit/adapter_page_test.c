@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "front/admin_pages.h"
+#include "front/admin.h"
 #include "support/cmocka_all.h"
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/buffer.h"
-#include "front/admin_pages.h"
+#include "front/admin.h"
 #include "options/serve_config.h"
 
 /* Sections that the front passes on to its workers, whose command lines are shown. */
