@@ -17,7 +17,6 @@
 #include "api/sse.h"
 #include "front/model_names.h"
 #include "http/routes.h"
-#include "wire/adapter_files.h"
 #include "wire/needs_text.h"
 
 enum { ORDER_BYTES_MAX = 65536 };

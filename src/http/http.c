@@ -48,7 +48,6 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "http/http_chunks.h"
 #include "http/http_head.h"
 #include "http/http_socket.h"
 

@@ -10,7 +10,6 @@
 #include "base/hex.h"
 #include "base/status.h"
 #include "models/model.h"
-#include "wire/adapter_files.h"
 #include "wire/adapter_state.h"
 
 /* ---- lists ---- */
