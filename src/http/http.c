@@ -21,6 +21,12 @@
  * sends more than the bound after a pending request, reading pauses, and a timer checks whether the client has
  * disconnected. A client that closed its sending side may still wait for its reply: it is probed, and a timer checks
  * whether it has left.
+ *
+ * Every event of a connection (bytes arrived, bytes were sent, it ended, a time limit passed) calls connection_go_on.
+ * It steps from state to state until the next step needs an event. A handler may reply, abort or write during a step.
+ * If that ends the connection, the connection is only marked, and connection_go_on frees it after the step.
+ *
+ * One function writes a reply's head, from texts without line breaks, so no value can begin a new line.
  */
 #include "http/http.h"
 
@@ -149,37 +155,43 @@ struct hth_http_server {
     char date[40];
 };
 
-static uint64_t now_ms(void);
-
-/* Close the connection now. Calls on_close of its pending exchange. */
-static void connection_cut(http_connection *connection);
-/* The time limit of its wait has passed. */
-static void connection_expire(http_connection *connection);
-/* Close it if it is idle. */
-static void connection_drain(http_connection *connection);
-/* A reply without an exchange is complete. */
-static void connection_flush(http_connection *connection, bool is_cut);
-/* The time limit of a wait, for the server's sweep. */
-static uint64_t wait_ms(const hth_http_options *options, http_wait wait);
-
-/* False: the path is not valid text. */
-static bool exchange_decode_path(hth_http_exchange *exchange);
-static void exchange_free(hth_http_exchange *exchange);
-/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes afterwards. */
-static void http_write_error(http_connection *connection, int status, const char *why);
-
 enum {
     ACCEPT_PAUSE_MS = 200,
     SWEEP_MS_MIN = 10,
+    LINGER_MS = 2000,
+    LOOK_MS = 500,
+    READ_AHEAD_BYTES = 16 << 10,
+    BODY_BYTES_FIRST = 64 << 10,
     HEAD_BYTES_MAX = 64 << 20, /* upper bound for the option: fields have 32-bit offsets */
+    REPLY_HEAD_BYTES = 1024,
+    EXPAND_BYTES_MAX = 64 << 10,
 };
+
+/* ---- time limits ---- */
+
+static uint64_t now_ms(void)
+{
+    return hth_os_monotonic_ns() / 1000000;
+}
 
 static struct timeval timeval_of(uint64_t ms)
 {
     return (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
 }
 
-/* ---- time limits ---- */
+/* The time limit of a wait. */
+static uint64_t wait_ms(const hth_http_options *options, http_wait wait)
+{
+    switch (wait) {
+    case HTTP_WAIT_REQUEST: return options->idle_timeout_ms;
+    case HTTP_WAIT_READ: return options->request_timeout_ms;
+    case HTTP_WAIT_WRITE: return options->write_timeout_ms;
+    case HTTP_WAIT_LINGER: return LINGER_MS;
+    case HTTP_WAIT_LOOK: return LOOK_MS;
+    case HTTP_WAIT_NONE: break;
+    }
+    return 0;
+}
 
 /* Check time limits at ms at the latest. */
 static void server_sweep_by(hth_http_server *server, uint64_t ms)
@@ -194,327 +206,6 @@ static void server_sweep_by(hth_http_server *server, uint64_t ms)
     delay = timeval_of(ms - now);
     if (event_add(server->sweep, &delay) == 0)
         server->sweep_ms = ms;
-}
-
-static void sweep(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_http_server *server = user_data;
-    uint64_t now = now_ms();
-
-    (void)fd;
-    (void)what;
-    server->sweep_ms = UINT64_MAX;
-    for (int wait = 0; wait < HTTP_WAITS; wait++) {
-        uint64_t limit_ms = wait_ms(&server->options, (http_wait)wait);
-        http_connection *first;
-
-        if (limit_ms == 0)
-            continue;
-        /*
-         * An expired connection is now in another list or gone. Callbacks may end others, so start again from the first
-         * each time.
-         */
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a connection leaves its list before it is freed */
-        while ((first = TAILQ_FIRST(&server->waiting[wait])) && now - first->since_ms >= limit_ms &&
-               first->since_ms <= now)
-            connection_expire(first);
-        if (first)
-            server_sweep_by(server, first->since_ms + limit_ms);
-    }
-}
-
-/* ---- listeners ---- */
-
-static void set_accepting(hth_http_server *server, bool accepts)
-{
-    hth_http_listener *listener;
-
-    LIST_FOREACH(listener, &server->listeners, next)
-    {
-        /* If a listener cannot be enabled now, the end of the next connection tries again. */
-        if (accepts)
-            (void)evconnlistener_enable(listener->listener);
-        else
-            (void)evconnlistener_disable(listener->listener);
-    }
-}
-
-static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
-{
-    (void)fd;
-    (void)what;
-    set_accepting(user_data, true);
-}
-
-/* A connection has ended, so there is room for others: accept again. */
-static void accept_again(hth_http_server *server)
-{
-    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) {
-        (void)event_del(server->accept_pause); /* it is pending */
-        set_accepting(server, true);
-    }
-}
-
-/* Descriptors or memory ran out. A connection waits in the queue, and accepting it at once would spin. */
-static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
-{
-    hth_http_listener *listener = user_data;
-    const struct timeval delay = timeval_of(ACCEPT_PAUSE_MS);
-
-    (void)evlistener;
-    if (event_add(listener->server->accept_pause, &delay) == 0)
-        set_accepting(listener->server, false);
-}
-
-static uint64_t connections_max(const hth_http_listener *listener)
-{
-    const hth_http_server *server = listener->server;
-
-    return (uint64_t)server->options.connections_max + (listener->tag == server->reserved_tag ? server->n_reserved : 0);
-}
-
-static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, struct sockaddr *address, int n_address,
-                      void *user_data)
-{
-    hth_http_listener *listener = user_data;
-    hth_http_server *server = listener->server;
-    struct ssl_ctx_st *tls = listener->tls ? listener->tls(listener->tls_user_data) : NULL;
-    char peer[INET6_ADDRSTRLEN];
-    const int yes = 1;
-
-    (void)evlistener;
-    (void)n_address;
-    server->numbers.n_accepted++;
-    if (server->numbers.n_connections >= connections_max(listener) || (listener->tls && !tls)) {
-        server->numbers.n_refused++;
-        (void)close(fd); /* nothing was written to it */
-        return;
-    }
-    if (!listener->path)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* affects only speed */
-    if (listener->path)
-        (void)snprintf(peer, sizeof(peer), "unix");
-    else
-        hth_http_peer_text(address, peer, sizeof(peer));
-    if (!hth_http_server_adopt_take(server, fd, peer, listener->tag, tls))
-        server->numbers.n_refused++;
-}
-
-/* Takes over the listening descriptor. path is the path of a unix socket; NULL: TCP. */
-static hearth_status listener_new_take(hth_http_server *server, int fd, const char *path,
-                                       const hth_http_listener *settings, hth_http_listener **out, hearth_error *err)
-{
-    hth_http_listener *listener = malloc(sizeof(*listener));
-    struct stat st;
-
-    if (listener) {
-        *listener = *settings;
-        listener->server = server;
-        listener->path = path ? strdup(path) : NULL;
-        if (path && stat(path, &st) == 0) {
-            listener->device = (uint64_t)st.st_dev;
-            listener->inode = (uint64_t)st.st_ino;
-        }
-        /*
-         * Backlog 0: it listens already. It starts disabled, because libevent would hide a failure to enable it here.
-         */
-        if (!path || listener->path)
-            listener->listener =
-                evconnlistener_new(server->base, on_accept, listener,
-                                   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0, fd);
-    }
-    if (!listener || !listener->listener || evconnlistener_enable(listener->listener) != 0) {
-        if (listener && listener->listener)
-            evconnlistener_free(listener->listener);
-        else
-            (void)close(fd); /* it served no client */
-        if (listener)
-            free(listener->path);
-        free(listener);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to listen");
-    }
-    evconnlistener_set_error_cb(listener->listener, on_accept_error);
-    LIST_INSERT_HEAD(&server->listeners, listener, next);
-    if (out)
-        *out = listener;
-    return HEARTH_OK;
-}
-
-hearth_status hth_http_listen_tcp(hth_http_server *server, const char *host, uint16_t port, int tag,
-                                  hth_http_tls_fn tls, void *tls_user_data, uint16_t *port_out, hth_http_listener **out,
-                                  hearth_error *err)
-{
-    const hth_http_listener settings = { .tag = tag, .tls = tls, .tls_user_data = tls_user_data };
-    uint16_t port_taken = 0;
-    int fd = -1;
-    hearth_status status = hth_http_bind_tcp(host, port, &fd, &port_taken, err);
-
-    if (status == HEARTH_OK)
-        status = listener_new_take(server, fd, NULL, &settings, out, err);
-    if (status == HEARTH_OK && port_out)
-        *port_out = port_taken;
-    return status;
-}
-
-hearth_status hth_http_listen_unix(hth_http_server *server, const char *path, int tag, hth_http_listener **out,
-                                   hearth_error *err)
-{
-    const hth_http_listener settings = { .tag = tag };
-    int fd = -1;
-    hearth_status status = hth_http_bind_unix(path, &fd, err);
-
-    if (status != HEARTH_OK)
-        return status;
-    status = listener_new_take(server, fd, path, &settings, out, err);
-    if (status != HEARTH_OK)
-        (void)unlink(path); /* this server made it */
-    return status;
-}
-
-void hth_http_listener_close(hth_http_listener *listener)
-{
-    struct stat st;
-
-    if (!listener)
-        return;
-    LIST_REMOVE(listener, next);
-    /* Do not remove a successor's socket of the same name. */
-    if (listener->path && lstat(listener->path, &st) == 0 && (uint64_t)st.st_dev == listener->device &&
-        (uint64_t)st.st_ino == listener->inode)
-        (void)unlink(listener->path); /* best effort */
-    evconnlistener_free(listener->listener);
-    free(listener->path);
-    free(listener);
-}
-
-/* ---- the server ---- */
-
-hearth_status hth_http_server_new(struct event_base *base, const hth_http_options *options, hth_http_handler handler,
-                                  void *user_data, hth_http_server **out, hearth_error *err)
-{
-    hth_http_server *server = calloc(1, sizeof(*server));
-
-    if (!server)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an HTTP server");
-    server->base = base;
-    server->handler = handler;
-    server->user_data = user_data;
-    server->sweep_ms = UINT64_MAX;
-    LIST_INIT(&server->listeners);
-    for (int wait = 0; wait <= HTTP_WAITS; wait++)
-        TAILQ_INIT(&server->waiting[wait]);
-    server->sweep = event_new(base, -1, 0, sweep, server);
-    server->accept_pause = event_new(base, -1, 0, on_pause_over, server);
-    if (!server->sweep || !server->accept_pause) {
-        hth_http_server_free(server);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an HTTP server");
-    }
-    hth_http_server_set_options(server, options);
-    *out = server;
-    return HEARTH_OK;
-}
-
-void hth_http_server_free(hth_http_server *server)
-{
-    if (!server)
-        return;
-    for (hth_http_listener *listener = LIST_FIRST(&server->listeners), *next; listener; listener = next) {
-        next = LIST_NEXT(listener, next);
-        hth_http_listener_close(listener);
-    }
-    for (int wait = 0; wait <= HTTP_WAITS; wait++) {
-        while (!TAILQ_EMPTY(&server->waiting[wait]))
-            connection_cut(TAILQ_FIRST(&server->waiting[wait])); /* NOLINT(clang-analyzer-unix.Malloc): as above */
-    }
-    if (server->sweep)
-        event_free(server->sweep);
-    if (server->accept_pause)
-        event_free(server->accept_pause);
-    free(server->server_name);
-    free(server);
-}
-
-void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options)
-{
-    free(server->server_name);
-    server->server_name = options->server_name && hth_http_is_value(options->server_name)
-                            ? strndup(options->server_name, 100)
-                            : NULL; /* without memory, the header is omitted */
-    server->options = *options;
-    server->options.server_name = NULL;
-    if (server->options.headers_bytes_max < 4)
-        server->options.headers_bytes_max = 4;
-    if (server->options.headers_bytes_max > HEAD_BYTES_MAX)
-        server->options.headers_bytes_max = HEAD_BYTES_MAX;
-    /* Time limits may be shorter now. */
-    server_sweep_by(server, now_ms());
-}
-
-void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write_error)
-{
-    server->write_error = write_error;
-}
-
-void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body)
-{
-    server->wants_body = wants_body;
-}
-
-void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n)
-{
-    server->reserved_tag = tag;
-    server->n_reserved = n;
-}
-
-void hth_http_server_drain(hth_http_server *server)
-{
-    http_connection *connection, *next;
-
-    server->is_draining = true;
-    for (connection = TAILQ_FIRST(&server->waiting[HTTP_WAIT_REQUEST]); connection; connection = next) {
-        next = TAILQ_NEXT(connection, next);
-        connection_drain(connection);
-    }
-}
-
-bool hth_http_server_owes_replies(const hth_http_server *server)
-{
-    return !TAILQ_EMPTY(&server->waiting[HTTP_WAIT_WRITE]);
-}
-
-hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
-{
-    return server->numbers;
-}
-
-/*
- * ---- from bytes to exchanges, and the end of a connection ----
- *
- * Every event of a connection (bytes arrived, bytes were sent, it ended, a time limit passed) calls connection_go_on.
- * It steps from state to state until the next step needs an event. A handler may reply, abort or write during a step.
- * If that ends the connection, the connection is only marked, and connection_go_on frees it after the step.
- */
-
-enum { LINGER_MS = 2000, LOOK_MS = 500, READ_AHEAD_BYTES = 16 << 10, BODY_BYTES_FIRST = 64 << 10 };
-
-static uint64_t now_ms(void)
-{
-    return hth_os_monotonic_ns() / 1000000;
-}
-
-/* ---- waits ---- */
-
-static uint64_t wait_ms(const hth_http_options *options, http_wait wait)
-{
-    switch (wait) {
-    case HTTP_WAIT_REQUEST: return options->idle_timeout_ms;
-    case HTTP_WAIT_READ: return options->request_timeout_ms;
-    case HTTP_WAIT_WRITE: return options->write_timeout_ms;
-    case HTTP_WAIT_LINGER: return LINGER_MS;
-    case HTTP_WAIT_LOOK: return LOOK_MS;
-    case HTTP_WAIT_NONE: break;
-    }
-    return 0;
 }
 
 static size_t n_unsent(const http_connection *connection)
@@ -605,7 +296,53 @@ static bool write_now(http_connection *connection)
     return evbuffer_get_length(output) == 0 || write_later(connection);
 }
 
-/* ---- its end ---- */
+/* ---- the end of a connection ---- */
+
+static void set_accepting(hth_http_server *server, bool accepts)
+{
+    hth_http_listener *listener;
+
+    LIST_FOREACH(listener, &server->listeners, next)
+    {
+        /* If a listener cannot be enabled now, the end of the next connection tries again. */
+        if (accepts)
+            (void)evconnlistener_enable(listener->listener);
+        else
+            (void)evconnlistener_disable(listener->listener);
+    }
+}
+
+static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    set_accepting(user_data, true);
+}
+
+/* A connection has ended, so there is room for others: accept again. */
+static void accept_again(hth_http_server *server)
+{
+    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) {
+        (void)event_del(server->accept_pause); /* it is pending */
+        set_accepting(server, true);
+    }
+}
+
+static void exchange_free(hth_http_exchange *exchange)
+{
+    hth_http_server *server = exchange->connection->server;
+
+    if (exchange->is_counted)
+        server->numbers.n_exchanges--;
+    server->numbers.bodies_bytes -= exchange->body_capacity;
+    if (exchange->headers)
+        evbuffer_free(exchange->headers);
+    free(exchange->body);
+    free(exchange->query_value);
+    free(exchange->path);
+    free(exchange->text);
+    free(exchange);
+}
 
 static void connection_free(http_connection *connection)
 {
@@ -621,6 +358,7 @@ static void connection_free(http_connection *connection)
     accept_again(server);
 }
 
+/* Close the connection now. Calls on_close of its pending exchange. */
 static void connection_cut(http_connection *connection)
 {
     hth_http_exchange *exchange = connection->exchange;
@@ -677,7 +415,289 @@ static void finish(http_connection *connection)
         set_state(connection, HTTP_LINGER);
 }
 
-/* ---- a request ---- */
+/* ---- the request, as the handler sees it ---- */
+
+const char *hth_http_method(const hth_http_exchange *exchange)
+{
+    return exchange->head.method;
+}
+
+const char *hth_http_path(const hth_http_exchange *exchange)
+{
+    return exchange->path;
+}
+
+/* A decoded copy of n bytes; NULL: no memory. */
+static char *decode(const char *text, size_t n)
+{
+    char *copy = strndup(text, n), *decoded = copy ? evhttp_uridecode(copy, 1, NULL) : NULL;
+
+    free(copy);
+    return decoded;
+}
+
+const char *hth_http_query(const hth_http_exchange *exchange, const char *name)
+{
+    /* The exchange stores the text that the last call returned; nothing else in it changes. */
+    hth_http_exchange *owner = exchange->connection->exchange;
+    const char *at = exchange->head.query;
+
+    assert(owner == exchange);
+    while (at && *at) {
+        size_t n = strcspn(at, "&"), n_name = strcspn(at, "=&");
+        char *decoded = decode(at, n_name);
+        bool is_it = decoded && strcmp(decoded, name) == 0;
+
+        free(decoded);
+        if (is_it) {
+            size_t skip = n_name < n ? n_name + 1 : n_name;
+
+            free(owner->query_value);
+            owner->query_value = decode(at + skip, n - skip);
+            return owner->query_value;
+        }
+        at += n;
+        at += *at == '&';
+    }
+    return NULL;
+}
+
+const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
+{
+    return hth_http_head_field(&exchange->head, exchange->text, name);
+}
+
+const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
+{
+    *n_out = exchange->n_body;
+    return exchange->body;
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool may_be_json(const hth_http_exchange *exchange, size_t n_before, bool may_be_empty)
+{
+    const char *type = hth_http_header(exchange, "Content-Type"), *body = exchange->body;
+    size_t i = n_before;
+
+    if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
+        return true;
+    if (begins_with(type, "multipart/"))
+        return false;
+    while (i < exchange->n_body && strchr(" \t\r\n", body[i]) && body[i])
+        i++;
+    return i < exchange->n_body ? body[i] == '{' || body[i] == '[' /* curl labels every body as a form by default */
+                                : i == exchange->n_body && may_be_empty;
+}
+
+const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128])
+{
+    const char *coding = hth_http_header(exchange, "Content-Encoding");
+
+    if (strcmp(exchange->head.method, "POST") != 0)
+        return NULL;
+    if (!may_be_json(exchange, n_before, may_be_empty))
+        return "the body is a form; it must be JSON (Content-Type: application/json)";
+    if (!coding || !*coding || strcasecmp(coding, "identity") == 0)
+        return NULL;
+    /* Bodies are not decompressed. Without this check, the error for a compressed body would be that it is not JSON. */
+    (void)snprintf(text, 128, "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
+                   coding); /* fits */
+    return text;
+}
+
+const char *hth_http_peer(const hth_http_exchange *exchange)
+{
+    return exchange->connection->peer;
+}
+
+int hth_http_tag(const hth_http_exchange *exchange)
+{
+    return exchange->connection->tag;
+}
+
+void hth_http_watch_set(hth_http_exchange *exchange, const hth_http_watch *watch)
+{
+    exchange->watch = *watch;
+}
+
+/* ---- whole replies ---- */
+
+static const char *reason_of(int status)
+{
+    static const struct {
+        int status;
+        const char *reason;
+    } reasons[] = {
+        { 200, "OK" },
+        { 201, "Created" },
+        { 202, "Accepted" },
+        { 204, "No Content" },
+        { 304, "Not Modified" },
+        { 400, "Bad Request" },
+        { 401, "Unauthorized" },
+        { 402, "Payment Required" },
+        { 403, "Forbidden" },
+        { 404, "Not Found" },
+        { 405, "Method Not Allowed" },
+        { 408, "Request Timeout" },
+        { 409, "Conflict" },
+        { 413, "Content Too Large" },
+        { 414, "URI Too Long" },
+        { 415, "Unsupported Media Type" },
+        { 417, "Expectation Failed" },
+        { 422, "Unprocessable Content" },
+        { 429, "Too Many Requests" },
+        { 431, "Request Header Fields Too Large" },
+        { 499, "Client Closed Request" },
+        { 500, "Internal Server Error" },
+        { 501, "Not Implemented" },
+        { 502, "Bad Gateway" },
+        { 503, "Service Unavailable" },
+        { 504, "Gateway Timeout" },
+        { 505, "HTTP Version Not Supported" },
+        { 507, "Insufficient Storage" },
+        { 529, "Overloaded" },
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return status < 400 ? "OK" : "Error";
+}
+
+static const char *date_of(hth_http_server *server)
+{
+    static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
+    static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+    uint64_t seconds = hth_os_unix_seconds();
+    time_t now = (time_t)seconds;
+    struct tm t;
+
+    if (seconds != server->date_seconds && gmtime_r(&now, &t)) {
+        (void)snprintf(server->date, sizeof(server->date), "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday % 7],
+                       t.tm_mday, months[t.tm_mon % 12], (t.tm_year + 1900) % 10000, t.tm_hour, t.tm_min, t.tm_sec);
+        server->date_seconds = seconds;
+    }
+    return server->date;
+}
+
+/* The way that a client recognises the end of a reply. */
+typedef enum framing { FRAMING_LENGTH, FRAMING_CHUNKS, FRAMING_END, FRAMING_NONE } framing;
+
+/* The head of a reply. exchange may be NULL. False: no memory. */
+static bool write_head(http_connection *connection, const hth_http_exchange *exchange, int status,
+                       const char *content_type, framing how, size_t n_body, size_t n_expand)
+{
+    hth_http_server *server = connection->server;
+    struct evbuffer *output = bufferevent_get_output(connection->bev);
+    int minor = exchange ? exchange->head.minor : 1, n;
+    char head[REPLY_HEAD_BYTES], length[64] = "";
+
+    if (content_type && (!hth_http_is_value(content_type) || strlen(content_type) > REPLY_HEAD_BYTES / 4))
+        content_type = "application/octet-stream";
+    if (how == FRAMING_LENGTH)
+        (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n", n_body);
+    else if (how == FRAMING_CHUNKS)
+        (void)snprintf(length, sizeof(length), "Transfer-Encoding: chunked\r\n");
+    n = snprintf(head, sizeof(head), "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s%s%s", status, reason_of(status),
+                 date_of(server), server->server_name ? "Server: " : "", server->server_name ? server->server_name : "",
+                 server->server_name ? "\r\n" : "", content_type ? "Content-Type: " : "",
+                 content_type ? content_type : "", content_type ? "\r\n" : "", length,
+                 connection->closes ? "Connection: close\r\n"
+                 : minor == 0       ? "Connection: keep-alive\r\n"
+                                    : "");
+    assert(n > 0 && (size_t)n < sizeof(head));
+    return evbuffer_expand(output, (size_t)n + n_expand + 256) == 0 && evbuffer_add(output, head, (size_t)n) == 0 &&
+           (!exchange || !exchange->headers || evbuffer_add_buffer(output, exchange->headers) == 0) &&
+           evbuffer_add(output, "\r\n", 2) == 0;
+}
+
+/* Status codes that never have a body. */
+static bool is_bodyless(int status)
+{
+    return status == 204 || status == 304;
+}
+
+static bool is_head_request(const hth_http_exchange *exchange)
+{
+    return exchange && exchange->head.method && strcmp(exchange->head.method, "HEAD") == 0;
+}
+
+/* A whole reply. False: no memory. */
+static bool write_reply(http_connection *connection, const hth_http_exchange *exchange, int status,
+                        const char *content_type, const void *body, size_t n)
+{
+    struct evbuffer *output = bufferevent_get_output(connection->bev);
+    bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
+
+    /* For a HEAD request, n 0 may mean that the length of the body is unknown. */
+    framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
+
+    if (connection->server->is_draining)
+        connection->closes = true;
+    return write_head(connection, exchange, status, content_type, how, n, has_body && n <= EXPAND_BYTES_MAX ? n : 0) &&
+           (!has_body || evbuffer_add(output, body, n) == 0);
+}
+
+/* A reply is complete, or was cut off (is_cut); the exchange has ended, if there was one. */
+static void connection_flush(http_connection *connection, bool is_cut)
+{
+    if (is_cut || !write_now(connection)) {
+        connection_cut(connection);
+        return;
+    }
+    connection->is_backlogged = false;
+    if (connection->server->is_draining)
+        connection->closes = true;
+    set_state(connection, HTTP_FLUSH);
+    if (n_unsent(connection) > 0 || connection->is_going_on)
+        return;
+    /* The code that replies must finish with this request before the handler gets the next one. */
+    if (connection->closes || connection->is_at_end || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
+        bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+    else
+        set_state(connection, HTTP_IDLE);
+}
+
+/* End the exchange: its reply is complete, or was cut off (is_cut). */
+static void connection_end_exchange(http_connection *connection, bool is_cut)
+{
+    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used */
+    exchange_free(connection->exchange);
+    connection->exchange = NULL;
+    connection_flush(connection, is_cut);
+}
+
+/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes afterwards. */
+static void http_write_error(http_connection *connection, int status, const char *why)
+{
+    hth_http_server *server = connection->server;
+    hth_http_exchange *exchange = connection->exchange;
+    const char *path = exchange && exchange->path ? exchange->path : "", *body = NULL;
+    char text[256];
+    bool is_written;
+
+    if (server->write_error)
+        body = server->write_error(status, why, path, server->user_data);
+    if (!body) {
+        (void)snprintf(text, sizeof(text), "{\"error\":{\"message\":\"%s\"}}", why);
+        body = text;
+    }
+    connection->closes = connection->lingers = true;
+    is_written = write_reply(connection, exchange, status, "application/json", body, strlen(body));
+    if (exchange)
+        connection_end_exchange(connection, !is_written);
+    else
+        connection_flush(connection, !is_written);
+}
+
+/* ---- a request, from bytes to the handler ---- */
 
 static const char no_memory[] = "the server is out of memory; try again later";
 
@@ -716,6 +736,20 @@ static hth_http_exchange *exchange_new(http_connection *connection, size_t n_hea
         return NULL;
     }
     return exchange;
+}
+
+/* False: the path is not valid text. */
+static bool exchange_decode_path(hth_http_exchange *exchange)
+{
+    const char *path = exchange->head.path;
+    size_t n = 0;
+
+    for (const char *c = strchr(path, '%'); c; c = strchr(c + 1, '%')) {
+        if (strspn(c + 1, "0123456789abcdefABCDEF") < 2)
+            return false;
+    }
+    exchange->path = evhttp_uridecode(path, 0, &n);
+    return exchange->path && strlen(exchange->path) == n; /* has no "%00" */
 }
 
 /*
@@ -951,34 +985,6 @@ static bool read_body(http_connection *connection)
     return true;
 }
 
-/* End the exchange: its reply is complete, or was cut off (is_cut). */
-static void connection_end_exchange(http_connection *connection, bool is_cut)
-{
-    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used */
-    exchange_free(connection->exchange);
-    connection->exchange = NULL;
-    connection_flush(connection, is_cut);
-}
-
-static void connection_flush(http_connection *connection, bool is_cut)
-{
-    if (is_cut || !write_now(connection)) {
-        connection_cut(connection);
-        return;
-    }
-    connection->is_backlogged = false;
-    if (connection->server->is_draining)
-        connection->closes = true;
-    set_state(connection, HTTP_FLUSH);
-    if (n_unsent(connection) > 0 || connection->is_going_on)
-        return;
-    /* The code that replies must finish with this request before the handler gets the next one. */
-    if (connection->closes || connection->is_at_end || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
-        bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
-    else
-        set_state(connection, HTTP_IDLE);
-}
-
 /* ---- steps ---- */
 
 /*
@@ -1095,6 +1101,7 @@ static void on_event(struct bufferevent *bev, short what, void *user_data)
     connection_cut(connection);
 }
 
+/* The time limit of its wait has passed. */
 static void connection_expire(http_connection *connection)
 {
     if (connection->wait == HTTP_WAIT_LOOK) {
@@ -1115,15 +1122,34 @@ static void connection_expire(http_connection *connection)
     connection_cut(connection);
 }
 
-static void connection_drain(http_connection *connection)
+static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
-    if (connection->state != HTTP_IDLE || connection->is_going_on)
-        return;
-    say_end(connection);
-    connection_cut(connection);
+    hth_http_server *server = user_data;
+    uint64_t now = now_ms();
+
+    (void)fd;
+    (void)what;
+    server->sweep_ms = UINT64_MAX;
+    for (int wait = 0; wait < HTTP_WAITS; wait++) {
+        uint64_t limit_ms = wait_ms(&server->options, (http_wait)wait);
+        http_connection *first;
+
+        if (limit_ms == 0)
+            continue;
+        /*
+         * An expired connection is now in another list or gone. Callbacks may end others, so start again from the first
+         * each time.
+         */
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a connection leaves its list before it is freed */
+        while ((first = TAILQ_FIRST(&server->waiting[wait])) && now - first->since_ms >= limit_ms &&
+               first->since_ms <= now)
+            connection_expire(first);
+        if (first)
+            server_sweep_by(server, first->since_ms + limit_ms);
+    }
 }
 
-/* ---- its beginning ---- */
+/* ---- the beginning of a connection ---- */
 
 static struct bufferevent *bufferevent_for(struct event_base *base, int fd, struct ssl_ctx_st *tls)
 {
@@ -1181,293 +1207,241 @@ bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *pee
     return true;
 }
 
-/*
- * ---- the handler's view of a request, and the client's view of the reply ----
- *
- * One function writes a reply's head, from texts without line breaks, so no value can begin a new line.
- */
+/* ---- listeners ---- */
 
-enum { REPLY_HEAD_BYTES = 1024, EXPAND_BYTES_MAX = 64 << 10 };
-
-/* ---- the request ---- */
-
-static bool exchange_decode_path(hth_http_exchange *exchange)
+/* Descriptors or memory ran out. A connection waits in the queue, and accepting it at once would spin. */
+static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
 {
-    const char *path = exchange->head.path;
-    size_t n = 0;
+    hth_http_listener *listener = user_data;
+    const struct timeval delay = timeval_of(ACCEPT_PAUSE_MS);
 
-    for (const char *c = strchr(path, '%'); c; c = strchr(c + 1, '%')) {
-        if (strspn(c + 1, "0123456789abcdefABCDEF") < 2)
-            return false;
+    (void)evlistener;
+    if (event_add(listener->server->accept_pause, &delay) == 0)
+        set_accepting(listener->server, false);
+}
+
+static uint64_t connections_max(const hth_http_listener *listener)
+{
+    const hth_http_server *server = listener->server;
+
+    return (uint64_t)server->options.connections_max + (listener->tag == server->reserved_tag ? server->n_reserved : 0);
+}
+
+static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, struct sockaddr *address, int n_address,
+                      void *user_data)
+{
+    hth_http_listener *listener = user_data;
+    hth_http_server *server = listener->server;
+    struct ssl_ctx_st *tls = listener->tls ? listener->tls(listener->tls_user_data) : NULL;
+    char peer[INET6_ADDRSTRLEN];
+    const int yes = 1;
+
+    (void)evlistener;
+    (void)n_address;
+    server->numbers.n_accepted++;
+    if (server->numbers.n_connections >= connections_max(listener) || (listener->tls && !tls)) {
+        server->numbers.n_refused++;
+        (void)close(fd); /* nothing was written to it */
+        return;
     }
-    exchange->path = evhttp_uridecode(path, 0, &n);
-    return exchange->path && strlen(exchange->path) == n; /* has no "%00" */
-}
-
-static void exchange_free(hth_http_exchange *exchange)
-{
-    hth_http_server *server = exchange->connection->server;
-
-    if (exchange->is_counted)
-        server->numbers.n_exchanges--;
-    server->numbers.bodies_bytes -= exchange->body_capacity;
-    if (exchange->headers)
-        evbuffer_free(exchange->headers);
-    free(exchange->body);
-    free(exchange->query_value);
-    free(exchange->path);
-    free(exchange->text);
-    free(exchange);
-}
-
-const char *hth_http_method(const hth_http_exchange *exchange)
-{
-    return exchange->head.method;
-}
-
-const char *hth_http_path(const hth_http_exchange *exchange)
-{
-    return exchange->path;
-}
-
-/* A decoded copy of n bytes; NULL: no memory. */
-static char *decode(const char *text, size_t n)
-{
-    char *copy = strndup(text, n), *decoded = copy ? evhttp_uridecode(copy, 1, NULL) : NULL;
-
-    free(copy);
-    return decoded;
-}
-
-const char *hth_http_query(const hth_http_exchange *exchange, const char *name)
-{
-    /* The exchange stores the text that the last call returned; nothing else in it changes. */
-    hth_http_exchange *owner = exchange->connection->exchange;
-    const char *at = exchange->head.query;
-
-    assert(owner == exchange);
-    while (at && *at) {
-        size_t n = strcspn(at, "&"), n_name = strcspn(at, "=&");
-        char *decoded = decode(at, n_name);
-        bool is_it = decoded && strcmp(decoded, name) == 0;
-
-        free(decoded);
-        if (is_it) {
-            size_t skip = n_name < n ? n_name + 1 : n_name;
-
-            free(owner->query_value);
-            owner->query_value = decode(at + skip, n - skip);
-            return owner->query_value;
-        }
-        at += n;
-        at += *at == '&';
-    }
-    return NULL;
-}
-
-const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
-{
-    return hth_http_head_field(&exchange->head, exchange->text, name);
-}
-
-const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
-{
-    *n_out = exchange->n_body;
-    return exchange->body;
-}
-
-static bool begins_with(const char *text, const char *prefix)
-{
-    return strncasecmp(text, prefix, strlen(prefix)) == 0;
-}
-
-static bool may_be_json(const hth_http_exchange *exchange, size_t n_before, bool may_be_empty)
-{
-    const char *type = hth_http_header(exchange, "Content-Type"), *body = exchange->body;
-    size_t i = n_before;
-
-    if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
-        return true;
-    if (begins_with(type, "multipart/"))
-        return false;
-    while (i < exchange->n_body && strchr(" \t\r\n", body[i]) && body[i])
-        i++;
-    return i < exchange->n_body ? body[i] == '{' || body[i] == '[' /* curl labels every body as a form by default */
-                                : i == exchange->n_body && may_be_empty;
-}
-
-const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128])
-{
-    const char *coding = hth_http_header(exchange, "Content-Encoding");
-
-    if (strcmp(exchange->head.method, "POST") != 0)
-        return NULL;
-    if (!may_be_json(exchange, n_before, may_be_empty))
-        return "the body is a form; it must be JSON (Content-Type: application/json)";
-    if (!coding || !*coding || strcasecmp(coding, "identity") == 0)
-        return NULL;
-    /* Bodies are not decompressed. Without this check, the error for a compressed body would be that it is not JSON. */
-    (void)snprintf(text, 128, "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
-                   coding); /* fits */
-    return text;
-}
-
-const char *hth_http_peer(const hth_http_exchange *exchange)
-{
-    return exchange->connection->peer;
-}
-
-int hth_http_tag(const hth_http_exchange *exchange)
-{
-    return exchange->connection->tag;
-}
-
-void hth_http_watch_set(hth_http_exchange *exchange, const hth_http_watch *watch)
-{
-    exchange->watch = *watch;
-}
-
-/* ---- a reply's head ---- */
-
-static const char *reason_of(int status)
-{
-    static const struct {
-        int status;
-        const char *reason;
-    } reasons[] = {
-        { 200, "OK" },
-        { 201, "Created" },
-        { 202, "Accepted" },
-        { 204, "No Content" },
-        { 304, "Not Modified" },
-        { 400, "Bad Request" },
-        { 401, "Unauthorized" },
-        { 402, "Payment Required" },
-        { 403, "Forbidden" },
-        { 404, "Not Found" },
-        { 405, "Method Not Allowed" },
-        { 408, "Request Timeout" },
-        { 409, "Conflict" },
-        { 413, "Content Too Large" },
-        { 414, "URI Too Long" },
-        { 415, "Unsupported Media Type" },
-        { 417, "Expectation Failed" },
-        { 422, "Unprocessable Content" },
-        { 429, "Too Many Requests" },
-        { 431, "Request Header Fields Too Large" },
-        { 499, "Client Closed Request" },
-        { 500, "Internal Server Error" },
-        { 501, "Not Implemented" },
-        { 502, "Bad Gateway" },
-        { 503, "Service Unavailable" },
-        { 504, "Gateway Timeout" },
-        { 505, "HTTP Version Not Supported" },
-        { 507, "Insufficient Storage" },
-        { 529, "Overloaded" },
-    };
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    }
-    return status < 400 ? "OK" : "Error";
-}
-
-static const char *date_of(hth_http_server *server)
-{
-    static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-    static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-    uint64_t seconds = hth_os_unix_seconds();
-    time_t now = (time_t)seconds;
-    struct tm t;
-
-    if (seconds != server->date_seconds && gmtime_r(&now, &t)) {
-        (void)snprintf(server->date, sizeof(server->date), "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday % 7],
-                       t.tm_mday, months[t.tm_mon % 12], (t.tm_year + 1900) % 10000, t.tm_hour, t.tm_min, t.tm_sec);
-        server->date_seconds = seconds;
-    }
-    return server->date;
-}
-
-/* The way that a client recognises the end of a reply. */
-typedef enum framing { FRAMING_LENGTH, FRAMING_CHUNKS, FRAMING_END, FRAMING_NONE } framing;
-
-/* The head of a reply. exchange may be NULL. False: no memory. */
-static bool write_head(http_connection *connection, const hth_http_exchange *exchange, int status,
-                       const char *content_type, framing how, size_t n_body, size_t n_expand)
-{
-    hth_http_server *server = connection->server;
-    struct evbuffer *output = bufferevent_get_output(connection->bev);
-    int minor = exchange ? exchange->head.minor : 1, n;
-    char head[REPLY_HEAD_BYTES], length[64] = "";
-
-    if (content_type && (!hth_http_is_value(content_type) || strlen(content_type) > REPLY_HEAD_BYTES / 4))
-        content_type = "application/octet-stream";
-    if (how == FRAMING_LENGTH)
-        (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n", n_body);
-    else if (how == FRAMING_CHUNKS)
-        (void)snprintf(length, sizeof(length), "Transfer-Encoding: chunked\r\n");
-    n = snprintf(head, sizeof(head), "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s%s%s", status, reason_of(status),
-                 date_of(server), server->server_name ? "Server: " : "", server->server_name ? server->server_name : "",
-                 server->server_name ? "\r\n" : "", content_type ? "Content-Type: " : "",
-                 content_type ? content_type : "", content_type ? "\r\n" : "", length,
-                 connection->closes ? "Connection: close\r\n"
-                 : minor == 0       ? "Connection: keep-alive\r\n"
-                                    : "");
-    assert(n > 0 && (size_t)n < sizeof(head));
-    return evbuffer_expand(output, (size_t)n + n_expand + 256) == 0 && evbuffer_add(output, head, (size_t)n) == 0 &&
-           (!exchange || !exchange->headers || evbuffer_add_buffer(output, exchange->headers) == 0) &&
-           evbuffer_add(output, "\r\n", 2) == 0;
-}
-
-/* Status codes that never have a body. */
-static bool is_bodyless(int status)
-{
-    return status == 204 || status == 304;
-}
-
-static bool is_head_request(const hth_http_exchange *exchange)
-{
-    return exchange && exchange->head.method && strcmp(exchange->head.method, "HEAD") == 0;
-}
-
-/* A whole reply. False: no memory. */
-static bool write_reply(http_connection *connection, const hth_http_exchange *exchange, int status,
-                        const char *content_type, const void *body, size_t n)
-{
-    struct evbuffer *output = bufferevent_get_output(connection->bev);
-    bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
-
-    /* For a HEAD request, n 0 may mean that the length of the body is unknown. */
-    framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
-
-    if (connection->server->is_draining)
-        connection->closes = true;
-    return write_head(connection, exchange, status, content_type, how, n, has_body && n <= EXPAND_BYTES_MAX ? n : 0) &&
-           (!has_body || evbuffer_add(output, body, n) == 0);
-}
-
-static void http_write_error(http_connection *connection, int status, const char *why)
-{
-    hth_http_server *server = connection->server;
-    hth_http_exchange *exchange = connection->exchange;
-    const char *path = exchange && exchange->path ? exchange->path : "", *body = NULL;
-    char text[256];
-    bool is_written;
-
-    if (server->write_error)
-        body = server->write_error(status, why, path, server->user_data);
-    if (!body) {
-        (void)snprintf(text, sizeof(text), "{\"error\":{\"message\":\"%s\"}}", why);
-        body = text;
-    }
-    connection->closes = connection->lingers = true;
-    is_written = write_reply(connection, exchange, status, "application/json", body, strlen(body));
-    if (exchange)
-        connection_end_exchange(connection, !is_written);
+    if (!listener->path)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* affects only speed */
+    if (listener->path)
+        (void)snprintf(peer, sizeof(peer), "unix");
     else
-        connection_flush(connection, !is_written);
+        hth_http_peer_text(address, peer, sizeof(peer));
+    if (!hth_http_server_adopt_take(server, fd, peer, listener->tag, tls))
+        server->numbers.n_refused++;
+}
+
+/* Takes over the listening descriptor. path is the path of a unix socket; NULL: TCP. */
+static hearth_status listener_new_take(hth_http_server *server, int fd, const char *path,
+                                       const hth_http_listener *settings, hth_http_listener **out, hearth_error *err)
+{
+    hth_http_listener *listener = malloc(sizeof(*listener));
+    struct stat st;
+
+    if (listener) {
+        *listener = *settings;
+        listener->server = server;
+        listener->path = path ? strdup(path) : NULL;
+        if (path && stat(path, &st) == 0) {
+            listener->device = (uint64_t)st.st_dev;
+            listener->inode = (uint64_t)st.st_ino;
+        }
+        /*
+         * Backlog 0: it listens already. It starts disabled, because libevent would hide a failure to enable it here.
+         */
+        if (!path || listener->path)
+            listener->listener =
+                evconnlistener_new(server->base, on_accept, listener,
+                                   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED, 0, fd);
+    }
+    if (!listener || !listener->listener || evconnlistener_enable(listener->listener) != 0) {
+        if (listener && listener->listener)
+            evconnlistener_free(listener->listener);
+        else
+            (void)close(fd); /* it served no client */
+        if (listener)
+            free(listener->path);
+        free(listener);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to listen");
+    }
+    evconnlistener_set_error_cb(listener->listener, on_accept_error);
+    LIST_INSERT_HEAD(&server->listeners, listener, next);
+    if (out)
+        *out = listener;
+    return HEARTH_OK;
+}
+
+hearth_status hth_http_listen_tcp(hth_http_server *server, const char *host, uint16_t port, int tag,
+                                  hth_http_tls_fn tls, void *tls_user_data, uint16_t *port_out, hth_http_listener **out,
+                                  hearth_error *err)
+{
+    const hth_http_listener settings = { .tag = tag, .tls = tls, .tls_user_data = tls_user_data };
+    uint16_t port_taken = 0;
+    int fd = -1;
+    hearth_status status = hth_http_bind_tcp(host, port, &fd, &port_taken, err);
+
+    if (status == HEARTH_OK)
+        status = listener_new_take(server, fd, NULL, &settings, out, err);
+    if (status == HEARTH_OK && port_out)
+        *port_out = port_taken;
+    return status;
+}
+
+hearth_status hth_http_listen_unix(hth_http_server *server, const char *path, int tag, hth_http_listener **out,
+                                   hearth_error *err)
+{
+    const hth_http_listener settings = { .tag = tag };
+    int fd = -1;
+    hearth_status status = hth_http_bind_unix(path, &fd, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = listener_new_take(server, fd, path, &settings, out, err);
+    if (status != HEARTH_OK)
+        (void)unlink(path); /* this server made it */
+    return status;
+}
+
+void hth_http_listener_close(hth_http_listener *listener)
+{
+    struct stat st;
+
+    if (!listener)
+        return;
+    LIST_REMOVE(listener, next);
+    /* Do not remove a successor's socket of the same name. */
+    if (listener->path && lstat(listener->path, &st) == 0 && (uint64_t)st.st_dev == listener->device &&
+        (uint64_t)st.st_ino == listener->inode)
+        (void)unlink(listener->path); /* best effort */
+    evconnlistener_free(listener->listener);
+    free(listener->path);
+    free(listener);
+}
+
+/* ---- the server ---- */
+
+hearth_status hth_http_server_new(struct event_base *base, const hth_http_options *options, hth_http_handler handler,
+                                  void *user_data, hth_http_server **out, hearth_error *err)
+{
+    hth_http_server *server = calloc(1, sizeof(*server));
+
+    if (!server)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an HTTP server");
+    server->base = base;
+    server->handler = handler;
+    server->user_data = user_data;
+    server->sweep_ms = UINT64_MAX;
+    LIST_INIT(&server->listeners);
+    for (int wait = 0; wait <= HTTP_WAITS; wait++)
+        TAILQ_INIT(&server->waiting[wait]);
+    server->sweep = event_new(base, -1, 0, sweep, server);
+    server->accept_pause = event_new(base, -1, 0, on_pause_over, server);
+    if (!server->sweep || !server->accept_pause) {
+        hth_http_server_free(server);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an HTTP server");
+    }
+    hth_http_server_set_options(server, options);
+    *out = server;
+    return HEARTH_OK;
+}
+
+void hth_http_server_free(hth_http_server *server)
+{
+    if (!server)
+        return;
+    for (hth_http_listener *listener = LIST_FIRST(&server->listeners), *next; listener; listener = next) {
+        next = LIST_NEXT(listener, next);
+        hth_http_listener_close(listener);
+    }
+    for (int wait = 0; wait <= HTTP_WAITS; wait++) {
+        while (!TAILQ_EMPTY(&server->waiting[wait]))
+            connection_cut(TAILQ_FIRST(&server->waiting[wait])); /* NOLINT(clang-analyzer-unix.Malloc): as above */
+    }
+    if (server->sweep)
+        event_free(server->sweep);
+    if (server->accept_pause)
+        event_free(server->accept_pause);
+    free(server->server_name);
+    free(server);
+}
+
+void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options)
+{
+    free(server->server_name);
+    server->server_name = options->server_name && hth_http_is_value(options->server_name)
+                            ? strndup(options->server_name, 100)
+                            : NULL; /* without memory, the header is omitted */
+    server->options = *options;
+    server->options.server_name = NULL;
+    if (server->options.headers_bytes_max < 4)
+        server->options.headers_bytes_max = 4;
+    if (server->options.headers_bytes_max > HEAD_BYTES_MAX)
+        server->options.headers_bytes_max = HEAD_BYTES_MAX;
+    /* Time limits may be shorter now. */
+    server_sweep_by(server, now_ms());
+}
+
+void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write_error)
+{
+    server->write_error = write_error;
+}
+
+void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body)
+{
+    server->wants_body = wants_body;
+}
+
+void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n)
+{
+    server->reserved_tag = tag;
+    server->n_reserved = n;
+}
+
+void hth_http_server_drain(hth_http_server *server)
+{
+    http_connection *connection, *next;
+
+    server->is_draining = true;
+    for (connection = TAILQ_FIRST(&server->waiting[HTTP_WAIT_REQUEST]); connection; connection = next) {
+        next = TAILQ_NEXT(connection, next);
+        if (connection->state != HTTP_IDLE || connection->is_going_on)
+            continue;
+        say_end(connection);
+        connection_cut(connection);
+    }
+}
+
+bool hth_http_server_owes_replies(const hth_http_server *server)
+{
+    return !TAILQ_EMPTY(&server->waiting[HTTP_WAIT_WRITE]);
+}
+
+hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
+{
+    return server->numbers;
 }
 
 /* ---- the reply ---- */
