@@ -8,6 +8,7 @@
 #include "worker/worker_job.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -1074,16 +1075,13 @@ static void prepare_elsewhere(hth_job *job, job_lane_kind kind)
 static uint64_t header_number(const hth_http_exchange *exchange, const char *name)
 {
     const char *text = hth_http_header(exchange, name);
-    uint64_t value = 0;
+    uint64_t value;
 
-    for (; text && *text >= '0' && *text <= '9'; text++) {
-        uint64_t digit = (uint64_t)(*text - '0');
-
-        if (value > (UINT64_MAX - digit) / 10)
-            return 0;
-        value = 10 * value + digit;
-    }
-    return text && !*text ? value : 0;
+    if (!text || text[strspn(text, "0123456789")])
+        return 0;
+    errno = 0;
+    value = strtoull(text, NULL, 10);
+    return errno == 0 ? value : 0;
 }
 
 static bool is_id(const char *text)
