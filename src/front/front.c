@@ -140,8 +140,9 @@ static bool take_options(hth_front *front, const hth_server_options *options,
 }
 
 /* SIGHUP, or an operator's order. False: the new configuration is wrong, the old one stays. */
-static bool reload(hth_front *front, hearth_error *err)
+static bool reload(void *user_data, hearth_error *err)
 {
+    hth_front *front = user_data;
     const hth_server_options *options;
     hth_http_options http;
     hearth_error problem;
@@ -283,8 +284,9 @@ static void on_timer(int fd, short what, void *user_data)
 }
 
 /* SIGTERM, or an operator's order. */
-static void drain(hth_front *front)
+static void drain(void *user_data)
 {
+    hth_front *front = user_data;
     const uint32_t ms = front->options->options->drain_timeout_ms;
     const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
 
@@ -320,16 +322,6 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
 }
 
 /* ---- pages for operators ---- */
-
-static void order_drain(void *user_data)
-{
-    drain(user_data);
-}
-
-static bool order_reload(void *user_data, hearth_error *err)
-{
-    return reload(user_data, err);
-}
 
 /* Put options in force that have one model more or fewer. options NULL: they failed, and *err has the reason. */
 static hearth_status take_models(hth_front *front, const hth_server_options *options, const char *name,
@@ -399,8 +391,8 @@ static hth_admin orders_of(hth_front *front)
         .http = front->http,
         .feed = front->feed,
         .pressure = front->pressure,
-        .drain = order_drain,
-        .reload = order_reload,
+        .drain = drain,
+        .reload = reload,
         .name_model = order_name_model,
         .forget_model = order_forget_model,
         .set_pressure = order_set_pressure,

@@ -196,6 +196,15 @@ static void give_response(const hth_stored_question *question, const hth_respons
     hth_buffer_deinit(&body);
 }
 
+/* The page of a response that is only read. */
+static void give(const hth_stored_question *question, const hth_response_record *record)
+{
+    if (question->what == HTH_STORED_ITEMS)
+        list_items(question, record);
+    else
+        give_response(question, record);
+}
+
 static void remove_response(const hth_stored_question *question)
 {
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
@@ -220,25 +229,10 @@ static void on_found(const void *bytes, size_t n, void *user_data)
         refuse(
             question, HTH_API_INVALID_VALUE, 0, NULL,
             "this response has ended; only one that was asked for with 'background' and still runs can be cancelled");
-    else if (question->what == HTH_STORED_ITEMS)
-        list_items(question, &record);
     else if (question->is_removal)
         remove_response(question);
     else
-        give_response(question, &record);
-}
-
-/* Like give_response, for a running response that is only read. */
-static void answer_running(const hth_stored_question *question, const hth_running_response *one)
-{
-    hth_response_record record;
-
-    if (!hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
-        refuse_unknown(question);
-    else if (question->what == HTH_STORED_ITEMS)
-        list_items(question, &record);
-    else
-        give_response(question, &record);
+        give(question, &record);
 }
 
 /* Parse the part of the path after the prefix. False: it names nothing. */
@@ -288,6 +282,7 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
 {
     const char *method = hth_http_method(exchange), *path = hth_http_path(exchange) + strlen(prefix), *stream;
     hth_running_response *one;
+    hth_response_record record;
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     if (strcmp(path, "compact") == 0) {
@@ -324,7 +319,10 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
     question->was_running = one != NULL;
     if (one &&
         (question->what == HTH_STORED_ITEMS || (question->what == HTH_STORED_RESPONSE && !question->is_removal))) {
-        answer_running(question, one);
+        if (hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
+            give(question, &record);
+        else
+            refuse_unknown(question);
         return;
     }
     if (one)

@@ -33,67 +33,60 @@ static bool is_socket(const char *base)
 }
 
 typedef struct origin {
-    char *scheme, *host, *port;
+    char scheme[16], host[HOST_BYTES], port[8];
 } origin;
 
-static void origin_deinit(origin *o)
+/* Copy a part of an address. False: there is none, or it is too long. */
+static bool part_read(CURLU *parts, CURLUPart what, unsigned flags, char *out, size_t capacity)
 {
-    curl_free(o->scheme);
-    curl_free(o->host);
-    curl_free(o->port);
+    char *text = NULL;
+    const bool is_there = curl_url_get(parts, what, &text, flags) == CURLUE_OK && strlen(text) < capacity;
+
+    if (is_there)
+        memcpy(out, text, strlen(text) + 1);
+    curl_free(text);
+    return is_there;
 }
 
 static bool origin_read(const char *url, origin *out)
 {
     CURLU *parts = curl_url();
+    const bool is_read = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                         part_read(parts, CURLUPART_SCHEME, 0, out->scheme, sizeof(out->scheme)) &&
+                         part_read(parts, CURLUPART_HOST, 0, out->host, sizeof(out->host)) &&
+                         part_read(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT, out->port, sizeof(out->port));
 
-    *out = (origin){ .scheme = NULL };
-    if (parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-        curl_url_get(parts, CURLUPART_SCHEME, &out->scheme, 0) == CURLUE_OK &&
-        curl_url_get(parts, CURLUPART_HOST, &out->host, 0) == CURLUE_OK)
-        (void)curl_url_get(parts, CURLUPART_PORT, &out->port, CURLU_DEFAULT_PORT); /* checked by its value */
     curl_url_cleanup(parts);
-    return out->port != NULL;
+    return is_read;
 }
 
 bool hth_fetch_same_origin(const char *a, const char *b)
 {
-    origin first, second = { .scheme = NULL };
-    const bool same = origin_read(a, &first) && origin_read(b, &second) &&
-                      strcasecmp(first.scheme, second.scheme) == 0 && strcasecmp(first.host, second.host) == 0 &&
-                      strcmp(first.port, second.port) == 0;
+    origin first, second;
 
-    origin_deinit(&first);
-    origin_deinit(&second);
-    return same;
+    return origin_read(a, &first) && origin_read(b, &second) && strcasecmp(first.scheme, second.scheme) == 0 &&
+           strcasecmp(first.host, second.host) == 0 && strcmp(first.port, second.port) == 0;
 }
 
-static bool is_loopback(const origin *o)
+/* Is it the address of a server on this machine? */
+static bool is_loopback(const char *url, origin *out)
 {
-    static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]" };
-
-    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
-        if (strcasecmp(o->host, hosts[i]) == 0)
-            return true;
-    return false;
+    return origin_read(url, out) && (strcasecmp(out->host, "localhost") == 0 || strcmp(out->host, "127.0.0.1") == 0 ||
+                                     strcmp(out->host, "[::1]") == 0);
 }
 
 static bool is_own_http(const char *url)
 {
     origin o;
-    const bool is_own = origin_read(url, &o) && strcasecmp(o.scheme, "http") == 0 && is_loopback(&o);
 
-    origin_deinit(&o);
-    return is_own;
+    return is_loopback(url, &o) && strcasecmp(o.scheme, "http") == 0;
 }
 
 static bool is_https(const char *url)
 {
     origin o;
-    const bool is = origin_read(url, &o) && strcasecmp(o.scheme, "https") == 0;
 
-    origin_deinit(&o);
-    return is;
+    return origin_read(url, &o) && strcasecmp(o.scheme, "https") == 0;
 }
 
 bool hth_fetch_may_lead(const char *from, const char *to)
@@ -135,10 +128,8 @@ bool hth_fetch_address(const char *base, const char *path, char out[HTH_FETCH_UR
 static bool set_proxy(CURL *easy, const char *url)
 {
     origin o;
-    const bool is_own = origin_read(url, &o) && is_loopback(&o);
 
-    origin_deinit(&o);
-    return !is_own || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
+    return !is_loopback(url, &o) || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
 }
 
 static void host_text(const char *url, char out[HOST_BYTES])
@@ -146,7 +137,6 @@ static void host_text(const char *url, char out[HOST_BYTES])
     origin o;
 
     (void)snprintf(out, HOST_BYTES, "%s", origin_read(url, &o) ? o.host : "an address that cannot be read");
-    origin_deinit(&o);
 }
 
 /* ---- transfers ---- */
