@@ -137,18 +137,7 @@ static void on_relayed(const hth_record *record, void *user_data)
 {
     hth_front_request *r = user_data;
 
-    r->record.status = record->status;
-    r->record.is_stream = record->is_stream;
-    r->record.has_summary = record->has_summary;
-    r->record.summary = record->summary;
-    r->record.n_tokens_in = record->n_tokens_in;
-    r->record.n_tokens_out = record->n_tokens_out;
-    r->record.bytes_out = record->bytes_out;
-    r->record.duration_ms = record->duration_ms;
-    r->record.first_byte_ms = record->first_byte_ms;
-    r->record.n_resumed = record->n_resumed;
-    r->record.notes = record->notes;
-    r->record.why = record->why;
+    r->record = *record;
     hth_front_request_end(r);
 }
 
@@ -213,6 +202,7 @@ void hth_front_relay(hth_front_request *r)
                             .past_bytes = r->past.records.n,
                             .on_record = is_response ? on_record : NULL,
                             .on_begun = is_response ? on_begun : NULL,
+                            .record = &r->record,
                             .wants_events = r->wants_events,
                             .wants_kept = wants_kept,
                             .key = key_of(r),

@@ -1,8 +1,8 @@
 /*
  * metrics.c - counting, and the page that Prometheus reads
  *
- * Every metric is a number in a struct, found by a short search: a token of a stream costs a comparison of names and
- * two additions. Labels are bounded whatever the callers pass: models by the configuration; endpoints, reasons and
+ * Every metric is a number in a struct, found by a short search: a token of a stream costs the hash of a name and two
+ * additions. Labels are bounded whatever the callers pass: models by the configuration; endpoints, reasons and
  * statuses by the size of their tables, with "other" for the rest. Without memory, something is not counted, with no
  * other effect.
  *
@@ -18,7 +18,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/grow.h"
+/* Without memory for its table, an addition to a hash fails and the item is not in it. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "base/os.h"
 #include "wire/exposition.h"
 
@@ -65,7 +68,7 @@ typedef struct metrics_series {
 #define COUNTER_FIELD(field, name, help) uint64_t field;
 
 typedef struct metrics_model {
-    char *name;
+    UT_hash_handle hh;
     bool is_shown;                         /* it is or was configured, or it has a count */
     metrics_series *series[ENDPOINTS_MAX]; /* NULL: no request yet */
     COUNTERS_EACH(COUNTER_FIELD)
@@ -74,12 +77,11 @@ typedef struct metrics_model {
     hth_observations first_token;
     hth_observations token;
     hth_observations queue;
+    char name[];
 } metrics_model;
 
 struct hth_metrics {
-    metrics_model **models; /* [n_models], by name; "" and "other" are always there */
-    size_t n_models;
-    size_t models_capacity;
+    metrics_model *models; /* by name; "" and "other" are always there */
     metrics_texts endpoints;
     metrics_texts reasons;
     uint64_t refused[REASONS_MAX];
@@ -115,68 +117,50 @@ static size_t text_number(metrics_texts *texts, size_t capacity, const char *tex
     return texts->n++;
 }
 
-/* The index of the model of this name, or the index to insert it at. */
-static size_t model_place(const hth_metrics *metrics, const char *name, bool *is_there)
+static metrics_model *model_find(const hth_metrics *metrics, const char *name)
 {
-    size_t low = 0, high = metrics->n_models;
+    metrics_model *model;
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(metrics->models[middle]->name, name);
+    HASH_FIND_STR(metrics->models, name, model);
+    return model;
+}
 
-        if (order == 0) {
-            *is_there = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *is_there = false;
-    return low;
+static int by_name(const metrics_model *a, const metrics_model *b)
+{
+    return strcmp(a->name, b->name);
 }
 
 static void model_free(metrics_model *model)
 {
-    if (!model)
-        return;
     for (size_t i = 0; i < ENDPOINTS_MAX; i++)
         free(model->series[i]);
-    free(model->name);
     free(model);
 }
 
 /* NULL without memory. */
 static metrics_model *model_add(hth_metrics *metrics, const char *name)
 {
-    bool is_there;
-    size_t place = model_place(metrics, name, &is_there);
-    metrics_model *model, **grown;
+    const size_t n = strlen(name);
+    metrics_model *model = model_find(metrics, name);
 
-    if (is_there)
-        return metrics->models[place];
-    grown = hth_grown(metrics->models, metrics->n_models, &metrics->models_capacity, sizeof(metrics_model *));
-    if (!grown)
-        return NULL;
-    metrics->models = grown;
-    model = calloc(1, sizeof(*model));
     if (model)
-        model->name = strdup(name);
-    if (!model || !model->name) {
+        return model;
+    model = calloc(1, sizeof(*model) + n + 1);
+    if (!model)
+        return NULL;
+    memcpy(model->name, name, n);
+    HASH_ADD_KEYPTR(hh, metrics->models, model->name, n, model);
+    if (!model_find(metrics, name)) {
         model_free(model);
         return NULL;
     }
-    memmove(metrics->models + place + 1, metrics->models + place,
-            (metrics->n_models - place) * sizeof(metrics_model *));
-    metrics->models[place] = model;
-    metrics->n_models++;
+    HASH_SORT(metrics->models, by_name);
     return model;
 }
 
 void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *options)
 {
-    for (size_t i = 0; i < options->n_models && metrics->n_models < HTH_METRICS_MODELS_MAX; i++) {
+    for (size_t i = 0; i < options->n_models && HASH_COUNT(metrics->models) < HTH_METRICS_MODELS_MAX; i++) {
         metrics_model *model = model_add(metrics, options->models[i].name);
 
         if (model)
@@ -187,14 +171,13 @@ void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *opti
 /* The model to count for. */
 static metrics_model *model_of(hth_metrics *metrics, const char *name)
 {
-    bool is_there;
-    size_t place = model_place(metrics, name, &is_there);
+    metrics_model *model = model_find(metrics, name);
 
-    if (!is_there)
-        place = model_place(metrics, OTHER, &is_there);
-    assert(is_there);
-    metrics->models[place]->is_shown = true;
-    return metrics->models[place];
+    if (!model)
+        model = model_find(metrics, OTHER);
+    assert(model);
+    model->is_shown = true;
+    return model;
 }
 
 /* ---- all metrics ---- */
@@ -217,11 +200,15 @@ hth_metrics *hth_metrics_new(void)
 
 void hth_metrics_free(hth_metrics *metrics)
 {
+    metrics_model *model, *next;
+
     if (!metrics)
         return;
-    for (size_t i = 0; i < metrics->n_models; i++)
-        model_free(metrics->models[i]);
-    free((void *)metrics->models);
+    HASH_ITER(hh, metrics->models, model, next)
+    {
+        HASH_DEL(metrics->models, model);
+        model_free(model);
+    }
     free(metrics);
 }
 
@@ -321,14 +308,14 @@ static void write_requests(const hth_metrics *metrics, hth_buffer *out)
 
     hth_exposition_family(out, name, counter,
                           "Requests that are over, by the status of the reply; 499: the client left.");
-    for (size_t i = 0; i < metrics->n_models; i++) {
+    for (const metrics_model *model = metrics->models; model; model = model->hh.next) {
         for (size_t j = 0; j < metrics->endpoints.n; j++) {
-            const metrics_series *series = metrics->models[i]->series[j];
+            const metrics_series *series = model->series[j];
 
             for (size_t k = 0; series && k < series->n_statuses; k++) {
                 char status[16];
                 const hth_label labels[] = { { "endpoint", metrics->endpoints.texts[j] },
-                                             { "model", metrics->models[i]->name },
+                                             { "model", model->name },
                                              { "status", k > 0 ? status : "other" } };
 
                 (void)snprintf(status, sizeof(status), "%d", series->statuses[k].status); /* fits */
@@ -344,11 +331,10 @@ static void write_durations(const hth_metrics *metrics, hth_buffer *out)
     static const char name[] = "hearth_request_duration_seconds";
 
     hth_exposition_family(out, name, histogram, "From the whole request to the last byte of its reply.");
-    for (size_t i = 0; i < metrics->n_models; i++) {
+    for (const metrics_model *model = metrics->models; model; model = model->hh.next) {
         for (size_t j = 0; j < metrics->endpoints.n; j++) {
-            const metrics_series *series = metrics->models[i]->series[j];
-            const hth_label labels[] = { { "endpoint", metrics->endpoints.texts[j] },
-                                         { "model", metrics->models[i]->name } };
+            const metrics_series *series = model->series[j];
+            const hth_label labels[] = { { "endpoint", metrics->endpoints.texts[j] }, { "model", model->name } };
 
             if (series)
                 hth_exposition_histogram(out, name, (hth_labels){ labels, 2 }, &duration_scale, &series->duration);
@@ -389,8 +375,7 @@ static void write_tokens(const hth_metrics *metrics, hth_buffer *out)
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         hth_exposition_family(out, counts[i].name, counter, counts[i].help);
-        for (size_t j = 0; j < metrics->n_models; j++) {
-            const metrics_model *model = metrics->models[j];
+        for (const metrics_model *model = metrics->models; model; model = model->hh.next) {
             const hth_label label = { "model", model->name };
 
             if (generates(model))
@@ -406,9 +391,7 @@ static void write_hits(const hth_metrics *metrics, hth_buffer *out)
 
     hth_exposition_family(out, name, counter,
                           "Requests by what of their prompt was known, and the slowest tier that it came from.");
-    for (size_t i = 0; i < metrics->n_models; i++) {
-        const metrics_model *model = metrics->models[i];
-
+    for (const metrics_model *model = metrics->models; model; model = model->hh.next) {
         for (unsigned hit = 0; hit < HITS; hit++) {
             for (unsigned tier = 0; tier < TIERS; tier++) {
                 const hth_label labels[] = { { "model", model->name },
@@ -428,9 +411,7 @@ static void write_misses(const hth_metrics *metrics, hth_buffer *out)
 
     hth_exposition_family(out, name, counter,
                           "Requests of which a part of the prompt was computed, by why that was so.");
-    for (size_t i = 0; i < metrics->n_models; i++) {
-        const metrics_model *model = metrics->models[i];
-
+    for (const metrics_model *model = metrics->models; model; model = model->hh.next) {
         for (unsigned miss = 0; miss < MISSES; miss++) {
             const hth_label labels[] = { { "model", model->name }, { "reason", hearth_miss_name((hearth_miss)miss) } };
 
@@ -458,8 +439,7 @@ static void write_times(const hth_metrics *metrics, hth_buffer *out)
 
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         hth_exposition_family(out, times[i].name, histogram, times[i].help);
-        for (size_t j = 0; j < metrics->n_models; j++) {
-            const metrics_model *model = metrics->models[j];
+        for (const metrics_model *model = metrics->models; model; model = model->hh.next) {
             const hth_label label = { "model", model->name };
 
             if (generates(model))

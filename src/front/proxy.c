@@ -1523,6 +1523,8 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     own->wants_kept = request->wants_kept && proxy->options.kept;
     if (own->wants_kept)
         own->key = memcpy(relay->key, request->key, sizeof(relay->key));
+    if (own->record)
+        relay->record = *own->record;
     relay->begun_ns = hth_os_monotonic_ns();
     relay->created_s = hth_os_unix_seconds();
     relay->seed = hth_draw_seed();
@@ -1534,9 +1536,10 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
 static void refuse(hth_http_exchange *exchange, const hth_relay_request *request)
 {
     const hth_api_error error = { .kind = HTH_API_OVERLOADED };
-    hth_record record = { .status = hth_api_error_http_status(request->dialect, &error),
-                          .bytes_out = sizeof(no_memory_body) - 1 };
+    hth_record record = request->record ? *request->record : (hth_record){ .key = "" };
 
+    record.status = hth_api_error_http_status(request->dialect, &error);
+    record.bytes_out = sizeof(no_memory_body) - 1;
     hth_http_reply(exchange, record.status, body_type, no_memory_body, sizeof(no_memory_body) - 1);
     request->on_over(&record, request->user_data);
 }
