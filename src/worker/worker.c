@@ -754,10 +754,9 @@ static hearth_status make_events(worker *w, hearth_error *err)
 static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
-    hth_jobs_options jobs = { .settings = &options->settings,
-                              .defaults = &w->defaults,
-                              .live_adapters = &w->live_adapters,
-                              .silence_ms = options->silence_ms };
+    hth_task_shared shared = { .settings = &options->settings,
+                               .defaults = &w->defaults,
+                               .live_adapters = &w->live_adapters };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;
@@ -773,9 +772,9 @@ static hearth_status set_up(worker *w, hearth_error *err)
         hth_status_page_loop_turns(w->page); /* from here on, also while loading */
     if (status == HEARTH_OK)
         status = hth_event_queue_new(&w->queue, err);
-    jobs.queue = w->queue;
+    shared.queue = w->queue;
     if (status == HEARTH_OK)
-        status = hth_jobs_new(&jobs, &w->jobs, err);
+        status = hth_jobs_new(&shared, options->silence_ms, &w->jobs, err);
     if (status == HEARTH_OK)
         status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
     if (status == HEARTH_OK)

@@ -106,17 +106,13 @@ typedef struct seen_slot {
 } seen_slot;
 
 struct hth_jobs {
-    hth_jobs_options options;
-    hearth_model *model; /* NULL: not loaded yet */
-    const char *name, *shown;
+    hth_task_shared shared; /* owns prompts and slots */
+    uint32_t silence_ms;
     bool has_digest; /* the model accepts requests */
-    uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;
     size_t n;
     hth_job *waiting; /* jobs in WAITING */
     bool ends_lingering;
-    hth_memo *prompts;
-    hth_slot_memory *slots;
     uint64_t n_numbered;                        /* jobs that ran */
     seen_slot seen_slots[HTH_SLOT_NUMBERS_MAX]; /* the last job that ended, of each number */
     job_lane lanes[JOB_LANES];
@@ -709,7 +705,7 @@ static void job_take_events(hth_job *job)
     hth_buffer_clear(&jobs->piece);
     jobs->step.is_open = jobs->step.has_ended = false;
     jobs->step.n_tokens = 0;
-    while (hth_event_queue_read(jobs->options.queue, &event)) {
+    while (hth_event_queue_read(jobs->shared.queue, &event)) {
         job->n_ended += event.kind == HTH_REPLY_EVENT_DONE;
         if (job->exchange && !hth_api_reply_has_ended(job->task.reply))
             take_event(job, &event);
@@ -901,7 +897,7 @@ void hth_jobs_slots_write(const hth_jobs *jobs, const hearth_model_info *info, c
     add_seen(jobs, asker, slots);
     n_replies = add_running(jobs, asker, slots);
     mark_running(slots, info->n_parallel, n_replies < info->n_running ? n_replies : info->n_running);
-    hth_api_slots_write(info, slots, jobs->model && hth_model_drafts(jobs->model), out);
+    hth_api_slots_write(info, slots, jobs->shared.model && hth_model_drafts(jobs->shared.model), out);
     for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
         json_decref(slots[i].params);
     free(slots);
@@ -914,7 +910,7 @@ static void put_prepared(hth_job *job)
     hth_jobs *jobs = job->jobs; /* the job may be gone as soon as it is in the queue */
 
     (void)hth_message_queue_put(jobs->prepared, job); /* cannot fail: it has room for all */
-    hth_event_queue_wake(jobs->options.queue);
+    hth_event_queue_wake(jobs->shared.queue);
 }
 
 /* hth_lane_fn */
@@ -945,7 +941,7 @@ static void note_worked(uint64_t n_tokens, void *user_data)
 
     atomic_store_explicit(&job->n_worked, (unsigned)n_tokens, memory_order_relaxed); /* at most 4 Mi */
     atomic_store_explicit(&job->jobs->has_worked, true, memory_order_release);
-    hth_event_queue_wake(job->jobs->options.queue);
+    hth_event_queue_wake(job->jobs->shared.queue);
 }
 
 /* hearth_embedded_fn, on a thread of the model */
@@ -1024,7 +1020,7 @@ static void on_close(void *user_data)
     job->exchange = NULL;
     atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
     if (!job->is_preparing && job->task.n_submitted > 0)
-        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->options.settings->linger_ms);
+        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->shared.settings->linger_ms);
     free_if_over(job);
 }
 
@@ -1134,16 +1130,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     job->dialect = hth_api_kind_dialect(api);
     job->begun_ns = job->said_ns = hth_os_monotonic_ns();
     job->task = (hth_task){
-        .model = jobs->model,
-        .queue = jobs->options.queue,
-        .prompts = jobs->prompts,
-        .slots = jobs->slots,
-        .live_adapters = jobs->options.live_adapters,
-        .settings = jobs->options.settings,
-        .defaults = jobs->options.defaults,
-        .model_name = jobs->name,
-        .shown_name = jobs->shown,
-        .model_digest = jobs->model_digest,
+        .shared = &jobs->shared,
         .kind = kind,
         .api = api,
         .owner = job,
@@ -1211,7 +1198,7 @@ void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind k
 
 void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BYTES])
 {
-    memcpy(jobs->model_digest, digest, sizeof(jobs->model_digest));
+    memcpy(jobs->shared.model_digest, digest, sizeof(jobs->shared.model_digest));
     jobs->has_digest = true;
     while (jobs->waiting) {
         hth_job *job = jobs->waiting;
@@ -1244,7 +1231,7 @@ static void tell_work(hth_jobs *jobs)
 
 void hth_jobs_take_events(hth_jobs *jobs)
 {
-    hth_event_queue *queue = jobs->options.queue;
+    hth_event_queue *queue = jobs->shared.queue;
     hth_request_events *events;
     hth_job *job;
 
@@ -1281,8 +1268,8 @@ void hth_jobs_look_after(hth_jobs *jobs)
             continue;
         if (job->is_paused)
             renew_pause(job);
-        if (job->is_running && job->task.request->stream && jobs->options.silence_ms > 0 &&
-            now_ns - job->said_ns >= hth_ms_to_ns(jobs->options.silence_ms))
+        if (job->is_running && job->task.request->stream && jobs->silence_ms > 0 &&
+            now_ns - job->said_ns >= hth_ms_to_ns(jobs->silence_ms))
             job_say_idle(job);
     }
 }
@@ -1310,22 +1297,23 @@ static hearth_status open_lane(hth_jobs *jobs, job_lane_kind kind, hearth_error 
     return hth_lane_new(&options, &jobs->lanes[kind].lane, err);
 }
 
-hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err)
+hearth_status hth_jobs_new(const hth_task_shared *shared, uint32_t silence_ms, hth_jobs **out, hearth_error *err)
 {
     hth_jobs *jobs = calloc(1, sizeof(*jobs));
     hearth_status status = HEARTH_OK;
 
     if (!jobs)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    jobs->options = *options;
+    jobs->shared = *shared;
+    jobs->silence_ms = silence_ms;
     /*
      * Room for waiting and running jobs in lanes, and for those at the model, which accepts fewer than PREPARING_MAX
      * requests for embeddings.
      */
     jobs->prepared = hth_message_queue_new((JOB_LANES + 1) * (size_t)(PREPARING_MAX + LANE_THREADS_MAX));
-    jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
-    jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
-    if (!jobs->prepared || !jobs->prompts || !jobs->slots)
+    jobs->shared.prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+    jobs->shared.slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
+    if (!jobs->prepared || !jobs->shared.prompts || !jobs->shared.slots)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     /* LARGE passes jobs on to COMPLICATED, so COMPLICATED opens first and ends last. */
     for (int i = JOB_LANES - 1; i >= 0 && status == HEARTH_OK; i--)
@@ -1340,9 +1328,9 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
 
 void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name, const char *shown)
 {
-    jobs->model = model;
-    jobs->name = name;
-    jobs->shown = shown;
+    jobs->shared.model = model;
+    jobs->shared.model_name = name;
+    jobs->shared.shown_name = shown;
 }
 
 size_t hth_jobs_n(const hth_jobs *jobs)
@@ -1364,7 +1352,7 @@ static void stop(hth_jobs *jobs)
 /* Every exchange has ended and every reply is cancelled: wait for the DONE events. */
 static void wait_for_all(hth_jobs *jobs)
 {
-    struct pollfd wake = { .fd = hth_event_queue_fd(jobs->options.queue), .events = POLLIN };
+    struct pollfd wake = { .fd = hth_event_queue_fd(jobs->shared.queue), .events = POLLIN };
 
     while (jobs->list) {
         hth_jobs_take_events(jobs);
@@ -1381,12 +1369,12 @@ void hth_jobs_free(hth_jobs *jobs)
     hth_jobs_end_lingering(jobs);
     wait_for_all(jobs);
     if (jobs->has_digest)
-        hth_embed_wait_idle(jobs->model); /* take_embeddings may still run after its last job */
+        hth_embed_wait_idle(jobs->shared.model); /* take_embeddings may still run after its last job */
     for (int i = 0; i < JOB_LANES; i++)
         hth_lane_free(jobs->lanes[i].lane);
     hth_message_queue_free(jobs->prepared);
-    hth_memo_free(jobs->prompts);
-    hth_slot_memory_free(jobs->slots);
+    hth_memo_free(jobs->shared.prompts);
+    hth_slot_memory_free(jobs->shared.slots);
     for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
         seen_slot_deinit(&jobs->seen_slots[i]);
     hth_buffer_deinit(&jobs->piece);

@@ -55,7 +55,7 @@ static bool read_number(order *o)
     hearth_model_info info = { .struct_size = sizeof(info) };
     size_t n = strlen(text);
 
-    (void)hearth_model_info_get(o->task->model, &info, NULL); /* cannot fail with a model */
+    (void)hearth_model_info_get(o->task->shared->model, &info, NULL); /* cannot fail with a model */
     if (n > 0 && n <= 4 && strspn(text, "0123456789") == n)
         o->number = (uint32_t)strtoul(text, NULL, 10);
     else
@@ -111,7 +111,7 @@ static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
 static bool find_path(order *o)
 {
     hth_api_error *error = &o->task->error;
-    const char *directory = o->task->settings->slot_directory;
+    const char *directory = o->task->shared->settings->slot_directory;
     char tenant[2 * TENANT_BYTES + 1];
     int n;
 
@@ -147,7 +147,7 @@ static double ms_since(uint64_t begun_ns)
 /* The tokens of the slot. NULL: none (*n_out is 0), or no memory (with the error). */
 static hearth_token *tokens_of(order *o, uint32_t *n_out)
 {
-    hearth_token *tokens = hth_slot_memory_tokens(o->task->slots, o->salt, o->number, &o->adapters, n_out);
+    hearth_token *tokens = hth_slot_memory_tokens(o->task->shared->slots, o->salt, o->number, &o->adapters, n_out);
 
     if (!tokens && *n_out > 0)
         hth_api_fail(&o->task->error, HTH_API_OVERLOADED, NULL, "no memory for the slot's %u tokens", *n_out);
@@ -186,8 +186,8 @@ static void save(order *o)
         const hth_prefix_owner owner = owner_of(o);
 
         hth_whole_file_sweep(o->path); /* remains of a killed worker would take up room for ever */
-        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &task->settings->slot_limits, &saved,
-                            &err) == HEARTH_OK)
+        if (hth_prefix_save(task->shared->model, &owner, tokens, n_tokens, o->path,
+                            &task->shared->settings->slot_limits, &saved, &err) == HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
@@ -211,11 +211,12 @@ static void restore(order *o)
     for (size_t i = 0; i < o->adapters.n; i++)
         o->adapters.list[i] = task->request->options.adapters[i];
     owner = owner_of(o);
-    if (hth_prefix_restore(task->model, &owner, o->path, &restored, &err) != HEARTH_OK) {
+    if (hth_prefix_restore(task->shared->model, &owner, o->path, &restored, &err) != HEARTH_OK) {
         fail(o, true, &err);
         return;
     }
-    hth_slot_memory_note(task->slots, o->salt, &o->adapters, o->number, restored.tokens, restored.n_tokens, NULL, 0);
+    hth_slot_memory_note(task->shared->slots, o->salt, &o->adapters, o->number, restored.tokens, restored.n_tokens,
+                         NULL, 0);
     free(restored.tokens);
     hth_buffer_add_json_take(&task->answer,
                              json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
@@ -227,14 +228,15 @@ static void restore(order *o)
 static hearth_status erase_own(const order *o, const hearth_token *tokens, uint32_t n_tokens, uint32_t *n_erased_out,
                                hearth_error *err)
 {
-    uint32_t n_kept = hth_slot_memory_shared(o->task->slots, o->salt, &o->adapters, o->number, tokens, n_tokens),
+    uint32_t n_kept =
+                 hth_slot_memory_shared(o->task->shared->slots, o->salt, &o->adapters, o->number, tokens, n_tokens),
              n_pinned = 0;
     const hth_prefix_owner owner = owner_of(o);
-    hearth_status status = hth_prefix_pinned(o->task->model, &owner, tokens, n_tokens, &n_pinned, err);
+    hearth_status status = hth_prefix_pinned(o->task->shared->model, &owner, tokens, n_tokens, &n_pinned, err);
 
     if (status != HEARTH_OK)
         return status;
-    return hth_prefix_erase(o->task->model, &owner, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
+    return hth_prefix_erase(o->task->shared->model, &owner, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
                             n_erased_out, err);
 }
 
@@ -246,7 +248,7 @@ static void erase(order *o)
     hearth_token *tokens = tokens_of(o, &n_tokens);
 
     if (tokens && erase_own(o, tokens, n_tokens, &n_erased, &err) == HEARTH_OK)
-        hth_slot_memory_clear(task->slots, o->salt, o->number);
+        hth_slot_memory_clear(task->shared->slots, o->salt, o->number);
     else if (tokens)
         fail(o, false, &err);
     free(tokens);

@@ -27,7 +27,7 @@ void hth_task_deinit(hth_task *task)
 {
     hth_request_events_free(task->events);
     if (task->has_slot)
-        hth_slot_memory_give_back(task->slots, task->slot);
+        hth_slot_memory_give_back(task->shared->slots, task->slot);
     hth_api_reply_free(task->reply);
     hth_api_prepared_deinit(&task->prepared);
     hth_api_request_free(task->request);
@@ -67,11 +67,11 @@ static bool choose_adapters(hth_task *task)
     hearth_error err;
     size_t n = 0;
 
-    memcpy(task->digest, task->model_digest, sizeof(task->digest));
+    memcpy(task->digest, task->shared->model_digest, sizeof(task->digest));
     if (request->adapters) {
         n = request->n_adapters;
     } else {
-        bool is_named = name && hth_model_adapters(task->model, name, task->adapters, &n);
+        bool is_named = name && hth_model_adapters(task->shared->model, name, task->adapters, &n);
 
         if (!is_named && name && task->names_adapter) { /* a name outside the body only chooses the model */
             hth_api_fail(&task->error, HTH_API_NOT_FOUND, "model",
@@ -80,13 +80,13 @@ static bool choose_adapters(hth_task *task)
             return false;
         }
         if (!is_named)
-            (void)hth_model_adapters(task->model, NULL, task->adapters, &n); /* none if the model is unloaded */
+            (void)hth_model_adapters(task->shared->model, NULL, task->adapters, &n); /* none if the model is unloaded */
         request->adapters = task->adapters;
         request->n_adapters = n;
     }
     if (n == 0)
         return true;
-    status = hth_model_adapters_digest(task->model, request->adapters, n, digest, &err);
+    status = hth_model_adapters_digest(task->shared->model, request->adapters, n, digest, &err);
     if (status == HEARTH_MISUSE || status == HEARTH_NOT_FOUND)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, "lora", "%s; GET /lora-adapters lists them", err.message);
     else if (status != HEARTH_OK)
@@ -113,7 +113,7 @@ bool hth_task_read(hth_task *task)
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
         task->request =
             hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
-                                       &past, &task->settings->requests, task->defaults, &task->error);
+                                       &past, &task->shared->settings->requests, task->shared->defaults, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;
@@ -192,8 +192,8 @@ static void join_notes(hth_task *task)
 
 static bool prepare(hth_task *task)
 {
-    if (!join_salts(task) ||
-        !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
+    if (!join_salts(task) || !hth_api_prepare(task->shared->model, task->request, task->seed, task->shared->prompts,
+                                              &task->prepared, &task->error))
         return false;
     join_notes(task);
     return true;
@@ -254,7 +254,7 @@ static bool submit(hth_task *task)
 
         *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
         hth_request_part_connect(part, &request);
-        if (hth_submit_held(task->model, &request, prompt_of(task, i)->text, &part->id, &part->source, &err) !=
+        if (hth_submit_held(task->shared->model, &request, prompt_of(task, i)->text, &part->id, &part->source, &err) !=
             HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;
@@ -269,7 +269,7 @@ static const char *shown_model(const hth_task *task)
 {
     const char *named = task->request->model; /* clients compare it with the requested name */
 
-    return named && *named ? named : task->shown_name;
+    return named && *named ? named : task->shared->shown_name;
 }
 
 /* Take the slot that will remember the first reply. A number that does not exist is ignored with a note. */
@@ -277,10 +277,10 @@ static void take_slot(hth_task *task)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
 
-    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail with a model */
+    (void)hearth_model_info_get(task->shared->model, &info, NULL); /* cannot fail with a model */
     if (task->request->slot >= (json_int_t)info.n_parallel)
         hth_api_note(&task->request->notes, "id_slot");
-    task->slot = hth_slot_memory_take(task->slots, task->request->slot, info.n_parallel);
+    task->slot = hth_slot_memory_take(task->shared->slots, task->request->slot, info.n_parallel);
     task->has_slot = true;
 }
 
@@ -294,7 +294,7 @@ static bool make_reply(hth_task *task)
 
     take_slot(task);
     options.slot = task->slot;
-    task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
+    task->reply = hth_api_reply_new(task->shared->model, task->request, &task->prepared, &options, &task->error);
     if (!task->reply)
         return false;
     task->n_replies = (uint32_t)hth_api_reply_n(task->reply); /* at most HTH_API_REPLIES_MAX */
@@ -302,13 +302,13 @@ static bool make_reply(hth_task *task)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "more replies are known than are asked for");
         return false;
     }
-    task->events = hth_request_events_new(task->queue, task->n_replies, task->owner);
+    task->events = hth_request_events_new(task->shared->queue, task->n_replies, task->owner);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
     if (!task->events || !task->parts) {
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
         return false;
     }
-    hth_request_events_remember(task->events, task->slots, &task->request->options, task->slot);
+    hth_request_events_remember(task->events, task->shared->slots, &task->request->options, task->slot);
     if (task->request->stream)
         hth_request_events_want(task->events, (task->request->wants_timings ? HEARTH_EVENTS_STATS : 0) |
                                                   (task->request->wants_progress ? HEARTH_EVENTS_PREFILL : 0));
@@ -332,7 +332,7 @@ static void explain(hth_task *task)
 
     if (!prepare(task))
         return;
-    if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
+    if (hearth_explain(task->shared->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
         hth_api_fail_status(&task->error, &err);
         return;
     }
@@ -380,11 +380,11 @@ static void list_prefixes(hth_task *task)
     size_t n_rows = 0;
     hearth_error err;
 
-    if (hth_used_prefixes(task->model, NODES_MAX, &tree, &n_rows, &err) != HEARTH_OK) {
+    if (hth_used_prefixes(task->shared->model, NODES_MAX, &tree, &n_rows, &err) != HEARTH_OK) {
         hth_api_fail_status(&task->error, &err);
         return;
     }
-    hth_buffer_add_json_take(&task->answer, json_pack("{s:s, s:I, s:o}", "model", task->model_name, "rows",
+    hth_buffer_add_json_take(&task->answer, json_pack("{s:s, s:I, s:o}", "model", task->shared->model_name, "rows",
                                                       (json_int_t)n_rows, "prefixes", tree_json(&tree)));
     hth_prefix_tree_deinit(&tree);
 }
@@ -414,13 +414,13 @@ static bool embed(hth_task *task)
     hearth_error err;
     hearth_status status;
 
-    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail: the model is loaded */
+    (void)hearth_model_info_get(task->shared->model, &info, NULL); /* cannot fail: the model is loaded */
     if (task->request->embed->options.n_inputs == 0) {
         hth_task_begin_vectors(task);
         return true;
     }
     if (!join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
-        !hth_api_prepare_inputs(task->model, task->request, &inputs, &task->error))
+        !hth_api_prepare_inputs(task->shared->model, task->request, &inputs, &task->error))
         return true;
     request.inputs = inputs.list;
     request.adapters = task->request->options.adapters;
@@ -429,7 +429,7 @@ static bool embed(hth_task *task)
     request.no_cache_read = task->request->options.no_cache_read;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
-    status = hth_embed_submit(task->model, &request, &terms, NULL, &err);
+    status = hth_embed_submit(task->shared->model, &request, &terms, NULL, &err);
     hth_api_inputs_deinit(&inputs); /* the task may already be gone */
     if (status == HEARTH_OK)
         return false;
@@ -445,7 +445,7 @@ bool hth_task_run(hth_task *task)
     case HTH_TASK_EMBED: return embed(task);
     case HTH_TASK_GENERATE: generate(task); break;
     case HTH_TASK_ANSWER:
-        (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
+        (void)hth_api_answer(task->shared->model, task->request, task->is_gone, &task->answer,
                              &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
@@ -467,7 +467,7 @@ void hth_task_cancel(const hth_task *task)
 {
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < n_each(task); k++)
-            (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
+            (void)hearth_cancel(task->shared->model, task->parts[i].id + k, NULL); /* not found: it has ended */
 }
 
 /* Is a prompt long, or partly restored, so that its rows will help if the client asks again? */
@@ -490,12 +490,12 @@ void hth_task_linger(const hth_task *task, uint32_t ms)
     }
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < n_each(task); k++)
-            (void)hearth_linger(task->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
+            (void)hearth_linger(task->shared->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
 }
 
 void hth_task_pause(const hth_task *task, bool pause)
 {
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < n_each(task); k++)
-            (void)hearth_pause(task->model, task->parts[i].id + k, pause, NULL); /* not found: it has ended */
+            (void)hearth_pause(task->shared->model, task->parts[i].id + k, pause, NULL); /* not found: it has ended */
 }

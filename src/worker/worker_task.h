@@ -34,17 +34,22 @@ typedef enum hth_task_kind {
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
 
-typedef struct hth_task {
-    /* Inputs. */
-    hearth_model *model;
+/* Shared by all tasks of a worker, which it outlives, like all that it points to. */
+typedef struct hth_task_shared {
+    hearth_model *model; /* NULL: not loaded yet */
     hth_event_queue *queue;
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
     const hth_worker_settings *settings;
-    const hth_api_defaults *defaults; /* NULL: none */
+    const hth_api_defaults *defaults; /* final before the model is set; NULL: none */
     const char *model_name, *shown_name;
-    const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES], without adapters */
+    uint8_t model_digest[HTH_FRAME_MODEL_BYTES]; /* without adapters */
+} hth_task_shared;
+
+typedef struct hth_task {
+    /* Inputs. */
+    const hth_task_shared *shared;
     hth_task_kind kind;
     hth_api_kind api;
     char slot_number[HTH_TASK_WORD_BYTES]; /* SLOT: as the client sent them */
