@@ -886,21 +886,12 @@ static void answer_forget(const hth_admin *admin, hth_http_exchange *exchange, c
         reply_refusal(exchange, &err);
 }
 
-/* The order in the path, and the NAME in it; NULL: the path is no order. */
-static const struct order *order_of(const char *path, const char **name_out, size_t *n_name_out)
+/* The order in the path, and the bytes of the NAME in it; NULL: the path is no order. */
+static const struct order *order_of(const char *path, size_t *n_name_out)
 {
-    const size_t n = strlen(path), n_begin = sizeof(of_model) - 1;
-
-    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-        const size_t n_end = strlen(orders[i].end);
-
-        if (n <= n_begin + n_end || strncmp(path, of_model, n_begin) != 0 ||
-            strcmp(path + n - n_end, orders[i].end) != 0)
-            continue;
-        *name_out = path + n_begin;
-        *n_name_out = n - n_begin - n_end;
-        return &orders[i];
-    }
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+        if (hth_path_has_name(path, of_model, orders[i].end, n_name_out))
+            return &orders[i];
     return NULL;
 }
 
@@ -922,9 +913,9 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         { "/admin/compact", "POST", answer_compact },
         { "/admin/release_all", "POST", answer_release_all },
     };
-    const char *path = hth_http_path(exchange), *name = NULL;
+    const char *path = hth_http_path(exchange);
     size_t n_name = 0;
-    const struct order *order = order_of(path, &name, &n_name);
+    const struct order *order = order_of(path, &n_name);
 
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         if (strcmp(path, pages[i].path) != 0)
@@ -941,6 +932,6 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
     if (!order)
         return false;
     if (has_method(exchange, HTH_API_OPENAI, "POST"))
-        answer_order(admin, exchange, order, name, n_name);
+        answer_order(admin, exchange, order, path + sizeof(of_model) - 1, n_name);
     return true;
 }

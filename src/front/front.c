@@ -25,7 +25,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "front/front_inside.h"
+#include "front/front_request.h"
 #include "supervisor/descriptors.h"
 
 enum {

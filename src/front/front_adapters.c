@@ -633,17 +633,15 @@ bool hth_front_administer_adapters(hth_front_request *r)
         { "/adapters/unload", "POST", ORDER_UNLOAD },
         { "/adapters/scale", "POST", ORDER_SCALE },
     };
-    const size_t n_prefix = sizeof(prefix) - 1, n_path = strlen(r->path);
 
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        const size_t n_end = strlen(pages[i].end);
         char model[sizeof(r->model) + 1];
+        size_t n;
 
-        if (n_path <= n_prefix + n_end || strncmp(r->path, prefix, n_prefix) != 0 ||
-            strcmp(r->path + n_path - n_end, pages[i].end) != 0)
+        if (!hth_path_has_name(r->path, prefix, pages[i].end, &n))
             continue;
-        (void)snprintf(model, sizeof(model), "%.*s", (int)(n_path - n_prefix - n_end),
-                       r->path + n_prefix); /* a name that is cut is longer than any model's name */
+        (void)snprintf(model, sizeof(model), "%.*s", (int)n,
+                       r->path + sizeof(prefix) - 1); /* a name that is cut is longer than any model's name */
         if (!hth_method_is(pages[i].method, r->method))
             hth_front_request_refuse_method(r, pages[i].method);
         else if (hth_front_request_check_body(r))

@@ -14,7 +14,7 @@
 #include "dialects/ollama_answers.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
-#include "wire/model_files_size.h"
+#include "wire/needs_text.h"
 
 enum { NOT_IMPLEMENTED = 501 };
 

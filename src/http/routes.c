@@ -158,6 +158,16 @@ bool hth_method_is(const char *wanted, const char *method)
     return false;
 }
 
+bool hth_path_has_name(const char *path, const char *begin, const char *end, size_t *n_out)
+{
+    const size_t n = strlen(path), n_begin = strlen(begin), n_end = strlen(end);
+
+    if (n <= n_begin + n_end || strncmp(path, begin, n_begin) != 0 || strcmp(path + n - n_end, end) != 0)
+        return false;
+    *n_out = n - n_begin - n_end;
+    return true;
+}
+
 hth_api_dialect hth_route_dialect(const hth_route *route)
 {
     return route ? hth_api_kind_dialect(route->api) : HTH_API_OPENAI;

@@ -31,8 +31,10 @@
 #include "base/status.h"
 #include "dialects/ollama_answers.h"
 #include "http/routes.h"
+#include "models/fit.h"
 #include "models/model.h"
 #include "models/runtime.h"
+#include "wire/needs_text.h"
 #include "wire/status_page.h"
 #include "worker/sandbox.h"
 #include "worker/worker_job.h"
@@ -840,17 +842,17 @@ static void tear_down(worker *w)
 }
 
 /* Called before any other thread exists, because later threads inherit the restrictions. */
-static void enter_sandbox(const worker *w)
+static void enter_sandbox(const hth_worker_options *options, const hearth_runtime_options *runtime,
+                          const char *socket_path, const char *slot_directory)
 {
-    const hth_worker_options *options = w->options;
-    hth_sandbox_paths *paths =
-        hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model, options->runtime,
-                                    options->socket_path, options->settings.slot_directory);
+    const hth_log log = { .level = runtime->log_level, .write = runtime->log, .user_data = runtime->log_user_data };
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model,
+                                                           runtime, socket_path, slot_directory);
 
     if (paths)
-        (void)hth_sandbox_files(paths, &w->log);
+        (void)hth_sandbox_files(paths, &log);
     else
-        hth_warn(&w->log, "no memory to restrict the worker's access to files");
+        hth_warn(&log, "no memory to restrict the worker's access to files");
     hth_sandbox_paths_free(paths);
 }
 
@@ -868,7 +870,7 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
     };
 
     if (options->sandbox)
-        enter_sandbox(&w);
+        enter_sandbox(options, options->runtime, options->socket_path, options->settings.slot_directory);
     w.status = set_up(&w, err);
     if (w.status == HEARTH_OK)
         (void)event_base_dispatch(w.base); /* until a handler breaks it */
@@ -878,4 +880,60 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
         hth_status_page_loop_ends(w.page); /* the rest, such as saving, may take longer */
     tear_down(&w);
     return w.status;
+}
+
+/* ---- the needs of a model, without a worker ---- */
+
+/* The weights of adapters are about as large as their files. */
+static uint64_t adapter_bytes(const hth_adapter_specs *adapters)
+{
+    hth_adapter_spec spec;
+    uint64_t sum = 0;
+
+    for (size_t i = 0; adapters && i < adapters->n; i++)
+        if (hth_adapter_spec_read(adapters->list[i], &spec, NULL) == HEARTH_OK)
+            sum += hth_model_files_bytes(spec.path);
+    return sum;
+}
+
+static hearth_status tell_needs(const hth_model_needs *needs, int fd, hearth_error *err)
+{
+    hth_buffer text = { .text = NULL };
+    bool ok;
+
+    hth_needs_write(needs, &text);
+    ok = !text.failed;
+    for (const char *line = hth_buffer_text(&text), *end; ok && (end = strchr(line, '\n')) != NULL; line = end + 1)
+        ok = dprintf(fd, "needs %.*s\n", (int)(end - line), line) > 0;
+    hth_buffer_deinit(&text);
+    return ok ? HEARTH_OK : hth_fail(err, HEARTH_IO, "cannot tell the needs of the model");
+}
+
+hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_error *err)
+{
+    hearth_runtime_options runtime_options = hearth_runtime_options_default();
+    hearth_runtime *runtime = NULL;
+    hearth_model_options model = *options->model;
+    hth_model_fit fit = { .n_ctx_max = 0 };
+    hth_model_needs needs;
+    hearth_status status;
+
+    runtime_options.cache_disabled = true;
+    runtime_options.engine_directory = options->runtime->engine_directory;
+    runtime_options.log = options->runtime->log;
+    runtime_options.log_user_data = options->runtime->log_user_data;
+    runtime_options.log_level = options->runtime->log_level;
+    if (options->sandbox)
+        enter_sandbox(options, &runtime_options, NULL, NULL);
+    status = hearth_runtime_open(&runtime_options, &runtime, err);
+    if (status == HEARTH_OK && hth_model_must_fit(&model))
+        status = hth_model_fit_options(runtime, options->model_path, HTH_FIT_TOTAL, options->found, &model, &fit, err);
+    if (status == HEARTH_OK)
+        status = hth_model_needs_ask(runtime, options->model_path, &model, &needs, err);
+    hearth_runtime_close(runtime);
+    if (status != HEARTH_OK)
+        return status;
+    needs.fit = fit;
+    needs.memory.host.weight_bytes += adapter_bytes(options->adapters);
+    return tell_needs(&needs, fd, err);
 }
