@@ -707,13 +707,6 @@ static void note_tokens(hth_relay *relay, const hth_frame *frame)
 
 /* ---- bodies, with frames and without ---- */
 
-static void keep(hth_relay *relay, const void *bytes, size_t n)
-{
-    hth_buffer_add(&relay->body, bytes, n);
-    if (relay->body.failed)
-        relay_fail_without_memory(relay);
-}
-
 /* The client has bytes that differ from this worker's, and it is unknown which are right: cut off the reply. */
 static void cut_different(hth_relay *relay)
 {
@@ -759,7 +752,9 @@ static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
         return;
     if (relay->is_refused || !relay->has_begun) {
         if (relay->body.n + n <= BODY_BYTES_KEPT) {
-            keep(relay, bytes, n);
+            hth_buffer_add(&relay->body, bytes, n);
+            if (relay->body.failed)
+                relay_fail_without_memory(relay);
             return;
         }
         if (relay->is_refused) /* only the reason in its first bytes is needed */
@@ -842,15 +837,6 @@ static void fail_as_refused(hth_relay *relay, int status)
     relay_fail(relay, &error);
 }
 
-/* Release the call before the exchange ends, so that its connection can be reused. */
-static void release_call(hth_relay *relay)
-{
-    hth_upstream_call *call = relay->call;
-
-    relay->call = NULL;
-    hth_upstream_release(call);
-}
-
 /* Process a piece of the reply's record. A record that is not stored, or is too long, is dropped. */
 static void take_record(hth_relay *relay, const hth_frame *frame)
 {
@@ -887,9 +873,11 @@ static void end_well(hth_relay *relay, int status)
 
 static void take_end(hth_relay *relay, const hth_frame *frame)
 {
+    hth_upstream_call *call = relay->call;
     int status = (int)frame->summary.status;
 
-    release_call(relay);
+    relay->call = NULL;
+    hth_upstream_release(call); /* before the exchange ends, so that its connection can be reused */
     relay->record.has_summary = true;
     relay->record.summary = frame->summary;
     if (status < 200 || status > 599)

@@ -1203,8 +1203,7 @@ void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BY
     while (jobs->waiting) {
         hth_job *job = jobs->waiting;
 
-        DL_DELETE2(jobs->waiting, job, prev_waiting, next_waiting);
-        job->is_waiting = false;
+        stop_waiting(job);
         start(job);
     }
 }
@@ -1338,36 +1337,25 @@ size_t hth_jobs_n(const hth_jobs *jobs)
     return jobs->n;
 }
 
-/* End the lanes. */
-static void stop(hth_jobs *jobs)
+void hth_jobs_free(hth_jobs *jobs)
 {
+    struct pollfd wake = { .events = POLLIN };
     hth_job *job;
 
+    if (!jobs)
+        return;
     for (int i = 0; i < JOB_LANES; i++)
         hth_lane_end(jobs->lanes[i].lane);
     while (jobs->prepared && (job = hth_message_queue_take(jobs->prepared, 0)))
         settle(job);
-}
-
-/* Every exchange has ended and every reply is cancelled: wait for the DONE events. */
-static void wait_for_all(hth_jobs *jobs)
-{
-    struct pollfd wake = { .fd = hth_event_queue_fd(jobs->shared.queue), .events = POLLIN };
-
+    hth_jobs_end_lingering(jobs);
+    /* Every exchange has ended and every reply is cancelled: wait for the DONE events. */
+    wake.fd = hth_event_queue_fd(jobs->shared.queue);
     while (jobs->list) {
         hth_jobs_take_events(jobs);
         if (jobs->list)
             (void)poll(&wake, 1, -1); /* if it fails, the loop tries again */
     }
-}
-
-void hth_jobs_free(hth_jobs *jobs)
-{
-    if (!jobs)
-        return;
-    stop(jobs);
-    hth_jobs_end_lingering(jobs);
-    wait_for_all(jobs);
     if (jobs->has_digest)
         hth_embed_wait_idle(jobs->shared.model); /* take_embeddings may still run after its last job */
     for (int i = 0; i < JOB_LANES; i++)

@@ -182,20 +182,15 @@ static bool join_salts(hth_task *task)
     return true;
 }
 
-/* Add the notes of the template and of grammars to those of the parser. */
-static void join_notes(hth_task *task)
-{
-    for (size_t i = 0; i < task->prepared.n_requests; i++)
-        if (task->prepared.prompts[i])
-            hth_api_notes_join(&task->request->notes, &task->prepared.prompts[i]->notes);
-}
-
 static bool prepare(hth_task *task)
 {
     if (!join_salts(task) || !hth_api_prepare(task->shared->model, task->request, task->seed, task->shared->prompts,
                                               &task->prepared, &task->error))
         return false;
-    join_notes(task);
+    /* Add the notes of the template and of grammars to those of the parser. */
+    for (size_t i = 0; i < task->prepared.n_requests; i++)
+        if (task->prepared.prompts[i])
+            hth_api_notes_join(&task->request->notes, &task->prepared.prompts[i]->notes);
     return true;
 }
 
@@ -313,12 +308,6 @@ static bool make_reply(hth_task *task)
         hth_request_events_want(task->events, (task->request->wants_timings ? HEARTH_EVENTS_STATS : 0) |
                                                   (task->request->wants_progress ? HEARTH_EVENTS_PREFILL : 0));
     return true;
-}
-
-static void generate(hth_task *task)
-{
-    if (prepare(task) && make_reply(task))
-        (void)submit(task); /* the error is in the task */
 }
 
 /* ---- answers ---- */
@@ -443,7 +432,7 @@ bool hth_task_run(hth_task *task)
         task->request->is_gone = task->is_gone;
     switch (task->kind) {
     case HTH_TASK_EMBED: return embed(task);
-    case HTH_TASK_GENERATE: generate(task); break;
+    case HTH_TASK_GENERATE: (void)(prepare(task) && make_reply(task) && submit(task)); break; /* it has the error */
     case HTH_TASK_ANSWER:
         (void)hth_api_answer(task->shared->model, task->request, task->is_gone, &task->answer,
                              &task->error); /* the error is in the task */
