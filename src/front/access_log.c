@@ -277,13 +277,6 @@ static const char *outcome_of(int status)
                                             : "ok";
 }
 
-static const char *finish_of(const hth_record *record)
-{
-    return record->summary.finish == HEARTH_FINISH_NONE
-             ? ""
-             : hearth_finish_reason_name((hearth_finish_reason)record->summary.finish);
-}
-
 /* Times come first. */
 static void json_summary(const hth_record *record, hth_line *line)
 {
@@ -300,7 +293,9 @@ static void json_summary(const hth_record *record, hth_line *line)
         else if (hth_figures[i].in_log)
             hth_line_json_count(line, hth_figures[i].in_log, hth_figure_count(&hth_figures[i], figures));
     }
-    hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
+    if (record->summary.finish != HEARTH_FINISH_NONE)
+        hth_line_json_text(line, "finish", hearth_finish_reason_name((hearth_finish_reason)record->summary.finish),
+                           ID_MAX);
 }
 
 /* The path without its query, which may hold secrets. */

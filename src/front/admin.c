@@ -589,14 +589,6 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
     reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
 }
 
-static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
-{
-    const hth_http_numbers numbers = hth_http_server_numbers(admin->http);
-
-    reply_json_take(exchange, 200,
-                    hth_admin_models_json(admin->supervisor, admin->is_draining, admin->n_requests, &numbers));
-}
-
 static void answer_config(const hth_admin *admin, hth_http_exchange *exchange)
 {
     hth_buffer out = { .text = NULL };
@@ -868,12 +860,15 @@ bool hth_admin_names_paths(const char *method, const char *path)
 }
 
 /* Also POST /admin/models. */
-static void answer_models_page(const hth_admin *admin, hth_http_exchange *exchange)
+static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
 {
+    const hth_http_numbers numbers = hth_http_server_numbers(admin->http);
+
     if (strcmp(hth_http_method(exchange), "POST") == 0)
         answer_name_model(admin, exchange);
     else
-        answer_models(admin, exchange);
+        reply_json_take(exchange, 200,
+                        hth_admin_models_json(admin->supervisor, admin->is_draining, admin->n_requests, &numbers));
 }
 
 static void answer_forget(const hth_admin *admin, hth_http_exchange *exchange, const char *name)
@@ -902,16 +897,11 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         const char *method;
         void (*answer)(const hth_admin *admin, hth_http_exchange *exchange);
     } pages[] = {
-        { "/admin/pressure", "GET, POST", answer_pressure },
-        { "/metrics", "GET", answer_metrics },
-        { "/admin/models", "GET, POST", answer_models_page },
-        { "/admin/config", "GET", answer_config },
-        { "/admin/events", "GET", answer_events },
-        { "/admin/drain", "POST", answer_drain },
-        { "/admin/reload", "POST", answer_reload },
-        { "/admin/preload", "POST", answer_preload },
-        { "/admin/compact", "POST", answer_compact },
-        { "/admin/release_all", "POST", answer_release_all },
+        { "/admin/pressure", "GET, POST", answer_pressure }, { "/metrics", "GET", answer_metrics },
+        { "/admin/models", "GET, POST", answer_models },     { "/admin/config", "GET", answer_config },
+        { "/admin/events", "GET", answer_events },           { "/admin/drain", "POST", answer_drain },
+        { "/admin/reload", "POST", answer_reload },          { "/admin/preload", "POST", answer_preload },
+        { "/admin/compact", "POST", answer_compact },        { "/admin/release_all", "POST", answer_release_all },
     };
     const char *path = hth_http_path(exchange);
     size_t n_name = 0;

@@ -453,15 +453,6 @@ static json_t *snapshot(void *user_data)
     return hth_admin_models_json(front->supervisor, front->is_draining, front->n_requests, &numbers);
 }
 
-static hearth_status make_feed(hth_front *front, const hth_server_options *options, hearth_error *err)
-{
-    const hearth_status status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
-
-    if (status == HEARTH_OK)
-        hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
-    return status;
-}
-
 static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data)
 {
     return hth_supervisor_relieve(user_data, n_bytes, is_device, patience);
@@ -472,26 +463,23 @@ static void hold(bool is_held, void *user_data)
     hth_supervisor_hold(user_data, is_held);
 }
 
-static hearth_status make_pressure_watch(hth_front *front, const hth_server_options *options, hearth_error *err)
-{
-    const hth_pressure_orders orders = { .relieve = relieve, .hold = hold, .user_data = front->supervisor };
-
-    return hth_pressure_watch_new(front->base, front->hooks->program, options, &orders, &front->log, front->feed,
-                                  &front->pressure, err);
-}
-
 /* Called after the addresses are bound, so that a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
 
     if (status == HEARTH_OK)
-        status = make_feed(front, options, err);
+        status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
+    if (status == HEARTH_OK)
+        hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
     if (status == HEARTH_OK)
         status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, front->feed,
                                     &front->supervisor, err);
     if (status == HEARTH_OK)
-        status = make_pressure_watch(front, options, err);
+        status = hth_pressure_watch_new(
+            front->base, front->hooks->program, options,
+            &(hth_pressure_orders){ .relieve = relieve, .hold = hold, .user_data = front->supervisor }, &front->log,
+            front->feed, &front->pressure, err);
     if (status == HEARTH_OK)
         status = hth_kept_streams_new(front->base, &options->kept, &front->kept, err);
     if (status == HEARTH_OK)

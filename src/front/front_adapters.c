@@ -179,13 +179,6 @@ void hth_front_orders_free(hth_front *front)
 
 /* ---- 2. the new state of a model ---- */
 
-static bool is_same_folder(const hth_server_model *a, const hth_server_model *b)
-{
-    const char *one = a->adapters_directory, *other = b->adapters_directory;
-
-    return one && other && strcmp(one, other) == 0;
-}
-
 static bool is_name(const char *text)
 {
     for (const char *c = text; *c; c++)
@@ -736,7 +729,8 @@ bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options,
         const hth_server_model *model = &options->models[i],
                                *old = hth_model_exactly(front->options->options, model->name);
 
-        if (old && is_same_folder(old, model) && /* otherwise its adapters are removed */
+        if (old && old->adapters_directory && model->adapters_directory &&
+            strcmp(old->adapters_directory, model->adapters_directory) == 0 && /* otherwise its adapters are removed */
             !fits(front, options, model, hth_supervisor_adapters(front->supervisor, model->name), err))
             return false;
     }

@@ -336,12 +336,6 @@ static void serve(hth_front_request *r)
     handlers[route->kind].serve(r);
 }
 
-static void copy(char *out, size_t capacity, const char *text)
-{
-    (void)snprintf(out, capacity, "%s", text); /* cut: for logs */
-    hth_end_at_character(out, capacity);
-}
-
 static void name_request(hth_front_request *r)
 {
     hth_record *record = &r->record;
@@ -369,7 +363,8 @@ static hth_front_request *request_new(const hth_http_exchange *exchange)
         return NULL;
     r->method = memcpy(r->text, method, n_method);
     r->path = memcpy(r->text + n_method, path, n_path);
-    copy(r->peer, sizeof(r->peer), hth_http_peer(exchange));
+    (void)snprintf(r->peer, sizeof(r->peer), "%s", hth_http_peer(exchange)); /* cut: for logs */
+    hth_end_at_character(r->peer, sizeof(r->peer));
     return r;
 }
 

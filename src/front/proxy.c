@@ -727,15 +727,6 @@ static size_t pass_over(hth_relay *relay, const void *bytes, size_t n)
     return n_passed;
 }
 
-/* The body is too long to be kept: begin to send it. */
-static void begin_body(hth_relay *relay)
-{
-    relay_begin_stream(relay, relay->status, relay->content_type);
-    relay->body_crc = hth_crc32c(0, hth_buffer_text(&relay->body), relay->body.n);
-    relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
-    hth_buffer_deinit(&relay->body);
-}
-
 /*
  * Process more of a body. A short body is sent whole, so that another worker may start it again; a longer one is sent
  * as it arrives.
@@ -759,7 +750,10 @@ static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
         }
         if (relay->is_refused) /* only the reason in its first bytes is needed */
             return;
-        begin_body(relay);
+        relay_begin_stream(relay, relay->status, relay->content_type); /* the body is too long to be kept */
+        relay->body_crc = hth_crc32c(0, hth_buffer_text(&relay->body), relay->body.n);
+        relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
+        hth_buffer_deinit(&relay->body);
     }
     relay->body_crc = hth_crc32c(relay->body_crc, bytes, n);
     relay_write(relay, bytes, n);
@@ -1232,14 +1226,6 @@ static void begin_run(hth_relay *relay)
     hth_buffer_clear(&relay->fresh);
 }
 
-static const char *body_of(const hth_relay *relay, size_t *n_out)
-{
-    if (!relay->kept_body)
-        return hth_http_body(relay->exchange, n_out);
-    *n_out = relay->n_kept_body;
-    return relay->kept_body;
-}
-
 /* Send the request. */
 static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 {
@@ -1260,8 +1246,12 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         relay_fail_without_memory(relay);
         return;
     }
-    if (strcmp(asked->method, "POST") == 0) /* other methods have no body; libcurl would not send HEAD with one */
-        request.body[RELAY_BODY_PIECE] = body_of(relay, &request.body_bytes[RELAY_BODY_PIECE]);
+    if (strcmp(asked->method, "POST") == 0) { /* other methods have no body; libcurl would not send HEAD with one */
+        size_t n = relay->n_kept_body;
+
+        request.body[RELAY_BODY_PIECE] = relay->kept_body ? relay->kept_body : hth_http_body(relay->exchange, &n);
+        request.body_bytes[RELAY_BODY_PIECE] = n;
+    }
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, asked->request_id);
     add_header(&request, headers, "traceparent", asked->traceparent);

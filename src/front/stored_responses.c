@@ -187,22 +187,18 @@ static void list_items(const hth_stored_question *question, const hth_response_r
 
 /* ---- questions ---- */
 
-static void give_response(const hth_stored_question *question, const hth_response_record *record)
-{
-    hth_buffer body = { .text = NULL };
-
-    hth_buffer_add(&body, record->response, record->n_response);
-    answer(question, &body);
-    hth_buffer_deinit(&body);
-}
-
 /* The page of a response that is only read. */
 static void give(const hth_stored_question *question, const hth_response_record *record)
 {
-    if (question->what == HTH_STORED_ITEMS)
+    hth_buffer body = { .text = NULL };
+
+    if (question->what == HTH_STORED_ITEMS) {
         list_items(question, record);
-    else
-        give_response(question, record);
+        return;
+    }
+    hth_buffer_add(&body, record->response, record->n_response);
+    answer(question, &body);
+    hth_buffer_deinit(&body);
 }
 
 static void remove_response(const hth_stored_question *question)

@@ -132,13 +132,6 @@ static bool set_proxy(CURL *easy, const char *url)
     return !is_loopback(url, &o) || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
 }
 
-static void host_text(const char *url, char out[HOST_BYTES])
-{
-    origin o;
-
-    (void)snprintf(out, HOST_BYTES, "%s", origin_read(url, &o) ? o.host : "an address that cannot be read");
-}
-
 /* ---- transfers ---- */
 
 hth_fetch *hth_fetch_new(void)
@@ -242,6 +235,7 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     bool has_headers = true;
     hearth_status status = HEARTH_OK;
     char host[HOST_BYTES];
+    origin o;
     CURLcode code;
 
     fetch->order = order;
@@ -266,7 +260,8 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     if (order->socket)
         (void)snprintf(host, sizeof(host), "unix:%s", order->socket); /* at most 107 bytes, or it was not reached */
     else
-        host_text(order->url, host);
+        (void)snprintf(host, sizeof(host), "%s",
+                       origin_read(order->url, &o) ? o.host : "an address that cannot be read");
     if (code == CURLE_OK)
         (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
     else if (code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK)

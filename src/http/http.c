@@ -319,15 +319,6 @@ static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
     set_accepting(user_data, true);
 }
 
-/* A connection has ended, so there is room for others: accept again. */
-static void accept_again(hth_http_server *server)
-{
-    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) {
-        (void)event_del(server->accept_pause); /* it is pending */
-        set_accepting(server, true);
-    }
-}
-
 static void exchange_free(hth_http_exchange *exchange)
 {
     hth_http_server *server = exchange->connection->server;
@@ -355,7 +346,10 @@ static void connection_free(http_connection *connection)
     (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it exists */
     bufferevent_free(connection->bev);
     free(connection);
-    accept_again(server);
+    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) { /* now there is room for others: accept again */
+        (void)event_del(server->accept_pause);                   /* it is pending */
+        set_accepting(server, true);
+    }
 }
 
 /* Close the connection now. Calls on_close of its pending exchange. */

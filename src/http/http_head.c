@@ -270,11 +270,6 @@ static void parse_connection(const char *text, hth_http_head *out)
     out->keep_alive = !closes && (out->minor >= 1 || stays);
 }
 
-static bool is_host(const hth_http_head *head, const char *host)
-{
-    return strlen(host) == head->n_authority && strncasecmp(head->authority, host, head->n_authority) == 0;
-}
-
 /* Interpret the fields about the connection and the body. */
 static int parse_meaning(const char *text, hth_http_head *out, const char **why_out)
 {
@@ -289,7 +284,9 @@ static int parse_meaning(const char *text, hth_http_head *out, const char **why_
     out->expects_continue = values[ONCE_EXPECT] && out->minor >= 1;
     if (!values[ONCE_HOST] && out->minor >= 1)
         return refuse(400, "the request has no header Host", why_out);
-    if (values[ONCE_HOST] && out->authority && !is_host(out, values[ONCE_HOST]))
+    if (values[ONCE_HOST] && out->authority &&
+        (strlen(values[ONCE_HOST]) != out->n_authority ||
+         strncasecmp(out->authority, values[ONCE_HOST], out->n_authority) != 0))
         return refuse(400, "the request's target and its header Host name different hosts", why_out);
     if (values[ONCE_CODING] && values[ONCE_LENGTH])
         return refuse(400, "the request has both Content-Length and Transfer-Encoding", why_out);

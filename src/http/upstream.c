@@ -767,16 +767,11 @@ static hth_upstream_call *call_take(hth_upstream *upstream)
     return call;
 }
 
-static bool is_one_line(const char *text)
-{
-    return text[strcspn(text, "\r\n")] == '\0';
-}
-
 /* libcurl writes these texts into the request unchanged, so check them. */
 static bool is_well_formed(const hth_upstream_request *request)
 {
     for (size_t i = 0; i < request->n_headers; i++)
-        if (!is_one_line(request->headers[i].value) || strpbrk(request->headers[i].name, "\r\n:"))
+        if (strpbrk(request->headers[i].value, "\r\n") || strpbrk(request->headers[i].name, "\r\n:"))
             return false;
     for (const char *at = request->target; *at; at++)
         if ((unsigned char)*at <= ' ' || *at == 0x7f)

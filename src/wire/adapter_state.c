@@ -35,16 +35,6 @@ static bool set_sha256(hth_live_adapter *one, const char *text)
     return true;
 }
 
-static void read_sha256(const hth_fields *fields, hth_live_adapter *out)
-{
-    const char *text = NULL;
-
-    out->sha256[0] = '\0';
-    hth_fields_string(fields, "sha256", sizeof(out->sha256) - 1, &text);
-    if (text && !set_sha256(out, text))
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "sha256", "must have 64 hexadecimal digits");
-}
-
 static void read_loaded(const hth_fields *body, hth_adapter_state *out)
 {
     const json_t *list = hth_fields_array(body, "loaded", HTH_ADAPTERS_MAX);
@@ -52,16 +42,20 @@ static void read_loaded(const hth_fields *body, hth_adapter_state *out)
     for (size_t i = 0; i < json_array_size(list); i++) {
         hth_live_adapter *one = &out->loaded[out->n_loaded];
         uint32_t id_min = out->n_loaded > 0 ? one[-1].id + 1 : HTH_LIVE_ID_MIN;
+        const char *sha256 = NULL;
         hth_fields fields;
 
         if (!hth_fields_item(body, "loaded", list, i, &fields))
             return;
+        one->sha256[0] = '\0';
         hth_fields_require(&fields, "id");
         hth_fields_u32(&fields, "id", id_min, UINT32_MAX - 1, &one->id);
         hth_fields_copy(&fields, "name", one->name, sizeof(one->name));
         hth_fields_copy(&fields, "file", one->file, sizeof(one->file));
         read_scale(&fields, &one->scale);
-        read_sha256(&fields, one);
+        hth_fields_string(&fields, "sha256", sizeof(one->sha256) - 1, &sha256);
+        if (sha256 && !set_sha256(one, sha256))
+            hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "sha256", "must have 64 hexadecimal digits");
         if (hth_fields_failed(body))
             return;
         out->n_loaded++;

@@ -146,20 +146,15 @@ uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
     return sum;
 }
 
-static uint64_t file_bytes(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
-}
-
 uint64_t hth_model_files_bytes(const char *path)
 {
     const unsigned n = path && *path ? hth_gguf_n_files(path) : 0;
     char buffer[HTH_GGUF_PATH_BYTES];
+    struct stat st;
     uint64_t sum = 0;
 
     for (unsigned i = 0; i < n; i++)
-        sum += file_bytes(hth_gguf_file(path, i, buffer));
+        if (stat(hth_gguf_file(path, i, buffer), &st) == 0 && st.st_size > 0)
+            sum += (uint64_t)st.st_size;
     return sum;
 }

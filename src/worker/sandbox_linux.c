@@ -279,14 +279,6 @@ static void make_folder(const char *path)
     }
 }
 
-/* Allow the files that the C library reads to resolve a host name. */
-static void allow_names(ruleset *set)
-{
-    static const char *const readable[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf", NULL };
-
-    allow_all(set, readable, FS_TO_READ);
-}
-
 /* Before version 4 the kernel does not check ports. */
 static void allow_port(ruleset *set, uint16_t port, long version)
 {
@@ -304,6 +296,8 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
         .net = version >= 4 ? NET_BIND | NET_CONNECT : 0,
         .scoped = version >= 6 ? 3 : 0,
     };
+    /* The files that the C library reads to resolve a host name. */
+    static const char *const names[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf", NULL };
     size_t attr_bytes = version >= 6 ? sizeof(attr) : version >= 4 ? 16 : 8;
     ruleset set = { .handled = attr.fs };
 
@@ -321,7 +315,7 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
     for (const uint16_t *port = paths->ports; *port; port++)
         allow_port(&set, *port, version);
     if (paths->ports[0])
-        allow_names(&set);
+        allow_all(&set, names, FS_TO_READ);
     if (set.errnum == 0 &&
         (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, set.fd, 0) != 0))
         set.errnum = errno;

@@ -219,13 +219,6 @@ static void end_with(worker *w, hearth_status status, const hearth_error *error)
     (void)event_base_loopbreak(w->base); /* fails only without an event base */
 }
 
-static bool heeds_nodes(const worker *w)
-{
-    const hearth_engine_options *engine = w->options->model->engine;
-
-    return engine && engine->numa != HEARTH_NUMA_OFF;
-}
-
 static void publish_numbers(const worker *w)
 {
     hearth_counters counters = { .struct_size = sizeof(counters) };
@@ -310,6 +303,7 @@ static void tell_ram(worker *w, bool must)
 static void loaded(worker *w)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
+    const hearth_engine_options *engine = w->options->model->engine;
 
     w->is_loading = false;
     if (atomic_load(&w->stops_loading)) { /* ordered to stop: no request was served, and none will be */
@@ -331,7 +325,8 @@ static void loaded(worker *w)
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
-        (void)hth_sandbox_calls(heeds_nodes(w), &w->log);    /* on failure it has logged the reason, here and below */
+        (void)hth_sandbox_calls(engine && engine->numa != HEARTH_NUMA_OFF,
+                                &w->log);                    /* on failure it has logged the reason, here and below */
     if (w->has_ram_quota && hth_runtime_cache(w->runtime)) { /* the first request needs it */
         hth_cache_set_ram_bytes_max(hth_runtime_cache(w->runtime), w->ram_quota);
         w->has_ram_quota = false;
@@ -472,13 +467,6 @@ static void evict(worker *w, const char *numbers)
     begin_order(w);
 }
 
-static void set_ram_quota(worker *w, const char *number)
-{
-    w->ram_quota = strtoull(number, NULL, 10);
-    w->has_ram_quota = true;
-    begin_order(w);
-}
-
 /* Carry out the front's commands "drain MS", "evict RAM RAM_FILE" and "ram QUOTA", one a line. */
 static void carry_out(worker *w, const char *bytes, size_t n)
 {
@@ -492,8 +480,11 @@ static void carry_out(worker *w, const char *bytes, size_t n)
             w->drain_ms = (uint32_t)strtoul(line + 6, NULL, 10);
         else if (strncmp(line, "evict ", 6) == 0)
             evict(w, line + 6);
-        else if (strncmp(line, "ram ", 4) == 0)
-            set_ram_quota(w, line + 4);
+        else if (strncmp(line, "ram ", 4) == 0) {
+            w->ram_quota = strtoull(line + 4, NULL, 10);
+            w->has_ram_quota = true;
+            begin_order(w);
+        }
     }
 }
 
@@ -797,15 +788,6 @@ static hearth_status set_up(worker *w, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Save what the context holds. A waiting front sees progress in the reported work. */
-static void save(const worker *w)
-{
-    hearth_error err;
-
-    if (hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
-        hth_warn(&w->log, "at the end: %s", err.message);
-}
-
 /* The loop has ended early: the loading thread is loading, waiting for the hash, or has just finished either. */
 static void end_loading(worker *w)
 {
@@ -819,6 +801,7 @@ static void end_loading(worker *w)
 
 static void tear_down(worker *w)
 {
+    hearth_error err;
     struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_events, w->on_drained, w->on_control };
 
     if (w->has_thread)
@@ -827,8 +810,10 @@ static void tear_down(worker *w)
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* cancels its requests */
     hth_jobs_free(w->jobs);        /* waits for the end of cancelled requests, which is soon */
-    if (w->is_serving)
-        save(w);
+    /* Save what the context holds. A waiting front sees progress in the reported work. */
+    if (w->is_serving &&
+        hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
+        hth_warn(&w->log, "at the end: %s", err.message);
     hearth_model_unref(w->model);
     hearth_runtime_close(w->runtime);
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)

@@ -521,16 +521,6 @@ static void take_event(hth_job *job, const hth_reply_event *event)
 
 /* ---- bytes to the client ---- */
 
-/* A client that reads too slowly makes its replies wait. */
-static void hold_back(hth_job *job)
-{
-    job->backlog = hth_http_stream_backlog(job->exchange);
-    if (job->backlog < HTH_HTTP_BACKLOG_MAX || job->is_paused)
-        return;
-    job->is_paused = true;
-    hth_task_pause(&job->task, true);
-}
-
 /*
  * Send the bytes in wire. is_over: they are the last, and the exchange ends. If memory ran out, the exchange is
  * aborted. Replies that still run when the exchange ends are cancelled.
@@ -655,19 +645,11 @@ static void write_body(hth_job *job)
     }
 }
 
-/* Begin to write the answer of task->vectors, perhaps in one piece. The exchange may end. */
-static void job_begin_body(hth_job *job)
-{
-    hth_buffer_clear(&job->jobs->wire);
-    write_body(job);
-}
-
-/* The client received bytes: write more of the body, if one is being sent. The exchange may end. */
+/* Write the body from its beginning, or on, as the client received bytes. The exchange may end. */
 static void job_write_on(hth_job *job)
 {
     hth_buffer_clear(&job->jobs->wire);
-    if (job->is_writing)
-        write_body(job);
+    write_body(job);
 }
 
 /* Write the bytes of all events that were read. The exchange ends with the reply. */
@@ -691,8 +673,14 @@ static void write_events(hth_job *job)
         add_end(job, failure ? failure : status);
     }
     write_wire(job, status, is_stream ? hth_api_stream_type(job->dialect) : body_type, has_ended);
-    if (job->exchange && job->has_begun)
-        hold_back(job);
+    if (!job->exchange || !job->has_begun)
+        return;
+    /* A client that reads too slowly makes its replies wait. */
+    job->backlog = hth_http_stream_backlog(job->exchange);
+    if (job->backlog >= HTH_HTTP_BACKLOG_MAX && !job->is_paused) {
+        job->is_paused = true;
+        hth_task_pause(&job->task, true);
+    }
 }
 
 /* Read the events of the request that was taken from the queue, and write their bytes. The exchange may end. */
@@ -826,16 +814,6 @@ static void job_keep_slot(const hth_job *job)
     *seen = (seen_slot){ .slot = slot_of(job), .salt = salt ? strdup(salt) : NULL };
 }
 
-/* Fill slots[HTH_SLOT_NUMBERS_MAX] with the jobs that ran last. The caller owns the params. */
-static void add_seen(const hth_jobs *jobs, const char *asker, hth_api_slot *slots)
-{
-    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
-        if (is_seen_by(jobs->seen_slots[i].salt, asker)) {
-            slots[i] = jobs->seen_slots[i].slot;
-            json_incref(slots[i].params);
-        }
-}
-
 /*
  * Replace jobs that ran by running ones; of several jobs with one number, the last. Returns the number of replies that
  * may run.
@@ -894,7 +872,11 @@ void hth_jobs_slots_write(const hth_jobs *jobs, const hearth_model_info *info, c
     out->failed |= !slots;
     if (!slots)
         return;
-    add_seen(jobs, asker, slots);
+    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++) /* the jobs that ran last */
+        if (is_seen_by(jobs->seen_slots[i].salt, asker)) {
+            slots[i] = jobs->seen_slots[i].slot;
+            json_incref(slots[i].params);
+        }
     n_replies = add_running(jobs, asker, slots);
     mark_running(slots, info->n_parallel, n_replies < info->n_running ? n_replies : info->n_running);
     hth_api_slots_write(info, slots, jobs->shared.model && hth_model_drafts(jobs->shared.model), out);
@@ -988,7 +970,7 @@ static void settle(hth_job *job)
     if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
         job_fail(job, &task->error);
     else if (job->exchange && task->kind == HTH_TASK_EMBED)
-        job_begin_body(job);
+        job_write_on(job);
     else if (job->exchange && task->kind != HTH_TASK_GENERATE)
         job_reply_answer(job);
     else if (!job_begin_replies(job) && job->exchange)
@@ -1042,7 +1024,8 @@ static void on_room(void *user_data)
         job->is_paused = false;
         hth_task_pause(&job->task, false);
     }
-    job_write_on(job);
+    if (job->is_writing)
+        job_write_on(job);
     free_if_over(job);
 }
 
@@ -1247,15 +1230,6 @@ void hth_jobs_take_events(hth_jobs *jobs)
     }
 }
 
-static void renew_pause(hth_job *job)
-{
-    size_t backlog = hth_http_stream_backlog(job->exchange);
-
-    if (backlog < job->backlog)
-        hth_task_pause(&job->task, true); /* pausing again renews the pause, because the client still reads */
-    job->backlog = backlog;
-}
-
 void hth_jobs_look_after(hth_jobs *jobs)
 {
     uint64_t now_ns = hth_os_monotonic_ns();
@@ -1265,8 +1239,13 @@ void hth_jobs_look_after(hth_jobs *jobs)
     {
         if (!job->exchange)
             continue;
-        if (job->is_paused)
-            renew_pause(job);
+        if (job->is_paused) {
+            const size_t backlog = hth_http_stream_backlog(job->exchange);
+
+            if (backlog < job->backlog)
+                hth_task_pause(&job->task, true); /* pausing again renews the pause, because the client still reads */
+            job->backlog = backlog;
+        }
         if (job->is_running && job->task.request->stream && jobs->silence_ms > 0 &&
             now_ns - job->said_ns >= hth_ms_to_ns(jobs->silence_ms))
             job_say_idle(job);

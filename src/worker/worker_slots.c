@@ -89,29 +89,11 @@ static void fail(const order *o, bool is_of_file, hearth_error *err)
     hth_api_fail_status(&o->task->error, err);
 }
 
-/* A save without room does not mean load: the same request would have no room a little later either. */
-static void fail_save(const order *o, hearth_error *err)
-{
-    const bool is_full = err->status == HEARTH_FULL;
-
-    fail(o, false, err);
-    if (is_full)
-        o->task->error.status = INSUFFICIENT_STORAGE;
-}
-
-/* Write a name that is unique to the salt and does not reveal it. */
-static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
-{
-    uint8_t digest[HTH_SHA256_BYTES];
-
-    hth_sha256_of(salt, strlen(salt), digest);
-    hth_hex_encode(digest, TENANT_BYTES, out);
-}
-
 static bool find_path(order *o)
 {
     hth_api_error *error = &o->task->error;
     const char *directory = o->task->shared->settings->slot_directory;
+    uint8_t digest[HTH_SHA256_BYTES];
     char tenant[2 * TENANT_BYTES + 1];
     int n;
 
@@ -124,7 +106,8 @@ static bool find_path(order *o)
     if (error->kind != HTH_API_NO_ERROR)
         return false;
     if (o->salt && *o->salt) {
-        name_tenant(o->salt, tenant);
+        hth_sha256_of(o->salt, strlen(o->salt), digest); /* unique to the salt, and does not reveal it */
+        hth_hex_encode(digest, TENANT_BYTES, tenant);
         n = snprintf(o->folder, sizeof(o->folder), "%s/.tenant-%s", directory, tenant);
     } else {
         n = snprintf(o->folder, sizeof(o->folder), "%s", directory);
@@ -160,14 +143,6 @@ static hth_prefix_owner owner_of(const order *o)
     return (hth_prefix_owner){ .cache_salt = o->salt, .adapters = o->adapters.list, .n_adapters = o->adapters.n };
 }
 
-static bool make_folder(const order *o)
-{
-    if (mkdir(o->folder, 0700) == 0 || errno == EEXIST)
-        return true;
-    hth_api_fail(&o->task->error, HTH_API_INTERNAL, NULL, "the folder of slots cannot be written: %s", strerror(errno));
-    return false;
-}
-
 static void save(order *o)
 {
     hth_task *task = o->task;
@@ -182,7 +157,10 @@ static void save(order *o)
     if (n_tokens == 0)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL,
                      "slot %u is empty: no request of this key has run there since the model was loaded", o->number);
-    if (tokens && make_folder(o)) {
+    if (tokens && mkdir(o->folder, 0700) != 0 && errno != EEXIST) {
+        hth_api_fail(&task->error, HTH_API_INTERNAL, NULL, "the folder of slots cannot be written: %s",
+                     strerror(errno));
+    } else if (tokens) {
         const hth_prefix_owner owner = owner_of(o);
 
         hth_whole_file_sweep(o->path); /* remains of a killed worker would take up room for ever */
@@ -193,7 +171,9 @@ static void save(order *o)
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
                                          (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
         else
-            fail_save(o, &err);
+            fail(o, false, &err);
+        if (err.status == HEARTH_FULL) /* not load: the same request would have no room a little later either */
+            task->error.status = INSUFFICIENT_STORAGE;
     }
     free(tokens);
 }

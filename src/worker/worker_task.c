@@ -196,11 +196,6 @@ static bool prepare(hth_task *task)
 
 /* ---- submitting ---- */
 
-static const hth_api_prompt *prompt_of(const hth_task *task, uint32_t part)
-{
-    return task->prepared.prompts[task->known.n_replies > 0 ? part / task->request->options.n : part];
-}
-
 /* The library's request for this part: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
 static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
 {
@@ -243,14 +238,15 @@ static bool submit(hth_task *task)
 
     for (uint32_t i = 0; i < n_parts; i++) {
         hth_request_part *part = &task->parts[i];
+        const hth_api_prompt *prompt =
+            task->prepared.prompts[task->known.n_replies > 0 ? i / task->request->options.n : i];
         hearth_sampling sampling;
         hearth_request request = request_of(task, i, &sampling);
         hearth_error err;
 
         *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
         hth_request_part_connect(part, &request);
-        if (hth_submit_held(task->shared->model, &request, prompt_of(task, i)->text, &part->id, &part->source, &err) !=
-            HEARTH_OK) {
+        if (hth_submit_held(task->shared->model, &request, prompt->text, &part->id, &part->source, &err) != HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;
         }
