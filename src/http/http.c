@@ -106,7 +106,6 @@ struct http_connection {
 
 struct hth_http_exchange {
     http_connection *connection;
-    char *text; /* of the head */
     hth_http_head head;
     char *path; /* decoded */
     char *query_value;
@@ -120,6 +119,7 @@ struct hth_http_exchange {
     bool has_begun;  /* the reply is a stream */
     bool is_bare;    /* the stream has only a head: HEAD, 204, 304 */
     bool is_chunked; /* the stream */
+    char text[];     /* of the head */
 };
 
 struct hth_http_listener {
@@ -331,7 +331,6 @@ static void exchange_free(hth_http_exchange *exchange)
     free(exchange->body);
     free(exchange->query_value);
     free(exchange->path);
-    free(exchange->text);
     free(exchange);
 }
 
@@ -716,22 +715,6 @@ static bool skip_empty_lines(struct evbuffer *input)
     return n != 1 || two[0] != '\r';
 }
 
-/* Make an exchange with room for a head. NULL: no memory. */
-static hth_http_exchange *exchange_new(http_connection *connection, size_t n_head)
-{
-    hth_http_exchange *exchange = calloc(1, sizeof(*exchange));
-
-    if (!exchange)
-        return NULL;
-    exchange->connection = connection;
-    exchange->text = malloc(n_head);
-    if (!exchange->text) {
-        exchange_free(exchange);
-        return NULL;
-    }
-    return exchange;
-}
-
 /* False: the path is not valid text. */
 static bool exchange_decode_path(hth_http_exchange *exchange)
 {
@@ -862,9 +845,10 @@ static bool read_head(http_connection *connection)
             finish(connection);
         return false;
     }
-    exchange = exchange_new(connection, n_head);
+    exchange = calloc(1, sizeof(*exchange) + n_head);
     if (!exchange)
         return refuse(connection, 503, no_memory);
+    exchange->connection = connection;
     connection->exchange = exchange;
     connection->n_scanned = 0;
     (void)evbuffer_remove(input, exchange->text, n_head); /* cannot fail: they are there */
