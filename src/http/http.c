@@ -136,7 +136,6 @@ struct hth_http_listener {
 struct hth_http_server {
     struct event_base *base;
     hth_http_options options;
-    char *server_name;
     hth_http_handler handler;
     void *user_data;
     hth_http_error_fn write_error;
@@ -589,6 +588,7 @@ static bool write_head(http_connection *connection, const hth_http_exchange *exc
 {
     hth_http_server *server = connection->server;
     struct evbuffer *output = bufferevent_get_output(connection->bev);
+    const char *name = server->options.server_name;
     int minor = exchange ? exchange->head.minor : 1, n;
     char head[REPLY_HEAD_BYTES], length[64] = "";
 
@@ -599,9 +599,9 @@ static bool write_head(http_connection *connection, const hth_http_exchange *exc
     else if (how == FRAMING_CHUNKS)
         (void)snprintf(length, sizeof(length), "Transfer-Encoding: chunked\r\n");
     n = snprintf(head, sizeof(head), "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s%s%s", status, reason_of(status),
-                 date_of(server), server->server_name ? "Server: " : "", server->server_name ? server->server_name : "",
-                 server->server_name ? "\r\n" : "", content_type ? "Content-Type: " : "",
-                 content_type ? content_type : "", content_type ? "\r\n" : "", length,
+                 date_of(server), name ? "Server: " : "", name ? name : "", name ? "\r\n" : "",
+                 content_type ? "Content-Type: " : "", content_type ? content_type : "", content_type ? "\r\n" : "",
+                 length,
                  connection->closes ? "Connection: close\r\n"
                  : minor == 0       ? "Connection: keep-alive\r\n"
                                     : "");
@@ -1362,18 +1362,12 @@ void hth_http_server_free(hth_http_server *server)
         event_free(server->sweep);
     if (server->accept_pause)
         event_free(server->accept_pause);
-    free(server->server_name);
     free(server);
 }
 
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options)
 {
-    free(server->server_name);
-    server->server_name = options->server_name && hth_http_is_value(options->server_name)
-                            ? strndup(options->server_name, 100)
-                            : NULL; /* without memory, the header is omitted */
     server->options = *options;
-    server->options.server_name = NULL;
     if (server->options.headers_bytes_max < 4)
         server->options.headers_bytes_max = 4;
     if (server->options.headers_bytes_max > HEAD_BYTES_MAX)
