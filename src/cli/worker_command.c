@@ -4,7 +4,6 @@
  * The front starts it with descriptors for the messages between the two. A worker started by hand serves anyone who can
  * open the socket, that is, its owner.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

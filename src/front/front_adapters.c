@@ -10,7 +10,6 @@
  * An order goes on when its client leaves, or got a time-out error while the worker was busy with it. A list changes
  * nothing, and waits in no queue.
  */
-#include <assert.h>
 #include <event2/event.h>
 #include <stddef.h>
 #include <stdio.h>

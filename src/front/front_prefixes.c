@@ -4,7 +4,6 @@
  * The request does not count as a use of the model: it starts no worker, and does not keep an idle model from leaving.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "front/front_request.h"
 

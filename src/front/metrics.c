@@ -12,6 +12,7 @@
 #include "front/metrics.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

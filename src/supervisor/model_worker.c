@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  */
 #include "wire/worker_view.h"
 
+#include <stddef.h>
 #include <string.h>
 
 const char *hth_worker_state_name(hth_worker_state state)
