@@ -93,12 +93,6 @@ typedef enum job_lane_kind {
     JOB_LANES,
 } job_lane_kind;
 
-typedef struct job_lane {
-    hth_jobs *jobs;
-    job_lane_kind kind;
-    hth_lane *lane;
-} job_lane;
-
 /* The last job that ran under a slot's number. */
 typedef struct seen_slot {
     hth_api_slot slot;
@@ -115,7 +109,7 @@ struct hth_jobs {
     bool ends_lingering;
     uint64_t n_numbered;                        /* jobs that ran */
     seen_slot seen_slots[HTH_SLOT_NUMBERS_MAX]; /* the last job that ended, of each number */
-    job_lane lanes[JOB_LANES];
+    hth_lane *lanes[JOB_LANES];
     hth_message_queue *prepared; /* has room for all */
     atomic_bool has_worked;      /* n_worked of some job has changed */
 
@@ -210,27 +204,6 @@ static void add_embedded(hth_job *job)
     job->summary.figures.prepare_ms = fmax(job->prepare_ms - embeddings->queue_ms - embeddings->compute_ms, 0);
     job->summary.figures.queue_ms = embeddings->queue_ms;
     job->summary.figures.prefill_ms = embeddings->compute_ms;
-}
-
-/* Reply with task->answer. The exchange ends. */
-static void job_reply_answer(hth_job *job)
-{
-    const hth_buffer *answer = &job->task.answer;
-    hth_buffer *wire = &job->jobs->wire;
-
-    if (!job->is_framed) {
-        job_add_notes(job);
-        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(answer), answer->n);
-        return;
-    }
-    hth_buffer_clear(wire);
-    add_head(job, 200, false, 0);
-    hth_frame_add_bytes(wire, hth_buffer_text(answer), answer->n);
-    add_end(job, 200);
-    if (wire->failed)
-        hth_http_abort(take_exchange(job));
-    else
-        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
 }
 
 /* ---- steps ---- */
@@ -551,6 +524,24 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
     hth_buffer_clear(wire);
     if (!job->exchange && job->n_ended < job->task.n_submitted)
         hth_task_cancel(&job->task);
+}
+
+/* Reply with task->answer. The exchange ends. */
+static void job_reply_answer(hth_job *job)
+{
+    const hth_buffer *answer = &job->task.answer;
+    hth_buffer *wire = &job->jobs->wire;
+
+    if (!job->is_framed) {
+        job_add_notes(job);
+        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(answer), answer->n);
+        return;
+    }
+    hth_buffer_clear(wire);
+    add_head(job, 200, false, 0);
+    hth_frame_add_bytes(wire, hth_buffer_text(answer), answer->n);
+    add_end(job, 200);
+    write_wire(job, 200, body_type, true);
 }
 
 /* Reply with an error; at most frames without bytes were written before. The exchange ends. */
@@ -898,9 +889,9 @@ static void put_prepared(hth_job *job)
 /* hth_lane_fn */
 static void prepare(void *work, void *user_data)
 {
-    const job_lane *l = user_data;
-    hth_jobs *jobs = l->jobs;
+    hth_lane *const *lane = user_data;
     hth_job *job = work;
+    hth_jobs *jobs = job->jobs;
     hth_task *task = &job->task;
     bool is_read = task->request != NULL;
 
@@ -908,8 +899,8 @@ static void prepare(void *work, void *user_data)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
     else if (!is_read)
         is_read = hth_task_read(task);
-    if (is_read && l->kind == JOB_LANE_LARGE && hth_task_is_complicated(task) &&
-        hth_lane_put(jobs->lanes[JOB_LANE_COMPLICATED].lane, task->front_salt, job))
+    if (is_read && lane == &jobs->lanes[JOB_LANE_LARGE] && hth_task_is_complicated(task) &&
+        hth_lane_put(jobs->lanes[JOB_LANE_COMPLICATED], task->front_salt, job))
         return;
     if (is_read && task->error.kind == HTH_API_NO_ERROR && !hth_task_run(task))
         return;
@@ -1041,7 +1032,7 @@ static void prepare_elsewhere(hth_job *job, job_lane_kind kind)
         task->bytes = task->bytes_copy;
     }
     job->is_preparing = true;
-    if ((task->request || task->bytes_copy) && hth_lane_put(job->jobs->lanes[kind].lane, task->front_salt, job))
+    if ((task->request || task->bytes_copy) && hth_lane_put(job->jobs->lanes[kind], task->front_salt, job))
         return;
     job->is_preparing = false;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
@@ -1063,13 +1054,6 @@ static uint64_t header_number(const hth_http_exchange *exchange, const char *nam
     return errno == 0 ? value : 0;
 }
 
-static bool is_id(const char *text)
-{
-    size_t n = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-
-    return n > 0 && n < HTH_TASK_ID_BYTES && text[n] == '\0';
-}
-
 /* Read the headers from the front, with defaults for missing ones. False without memory. */
 static bool read_headers(hth_job *job)
 {
@@ -1078,13 +1062,14 @@ static bool read_headers(hth_job *job)
     const hth_http_exchange *exchange = job->exchange;
     const char *id = hth_http_header(exchange, HTH_HEADER_ID), *salt = hth_http_header(exchange, HTH_HEADER_SALT);
     hth_task *task = &job->task;
+    const size_t n_id = id ? strspn(id, letters) : 0;
     uint8_t random[ID_LETTERS];
 
     hth_os_random(random, sizeof(random));
     for (size_t i = 0; i < ID_LETTERS; i++)
         task->id[i] = letters[random[i] % (sizeof(letters) - 1)];
-    if (id && is_id(id))
-        (void)snprintf(task->id, sizeof(task->id), "%s", id); /* fits */
+    if (n_id > 0 && n_id < HTH_TASK_ID_BYTES && id[n_id] == '\0')
+        memcpy(task->id, id, n_id + 1);
     task->seed =
         hth_http_header(exchange, HTH_HEADER_SEED) ? header_number(exchange, HTH_HEADER_SEED) : hth_draw_seed();
     task->created_s = (json_int_t)(header_number(exchange, HTH_HEADER_CREATED) & INT64_MAX);
@@ -1270,9 +1255,7 @@ static hearth_status open_lane(hth_jobs *jobs, job_lane_kind kind, hearth_error 
         .user_data = &jobs->lanes[kind],
     };
 
-    jobs->lanes[kind].jobs = jobs;
-    jobs->lanes[kind].kind = kind;
-    return hth_lane_new(&options, &jobs->lanes[kind].lane, err);
+    return hth_lane_new(&options, &jobs->lanes[kind], err);
 }
 
 hearth_status hth_jobs_new(const hth_task_shared *shared, uint32_t silence_ms, hth_jobs **out, hearth_error *err)
@@ -1324,7 +1307,7 @@ void hth_jobs_free(hth_jobs *jobs)
     if (!jobs)
         return;
     for (int i = 0; i < JOB_LANES; i++)
-        hth_lane_end(jobs->lanes[i].lane);
+        hth_lane_end(jobs->lanes[i]);
     while (jobs->prepared && (job = hth_message_queue_take(jobs->prepared, 0)))
         settle(job);
     hth_jobs_end_lingering(jobs);
@@ -1338,7 +1321,7 @@ void hth_jobs_free(hth_jobs *jobs)
     if (jobs->has_digest)
         hth_embed_wait_idle(jobs->shared.model); /* take_embeddings may still run after its last job */
     for (int i = 0; i < JOB_LANES; i++)
-        hth_lane_free(jobs->lanes[i].lane);
+        hth_lane_free(jobs->lanes[i]);
     hth_message_queue_free(jobs->prepared);
     hth_memo_free(jobs->shared.prompts);
     hth_slot_memory_free(jobs->shared.slots);
