@@ -303,18 +303,16 @@ static void add_token(hth_job *job, const hearth_token_event *token)
 /* Did the previous worker already send the bytes of this event? Only for streams. */
 static bool has_left(const hth_job *job, const hth_reply_event *event)
 {
-    const hth_known *known = &job->task.known;
+    const hth_known_reply *known = hth_known_at(&job->task.known, event->reply);
 
-    if (known->n_replies == 0 || !is_streamed(job))
+    if (job->task.known.n_replies == 0 || !is_streamed(job))
         return false;
-    if (hth_known_has_ended(known, event->reply))
+    if (known->has_ended)
         return true;
     switch (event->kind) {
-    case HTH_REPLY_EVENT_TOKEN: return event->token.index < hth_known_n(known, event->reply);
-    case HTH_REPLY_EVENT_TEXT:
-        return job->replies[event->reply].n_tokens <
-               hth_known_n(known, event->reply);                               /* the text is sent with that token */
-    case HTH_REPLY_EVENT_PREFILL: return hth_known_n(known, event->reply) > 0; /* the prompt was evaluated before */
+    case HTH_REPLY_EVENT_TOKEN: return event->token.index < known->n;
+    case HTH_REPLY_EVENT_TEXT: return job->replies[event->reply].n_tokens < known->n; /* it is sent with that token */
+    case HTH_REPLY_EVENT_PREFILL: return known->n > 0; /* the prompt was evaluated before */
     default: return false;
     }
 }
@@ -338,7 +336,7 @@ static void take_token(hth_job *job, const hth_reply_event *event)
     known = hth_known_logprobs(&job->task.known, event->reply, token.index, &n_known);
     if (token.logprobs && known && n_known == 1 + token.n_top_logprobs)
         token.logprobs = known;
-    if (token.index >= hth_known_n(&job->task.known, event->reply))
+    if (token.index >= hth_known_at(&job->task.known, event->reply)->n)
         add_token(job, &token);
     if (token.stats) { /* use the number of cached tokens that the client has seen */
         stats = *token.stats;
@@ -382,7 +380,7 @@ static void take_cached(hth_job *job, const hth_reply_event *event)
         reply->is_cached_told)
         return;
     reply->is_cached_told = true;
-    if (job->is_framed && hth_known_n(&job->task.known, event->reply) == 0)
+    if (job->is_framed && hth_known_at(&job->task.known, event->reply)->n == 0)
         hth_frame_add_cached(&job->jobs->wire, event->reply, reply->n_cached);
 }
 
@@ -446,7 +444,7 @@ static void take_end(hth_job *job, const hth_reply_event *event)
     result.stats = &stats;
     stats.cached_tokens = job->replies[event->reply].n_cached;
     /* The reply ended in the previous worker, and this worker has reported all of its tokens. */
-    if (outcome && job->replies[event->reply].n_tokens == hth_known_n(known, event->reply)) {
+    if (outcome && job->replies[event->reply].n_tokens == hth_known_at(known, event->reply)->n) {
         stats = stats_of(outcome);
         result.status = HEARTH_OK;
         result.finish_reason = (hearth_finish_reason)outcome->finish;
@@ -454,7 +452,7 @@ static void take_end(hth_job *job, const hth_reply_event *event)
     }
     add_to_summary(job, event->reply, &result);
     hth_api_reply_done(job->task.reply, event->reply, &result, &job->jobs->piece);
-    if (!job->is_framed || hth_known_has_ended(known, event->reply) || hth_api_reply_failure(job->task.reply) != 0)
+    if (!job->is_framed || hth_known_at(known, event->reply)->has_ended || hth_api_reply_failure(job->task.reply) != 0)
         return;
     told = outcome_of(&result);
     hth_frame_add_outcome(&job->jobs->wire, event->reply, &told);
@@ -483,7 +481,7 @@ static void take_event(hth_job *job, const hth_reply_event *event)
     case HTH_REPLY_EVENT_TOKEN: take_token(job, event); break;
     case HTH_REPLY_EVENT_DONE:
         take_end(job, event);
-        s->has_ended = !hth_known_has_ended(&job->task.known, event->reply);
+        s->has_ended = !hth_known_at(&job->task.known, event->reply)->has_ended;
         break;
     }
     if (is_old)
@@ -702,12 +700,14 @@ static bool job_begin_replies(hth_job *job)
     if (!job->replies)
         return false;
     for (uint32_t i = 0; i < task->n_replies; i++) {
+        const hth_known_reply *known = hth_known_at(&task->known, i);
         job_reply *reply = &job->replies[i];
 
-        reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
-        if (reply->has_cached)
-            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
-        if (hth_known_has_begun(&task->known, i))
+        reply->has_cached = known->has_cached;
+        reply->n_cached = known->n_cached;
+        if (known->has_cached)
+            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, known->n_cached);
+        if (known->has_begun)
             hth_api_reply_note_reply_begun(task->reply, i);
     }
     return true;

@@ -202,7 +202,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     uint32_t n = task->request->options.n;
     bool is_known = task->known.n_replies > 0;
     hearth_request request = task->prepared.requests[is_known ? part / n : part];
-    uint32_t n_known = hth_known_n(&task->known, part);
+    const hth_known_reply *known = hth_known_at(&task->known, part);
 
     request.is_resumed = task->goes_on;
     if (!is_known)
@@ -212,15 +212,15 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     sampling->seed += part % n;
     request.sampling = sampling;
     /* A reply that ended by a time limit, for example, ends at the same token again. */
-    if (hth_known_has_ended(&task->known, part)) {
-        request.n_predict = (int32_t)n_known;
-        if (request.min_tokens > n_known)
-            request.min_tokens = n_known;
+    if (known->has_ended) {
+        request.n_predict = (int32_t)known->n;
+        if (request.min_tokens > known->n)
+            request.min_tokens = known->n;
     }
-    if (n_known > 0) {
-        request.replayed = task->known.replies[part].tokens;
-        request.n_replayed = n_known;
-        request.replayed_state = task->known.replies[part].state;
+    if (known->n > 0) {
+        request.replayed = known->tokens;
+        request.n_replayed = known->n;
+        request.replayed_state = known->state;
         request.tell_replayed = true;
     }
     return request;
