@@ -151,16 +151,11 @@ static bool reload(void *user_data, hearth_error *err)
         return false;
     if (hth_server_log_reopen(front->server_log, &problem) != HEARTH_OK)
         hth_warn(&front->log, "%s; the log stays where it was", problem.message);
-    if (!front->hooks->reload)
-        return true;
     options = front->hooks->reload(front->options->options, front->hooks->user_data, err);
     if (!options)
         return false;
-    if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err)) {
-        front->hooks->release(options, front->hooks->user_data);
-        return false;
-    }
-    if (front->tls && hth_tls_reload(front->tls, err) != HEARTH_OK) {
+    if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err) ||
+        (front->tls && hth_tls_reload(front->tls, err) != HEARTH_OK)) {
         front->hooks->release(options, front->hooks->user_data);
         return false;
     }
@@ -344,8 +339,6 @@ static hearth_status order_name_model(const char *name, const char *settings, vo
     hth_front *front = user_data;
     const hth_front_hooks *hooks = front->hooks;
 
-    if (!hooks->name_model)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no further models");
     if (!may_change(front, err))
         return err->status;
     return take_models(front, hooks->name_model(front->options->options, name, settings, hooks->user_data, err), name,
@@ -357,8 +350,6 @@ static hearth_status order_forget_model(const char *name, void *user_data, heart
     hth_front *front = user_data;
     const hth_front_hooks *hooks = front->hooks;
 
-    if (!hooks->forget_model)
-        return hth_fail(err, HEARTH_NOT_FOUND, "this server takes no further models");
     if (!may_change(front, err))
         return err->status;
     return take_models(front, hooks->forget_model(front->options->options, name, hooks->user_data, err), name,
@@ -372,8 +363,6 @@ static hearth_status order_set_pressure(const char *text, void *user_data, heart
     hth_pressure_settings settings = *hth_pressure_watch_settings(front->pressure);
     hearth_status status;
 
-    if (!hooks->read_pressure)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no settings of pressure while it runs");
     status = hooks->read_pressure(text, &settings, hooks->user_data, err);
     if (status != HEARTH_OK)
         return status;
@@ -581,7 +570,7 @@ static hearth_status make_all(hth_front *front, const hth_server_options *option
         status = listen_all(front, options, ports, err);
     if (status == HEARTH_OK)
         status = make_workers(front, options, err);
-    if (status == HEARTH_OK && front->hooks->on_listening)
+    if (status == HEARTH_OK)
         front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin(options), front->hooks->user_data);
     free(ports);
     return status;
