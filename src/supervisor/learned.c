@@ -16,7 +16,6 @@
 #include "base/os.h"
 #include "rows/directory.h"
 #include "supervisor/options.h"
-#include "wire/model_files_size.h"
 #include "wire/needs_text.h"
 
 #define FIRST_LINE "hearth-needs 1"

@@ -20,7 +20,6 @@
 #include "cache/ram_directory.h"
 #include "supervisor/runtime_folder.h"
 #include "supervisor/worker_arguments.h"
-#include "wire/model_files_size.h"
 #include "wire/needs_text.h"
 
 enum {
@@ -210,7 +209,7 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
 /*
  * ---- the memory that a model will take, measured before it is loaded ----
  *
- * A short-lived process of the worker's program reads the metadata of the model and reports its needs (measure.h). A
+ * A short-lived process of the worker's program reads the metadata of the model and reports its needs (hth_measure_run). A
  * model that waits for its place is in no plan before that. The answer is kept (learned.h), and reused while file and
  * options are the same. Without an answer, the size of the files plus a constant for the process is the estimate. After
  * a process that was killed, by a signal or because it was late, another one is started, later each time.
