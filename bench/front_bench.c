@@ -86,6 +86,20 @@ bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model,
     return false;
 }
 
+/* For the page of metrics, which is not written here. */
+size_t hth_supervisor_n(const hth_supervisor *supervisor)
+{
+    (void)supervisor;
+    return 0;
+}
+
+void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
+{
+    (void)supervisor;
+    (void)i;
+    (void)out;
+}
+
 void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation)
 {
     (void)supervisor;

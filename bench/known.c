@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/os.h"
 #include "state/image_join.h"
 
 /* state/image.h: the cells' positions follow the header and the counts of streams and cells, 12 bytes a cell. */
@@ -229,4 +230,16 @@ hearth_status hth_known_add_block(hth_cache *cache, hth_known *known, hearth_err
     if (!hth_key_of(&known->keyspace, tokens, HTH_BLOCK_TOKENS, &row.id.key))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a key");
     return save(cache, &row, known->block, err);
+}
+
+double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes)
+{
+    uint64_t begin = hth_os_monotonic_ns();
+
+    for (size_t i = 0; i < n_blocks; i++)
+        for (size_t k = 0; k < n_tensors; k++)
+            memcpy(copy->cells + (k * n_blocks + i) * piece_bytes, copy->slabs + (i * n_tensors + k) * piece_bytes,
+                   piece_bytes);
+    __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copies must happen */
+    return hth_ms_since(begin);
 }

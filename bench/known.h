@@ -8,6 +8,7 @@
 #ifndef BENCH_KNOWN_H
 #define BENCH_KNOWN_H
 
+#include "base/measure.h"
 #include "models/runtime.h"
 
 typedef struct hth_known {
@@ -35,5 +36,12 @@ void hth_known_move_block(uint8_t *image, uint32_t first_position);
 hearth_status hth_known_add(hth_cache *cache, hth_known *known, unsigned n, size_t n_tokens, hearth_error *err);
 /* Save one more block row, of a prefix that no request uses. */
 hearth_status hth_known_add_block(hth_cache *cache, hth_known *known, hearth_error *err);
+
+/*
+ * Milliseconds of copying a restore's bytes to a restore's places: n_blocks blocks lie one after the other, and each
+ * has n_tensors pieces of piece_bytes. Each piece goes to the block's place in the buffer of its tensor. All of it must
+ * fit.
+ */
+double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes);
 
 #endif

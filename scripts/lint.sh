@@ -28,7 +28,7 @@ for entry in json.load(open(f"{build}/compile_commands.json")):
     commands.setdefault((entry["file"], *sorted(seen)), entry)
 json.dump(list(commands.values()), open(f"{build}/lint/compile_commands.json", "w"))
 END
-if ! git ls-files 'src/*.c' 'src/*.cpp' | grep -v -e os_darwin -e os_freebsd -e os_no_ -e sandbox_none |
+if ! git ls-files 'src/*.c' 'src/*.cpp' | grep -v -e os_darwin -e os_freebsd -e os_bsd -e sandbox_none |
   xargs -P "$(nproc 2>/dev/null || echo 2)" -n 4 clang-tidy -p "$build/lint" --quiet --warnings-as-errors='*' $depth >"$build/lint.log" 2>&1
 then
   # Print only the findings: clang-tidy also counts suppressed warnings.

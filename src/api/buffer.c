@@ -3,6 +3,8 @@
  */
 #include "api/buffer.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +46,21 @@ void hth_buffer_add(hth_buffer *buffer, const char *text, size_t n)
 void hth_buffer_add_text(hth_buffer *buffer, const char *text)
 {
     hth_buffer_add(buffer, text, strlen(text));
+}
+
+void hth_buffer_add_format(hth_buffer *buffer, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    int n;
+
+    va_start(arguments, format);
+    n = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (n >= 0 && (size_t)n < sizeof(text))
+        hth_buffer_add(buffer, text, (size_t)n);
+    else
+        buffer->failed = true;
 }
 
 static int dump(const char *text, size_t n, void *user_data)

@@ -22,6 +22,8 @@ void hth_buffer_deinit(hth_buffer *buffer); /* leaves all zeros */
 void hth_buffer_clear(hth_buffer *buffer);  /* empties the text but keeps the memory */
 void hth_buffer_add(hth_buffer *buffer, const char *text, size_t n);
 void hth_buffer_add_text(hth_buffer *buffer, const char *text);
+/* Append a text of at most 255 bytes. A longer one marks the buffer as failed. */
+void hth_buffer_add_format(hth_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
  * Append value as JSON on one line and release the reference. A NULL value marks the buffer as failed, as if memory had
  * run out.

@@ -9,7 +9,6 @@
 
 void hth_api_parse_adapters(hth_api_parse *parse)
 {
-    static const char *const known[] = { "id", "scale", NULL };
     json_t *list = hth_fields_array(&parse->body, "lora", HTH_ADAPTERS_MAX);
     hearth_adapter_scale *adapters;
     hth_fields one;
@@ -17,14 +16,12 @@ void hth_api_parse_adapters(hth_api_parse *parse)
     if (!list)
         return;
     adapters = hth_api_allocate(parse, json_array_size(list) + 1, sizeof(*adapters)); /* an empty list is a list, too */
-    for (size_t i = 0; adapters && i < json_array_size(list); i++) {
-        if (!hth_fields_item(&parse->body, "lora", list, i, &one))
-            return;
+    for (size_t i = 0; adapters && hth_fields_item(&parse->body, "lora", list, i, &one); i++) {
         hth_fields_require(&one, "id");
         hth_fields_require(&one, "scale");
         hth_fields_u32(&one, "id", 0, UINT32_MAX, &adapters[i].id);
         hth_fields_float(&one, "scale", -HTH_ADAPTER_SCALE_MAX, HTH_ADAPTER_SCALE_MAX, &adapters[i].scale);
-        hth_fields_rest(&one, known);
+        hth_fields_rest(&one, HTH_NAMES("id", "scale"));
     }
     parse->request->options.adapters = adapters;
     parse->request->options.n_adapters = adapters ? json_array_size(list) : 0;
@@ -38,7 +35,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
 
     hth_fields_string(&parse->body, "session_id", HTH_SESSION_BYTES_MAX, &options->session_id);
     if (options->session_id && !*options->session_id)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "session_id", "is empty; leave it out");
+        hth_fields_refuse(&parse->body, "session_id", "is empty; leave it out");
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
@@ -50,9 +47,10 @@ void hth_api_parse_extras(hth_api_parse *parse)
 
         options->n_parent_digits = key ? (uint32_t)hth_hex_decode_first(parent, key, 32) : 0;
         if (key && options->n_parent_digits == 0)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "parent_key",
-                            "is not 1 to 64 hexadecimal digits, the first ones of the 'finish_key' of an earlier reply "
-                            "of /completion");
+            hth_fields_refuse(
+                &parse->body, "parent_key",
+                "is not 1 to 64 hexadecimal digits, the first ones of the 'finish_key' of an earlier reply "
+                "of /completion");
         options->parent_key = key;
     }
 }
@@ -90,8 +88,7 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
         return;
     }
     if (n > HTH_STOPS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu texts; at most %d are allowed", n,
-                        HTH_STOPS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu texts; at most %d are allowed", n, HTH_STOPS_MAX);
         return;
     }
     stop = hth_api_allocate(parse, n, sizeof(*stop));
@@ -105,9 +102,8 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
         if (json_string_length(text) == 0)
             continue; /* some clients send empty texts for empty fields of a form */
         if (json_string_length(text) > HTH_STOP_BYTES_MAX)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                            "has a text of %zu bytes; at most %d are allowed", json_string_length(text),
-                            HTH_STOP_BYTES_MAX);
+            hth_fields_refuse(&parse->body, name, "has a text of %zu bytes; at most %d are allowed",
+                              json_string_length(text), HTH_STOP_BYTES_MAX);
         stop[n_stop++] = json_string_value(text);
     }
     parse->request->options.stop = stop;
@@ -120,43 +116,21 @@ void hth_api_set_length(hth_api_parse *parse, json_int_t n)
     parse->request->options.prefill_only = n == 0;
 }
 
-void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
-{
-    json_int_t seed = -1;
-    double real;
-
-    if (!hth_fields_has(&parse->body, "seed"))
-        return;
-    hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
-    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* some clients send unsigned 64 bits */
-    if (real >= 0x1p63 && real < 0x1p64)
-        seed = (json_int_t)((uint64_t)real & INT64_MAX);
-    /* Any other negative seed loses its sign, so that counting up from it never reaches HEARTH_SEED_RANDOM. */
-    parse->request->sampling.seed = seed == -1 ? HEARTH_SEED_RANDOM : (uint64_t)seed & INT64_MAX;
-}
-
 void hth_api_parse_openai_common(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
-    static const char *const known[] = { "include_usage", "include_obfuscation", NULL };
-    bool obfuscate = false;
     hth_fields options;
 
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     if (hth_fields_enter(&parse->body, "stream_options", &options)) {
         if (!request->stream)
             hth_fields_note(&parse->body, "stream_options");
-        hth_fields_rest(&options, known);
+        hth_fields_rest(&options, HTH_NAMES("include_usage", "include_obfuscation"));
         hth_fields_bool(&options, "include_usage", &request->include_usage);
-        hth_fields_bool(&options, "include_obfuscation", &obfuscate); /* no effect here */
+        hth_fields_bool(&options, "include_obfuscation", NULL); /* no effect here */
     }
-    hth_api_parse_chain(parse, 2);
+    hth_api_parse_sampling(parse, /* is_openai= */ true);
     hth_fields_u32(&parse->body, "n", 1, HTH_API_REPLIES_MAX, &request->options.n);
-    hth_api_parse_logit_bias(parse, 100);
-    hth_api_parse_grammar(parse);
-    hth_api_parse_native_extras(parse);
-    hth_api_parse_seed(parse, INT64_MIN);
     hth_api_parse_stop(parse, "stop");
     hth_api_parse_extras(parse);
 }

@@ -27,18 +27,6 @@ const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, 
     return hth_api_join(parse, "[", name, " left out]");
 }
 
-/* Is a part of this type text? */
-static bool is_text_type(const char *type)
-{
-    static const char *const types[] = { "text",         "input_text",     "output_text",
-                                         "summary_text", "reasoning_text", "refusal" };
-
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (strcmp(type, types[i]) == 0)
-            return true;
-    return false;
-}
-
 /* The type of a part without "type": the first of its members that names one. */
 static const char *type_by_members(const hth_fields *part)
 {
@@ -54,14 +42,14 @@ static const char *type_by_members(const hth_fields *part)
 /* The text of one part; *n_readable counts parts that are text. */
 static const char *parse_part(hth_api_parse *parse, const hth_fields *part, const char *type, size_t *n_readable)
 {
-    static const char *const known[] = { "type", "text", "refusal", "annotations", "logprobs", "cache_control", NULL };
     const char *text = "", *member;
 
-    if (!is_text_type(type))
+    if (!hth_is_among(type,
+                      HTH_NAMES("text", "input_text", "output_text", "summary_text", "reasoning_text", "refusal")))
         return hth_api_replaced_part(parse, part, type);
     ++*n_readable;
     member = strcmp(type, "refusal") == 0 ? type : "text";
-    hth_fields_rest(part, known);
+    hth_fields_rest(part, HTH_NAMES("type", "text", "refusal", "annotations", "logprobs", "cache_control"));
     if (!json_object_get(part->object, member)) /* null is not an error: the part is empty */
         hth_fields_require(part, member);
     hth_fields_string(part, member, HTH_API_TEXT_BYTES_MAX, &text);
@@ -88,11 +76,6 @@ static void parse_reasoning_part(hth_api_parse *parse, const hth_fields *part, c
     }
 }
 
-static bool is_reasoning_type(const char *type)
-{
-    return strcmp(type, "thinking") == 0 || strcmp(type, "reasoning") == 0;
-}
-
 size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const char *name, const char *usual_type,
                            hearth_chat_turn *turn)
 {
@@ -117,7 +100,7 @@ size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const
         hth_fields_string(&part, "type", HTH_API_NAME_BYTES_MAX, &type);
         if (!type)
             type = type_by_members(&part);
-        if (is_own && is_reasoning_type(type))
+        if (is_own && hth_is_among(type, HTH_NAMES("thinking", "reasoning")))
             parse_reasoning_part(parse, &part, type, &reasoning);
         else if (!is_own || strcmp(type, "redacted_thinking") != 0)
             parts[n_parts++] = parse_part(parse, &part, type, &n_readable);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/ndjson.h"
 #include "api/sse.h"
 #include "base/utf8.h"
 

@@ -11,6 +11,14 @@
 #include "base/status.h"
 #include "base/words.h"
 
+bool hth_is_among(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
 bool hth_fields_failed(const hth_fields *fields)
 {
     return fields->error->kind != HTH_API_NO_ERROR;
@@ -72,12 +80,10 @@ void hth_fields_pass_over(const hth_fields *fields, const char *name)
         hth_fields_note(fields, name);
 }
 
-static bool is_among(const char *name, const char *const *names)
+void hth_fields_pass_over_all(const hth_fields *fields, const char *const *names)
 {
     for (; *names; names++)
-        if (strcmp(name, *names) == 0)
-            return true;
-    return false;
+        hth_fields_pass_over(fields, *names);
 }
 
 void hth_fields_rest(const hth_fields *fields, const char *const *known)
@@ -89,7 +95,7 @@ void hth_fields_rest(const hth_fields *fields, const char *const *known)
     {
         if (hth_fields_failed(fields))
             return;
-        if (json_is_null(value) || is_among(name, known))
+        if (json_is_null(value) || hth_is_among(name, known))
             continue;
         if (fields->notes)
             hth_fields_note(fields, name);
@@ -133,7 +139,7 @@ void hth_fields_bool(const hth_fields *fields, const char *name, bool *out)
 
     if (value && !json_is_boolean(value))
         hth_fields_wrong_type(fields, name, "true or false", value);
-    else if (value)
+    else if (value && out)
         *out = json_is_true(value);
 }
 
@@ -147,7 +153,7 @@ void hth_fields_number(const hth_fields *fields, const char *name, double low, d
     if (!json_is_number(value))
         hth_fields_wrong_type(fields, name, "a number", value);
     else if (!(number >= low && number <= high))
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "is %.9g; it must be %.9g to %.9g", number, low, high);
+        hth_fields_refuse(fields, name, "is %.9g; it must be %.9g to %.9g", number, low, high);
     else
         *out = number;
 }
@@ -174,14 +180,14 @@ void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t l
     else if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)
         number = (json_int_t)real; /* some clients write 1.0 for 1 */
     else if (json_is_real(value) && floor(real) == real)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is %.20g; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT, real, low, high);
+        hth_fields_refuse(fields, name, "is %.20g; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT, real,
+                          low, high);
     else if (!json_is_integer(value))
         hth_fields_wrong_type(fields, name, "an integer", value);
     if (number < low || number > high)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is %" JSON_INTEGER_FORMAT "; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
-                        number, low, high);
+        hth_fields_refuse(fields, name,
+                          "is %" JSON_INTEGER_FORMAT "; it must be %" JSON_INTEGER_FORMAT " to %" JSON_INTEGER_FORMAT,
+                          number, low, high);
     if (!hth_fields_failed(fields))
         *out = number;
 }
@@ -203,18 +209,25 @@ void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_
     if (!json_is_string(value))
         hth_fields_wrong_type(fields, name, "a text", value);
     else if (json_string_length(value) > bytes_max)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "is %zu bytes long; at most %zu are allowed",
-                        json_string_length(value), bytes_max);
-    else
+        hth_fields_refuse(fields, name, "is %zu bytes long; at most %zu are allowed", json_string_length(value),
+                          bytes_max);
+    else if (out)
         *out = json_string_value(value);
 }
 
-void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity)
+const char *hth_fields_required(const hth_fields *fields, const char *name, size_t bytes_max)
 {
     const char *text = NULL;
 
     hth_fields_require(fields, name);
-    hth_fields_string(fields, name, capacity - 1, &text);
+    hth_fields_string(fields, name, bytes_max, &text);
+    return text;
+}
+
+void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity)
+{
+    const char *text = hth_fields_required(fields, name, capacity - 1);
+
     if (text)
         (void)snprintf(out, capacity, "%s", text); /* fits */
 }
@@ -226,8 +239,7 @@ json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_ma
     if (value && !json_is_array(value))
         hth_fields_wrong_type(fields, name, "an array", value);
     else if (json_array_size(value) > n_max)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "has %zu elements; at most %zu are allowed",
-                        json_array_size(value), n_max);
+        hth_fields_refuse(fields, name, "has %zu elements; at most %zu are allowed", json_array_size(value), n_max);
     return hth_fields_failed(fields) ? NULL : value;
 }
 
@@ -254,7 +266,7 @@ int hth_fields_word(const hth_fields *fields, const char *name, const char *cons
     if (!word)
         return -1;
     hth_words_list(words, expected, sizeof(expected));
-    hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, "is '%.40s'; it must be %s", word, expected);
+    hth_fields_refuse(fields, name, "is '%.40s'; it must be %s", word, expected);
     return -1;
 }
 
@@ -268,6 +280,12 @@ bool hth_fields_enter(const hth_fields *fields, const char *name, hth_fields *ou
     return out->object;
 }
 
+bool hth_fields_enter_required(const hth_fields *fields, const char *name, hth_fields *out)
+{
+    hth_fields_require(fields, name);
+    return hth_fields_enter(fields, name, out);
+}
+
 bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *array, size_t i, hth_fields *out)
 {
     char element[HTH_PATH_BYTES];
@@ -275,9 +293,9 @@ bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *a
     *out = (hth_fields){ .object = json_array_get(array, i), .error = fields->error, .notes = fields->notes };
     (void)snprintf(element, sizeof(element), "%s[%zu]", name, i);                       /* names are ours, and short */
     (void)snprintf(out->path, sizeof(out->path), "%.80s%.40s.", fields->path, element); /* likewise */
-    if (json_is_object(out->object))
-        return true;
-    hth_fields_wrong_type(fields, element, "an object", out->object);
-    out->object = NULL;
-    return false;
+    if (out->object && !json_is_object(out->object)) {
+        hth_fields_wrong_type(fields, element, "an object", out->object);
+        out->object = NULL;
+    }
+    return out->object && !hth_fields_failed(fields);
 }

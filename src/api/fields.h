@@ -13,6 +13,11 @@
 
 enum { HTH_PATH_BYTES = 128 };
 
+/* A list of names for the functions below, which lives as long as the block that it stands in. */
+#define HTH_NAMES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+/* Is it one of these names, which end with NULL? */
+bool hth_is_among(const char *name, const char *const *names);
+
 typedef struct hth_fields {
     json_t *object; /* borrowed; NULL: every field is absent */
     hth_api_error *error;
@@ -31,7 +36,10 @@ json_t *hth_fields_any(const hth_fields *fields, const char *name);
 bool hth_fields_has(const hth_fields *fields, const char *name);
 void hth_fields_require(const hth_fields *fields, const char *name);
 
-/* A field of one type; any other type is an error. Strings are borrowed from the object and at most bytes_max long. */
+/*
+ * A field of one type; any other type is an error. Strings are borrowed from the object and at most bytes_max long. out
+ * of a bool or a string may be NULL.
+ */
 void hth_fields_bool(const hth_fields *fields, const char *name, bool *out);
 void hth_fields_number(const hth_fields *fields, const char *name, double low, double high, double *out);
 void hth_fields_float(const hth_fields *fields, const char *name, double low, double high, float *out);
@@ -39,6 +47,8 @@ void hth_fields_float(const hth_fields *fields, const char *name, double low, do
 void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, json_int_t *out);
 void hth_fields_u32(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, uint32_t *out);
 void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_max, const char **out);
+/* A string that must be present; NULL with the error filled. */
+const char *hth_fields_required(const hth_fields *fields, const char *name, size_t bytes_max);
 /* Copy a string that must be present and fit. */
 void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity);
 json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_max);
@@ -51,13 +61,20 @@ int hth_fields_word(const hth_fields *fields, const char *name, const char *cons
 
 /* A reader of the object in a field. False if there is no object: every field of *out is then absent. */
 bool hth_fields_enter(const hth_fields *fields, const char *name, hth_fields *out);
-/* A reader of element i of array, the field of that name. False, with the error filled, if it is not an object. */
+/* The same for an object that must be present. */
+bool hth_fields_enter_required(const hth_fields *fields, const char *name, hth_fields *out);
+/*
+ * A reader of element i of array, the field of that name. False at the end of the array, after an error, and, with the
+ * error filled, if the element is not an object.
+ */
 bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *array, size_t i, hth_fields *out);
 
 /* Note that a field has no effect. name may be a path into the field: "images[].type". */
 void hth_fields_note(const hth_fields *fields, const char *name);
 /* The same, unless the field is absent or null. */
 void hth_fields_pass_over(const hth_fields *fields, const char *name);
+/* The same for each of these names, which end with NULL. */
+void hth_fields_pass_over_all(const hth_fields *fields, const char *const *names);
 /*
  * Note every member of the object that is not null and not in known, a NULL-terminated list. If unknown fields are
  * errors, refuse the first one.
@@ -72,6 +89,8 @@ void hth_fields_unsupported(const hth_fields *fields, const char *const *names);
 /* The error "'PATH' TEXT" about a field. */
 void hth_fields_fail(const hth_fields *fields, hth_api_error_kind kind, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same with the most frequent kind. */
+#define hth_fields_refuse(fields, name, ...) hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, __VA_ARGS__)
 /*
  * The error about the type of value, which is the field or an element of it: "'PATH' is a number; it must be WANTED".
  */

@@ -1,11 +1,20 @@
 /*
- * infill.c - see infill.h
+ * infill.c - llama.cpp's /infill: the reply fills the gap in a file, with other files around it
+ *
+ * The prompt has the form that Qwen2.5-Coder was trained on (arXiv:2409.12186) and that llama-server uses:
+ *
+ *   [repository] myproject, for each extra file [file] name, text, [file] filename,
+ *   [prefix] text before the gap, prompt [suffix] text after it [middle]
+ *
+ * If the model has no repository or file token, that token is left out; each extra file then follows a line of dashes.
+ * Names of control tokens in the texts are plain text. Nothing is truncated: a prompt that does not fit is an error,
+ * because the cache cannot match a prompt whose beginning was cut off.
  */
-#include "api/infill.h"
 
 #include <stdlib.h>
 
 #include "api/parse.h"
+#include "api/prompt.h"
 
 enum {
     FILES_MAX = 256,
@@ -18,16 +27,12 @@ enum {
 
 static void parse_files(hth_api_parse *parse, hth_api_infill *infill)
 {
-    static const char *const known[] = { "filename", "text", NULL };
     json_t *array = hth_fields_array(&parse->body, "input_extra", FILES_MAX);
     hth_api_infill_file *files = hth_api_allocate(parse, json_array_size(array) + 1, sizeof(*files));
+    hth_fields fields;
 
-    for (size_t i = 0; files && i < json_array_size(array); i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "input_extra", array, i, &fields))
-            return;
-        hth_fields_rest(&fields, known);
+    for (size_t i = 0; files && hth_fields_item(&parse->body, "input_extra", array, i, &fields); i++) {
+        hth_fields_rest(&fields, HTH_NAMES("filename", "text"));
         hth_fields_require(&fields, "text");
         files[i].name = "tmp";
         hth_fields_string(&fields, "text", HTH_API_TEXT_BYTES_MAX, &files[i].text);
@@ -41,10 +46,8 @@ void hth_api_parse_infill(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hth_api_infill *infill = hth_api_allocate(parse, 1, sizeof(*infill));
-    hth_api_text_prompt *prompt = hth_api_allocate(parse, 1, sizeof(*prompt));
-    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
 
-    if (!infill || !prompt || !piece)
+    if (!infill)
         return;
     request->kind = HTH_API_NATIVE_COMPLETION; /* except for its prompt */
     infill->prompt = "";
@@ -54,10 +57,7 @@ void hth_api_parse_infill(hth_api_parse *parse)
     hth_fields_string(&parse->body, "input_suffix", HTH_API_TEXT_BYTES_MAX, &infill->suffix);
     hth_fields_string(&parse->body, "prompt", HTH_API_TEXT_BYTES_MAX, &infill->prompt);
     parse_files(parse, infill);
-    piece->text = infill->prompt;
-    *prompt = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
-    request->prompts = prompt;
-    request->n_prompts = 1;
+    hth_api_set_prompt(parse, infill->prompt);
     request->infill = infill;
 }
 

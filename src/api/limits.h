@@ -9,7 +9,7 @@
 
 /* How to treat unknown request fields: ignore them with a note, or return an error. */
 typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
-/* Whether the server removes changing text that clients add to prompts (normalize.h). */
+/* Whether the server removes changing text that clients add to prompts (normalize.c). */
 typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
 
 typedef struct hth_api_limits {

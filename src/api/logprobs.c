@@ -1,12 +1,11 @@
 /*
- * logprobs.c - see logprobs.h
+ * logprobs.c - tokens of a reply and their log probabilities as JSON
  */
-#include "api/logprobs.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "api/json_values.h"
+#include "api/writer.h"
 #include "base/utf8.h"
 #include "models/model.h"
 
@@ -25,7 +24,8 @@ json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_wh
 
     if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
         value = json_stringn(text, n);
-    *is_whole = value && !memmem(text, n, HTH_UTF8_REPLACEMENT, 3);
+    if (is_whole)
+        *is_whole = value && !memmem(text, n, HTH_UTF8_REPLACEMENT, 3);
     hearth_free(text);
     return value ? value : json_string("");
 }
@@ -52,14 +52,15 @@ json_t *hth_api_text_logprob(hth_api_reply *reply, const hearth_logprob *from, j
     return json_pack("{s:o, s:o, s:o}", "token", text, "logprob", hth_api_logprob(from->logprob), "bytes", bytes);
 }
 
-json_t *hth_api_logprob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i, hth_api_logprob_fn form)
+json_t *hth_api_logprob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i, hth_api_logprob_fn form,
+                              const char *top)
 {
     const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *entry = form(reply, &logprobs[0]), *top = json_array();
+    json_t *entry = form(reply, &logprobs[0]), *likeliest = json_array();
 
     for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++)
-        json_array_append_new(top, form(reply, &logprobs[k]));
-    json_object_set_new(entry, "top_logprobs", top);
+        json_array_append_new(likeliest, form(reply, &logprobs[k]));
+    json_object_set_new(entry, top, likeliest);
     return entry;
 }
 

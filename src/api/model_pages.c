@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/error.h"
-#include "api/native_settings.h"
 #include "models/model.h"
 
 /* ---- models ---- */

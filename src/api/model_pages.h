@@ -1,11 +1,11 @@
 /*
- * model_pages.h - responses that describe models without running one: lists, properties, slots, health
+ * model_pages.h - responses that describe models without running one: lists, properties, slots, settings, health
  */
 #ifndef HTH_API_MODEL_PAGES_H
 #define HTH_API_MODEL_PAGES_H
 
 #include "api/buffer.h"
-#include "api/defaults.h"
+#include "api/request.h"
 
 /* A model in a list. */
 typedef struct hth_api_listed_model {
@@ -62,5 +62,14 @@ void hth_api_slots_write(const hearth_model_info *info, const hth_api_slot *slot
  * status.
  */
 int hth_api_health_write(const char *problem, hth_buffer *out);
+
+/* ---- the settings of a request, under llama.cpp's names ---- */
+
+/* A new array. Texts that are not UTF-8 are left out. */
+json_t *hth_api_texts_json(const char *const *texts, size_t n);
+/* Like hth_api_native_settings, but without settings that contain the client's text or tokens. */
+json_t *hth_api_native_numbers(const hearth_request *request, const hth_api_request *asked);
+/* A new object; NULL if out of memory. asked is the client's request; NULL: the settings do not come from a client. */
+json_t *hth_api_native_settings(const hearth_request *request, const hth_api_request *asked);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * native_settings.c - see native_settings.h
+ * native_settings.c - the settings of a request, under llama.cpp's names
  */
-#include "api/native_settings.h"
-
 #include <math.h>
 
+#include "api/model_pages.h"
 #include "sampling/sampling.h"
 
 static void set(json_t *settings, const char *name, json_t *value_take)
@@ -97,36 +96,27 @@ static void set_grammar(json_t *settings, const hearth_request *request)
     set(settings, "preserved_tokens", preserved);
 }
 
-/* Hearth never truncates or shifts the context, and keeps no candidates beyond those that the chain leaves. */
-static void set_fixed(json_t *settings)
-{
-    set(settings, "n_keep", json_integer(0));
-    set(settings, "n_discard", json_integer(0));
-    set(settings, "min_keep", json_integer(0));
-    set(settings, "backend_sampling", json_false());
-    set(settings, "reasoning_in_content", json_false());
-}
-
 json_t *hth_api_native_numbers(const hearth_request *request, const hth_api_request *asked)
 {
     const bool is_chat = asked && asked->is_chat;
     json_t *settings = json_object(), *adapters = json_array();
 
     set_numbers(settings, request->sampling);
-    set(settings, "max_tokens", json_integer(request->n_predict));
-    set(settings, "n_predict", json_integer(request->n_predict));
-    set(settings, "ignore_eos", json_boolean(request->ignore_eos));
-    set(settings, "stream", json_boolean(asked ? asked->stream : true)); /* llama-server's default */
-    set(settings, "n_probs", json_integer(request->n_top_logprobs));
-    set(settings, "post_sampling_probs", json_boolean(request->logprobs_after_sampling));
-    set(settings, "timings_per_token", json_boolean(asked && asked->wants_timings));
-    set(settings, "reasoning_format", json_string(!is_chat || asked->is_raw ? "none" : "deepseek"));
+    json_object_update_new(
+        settings, json_pack("{s:i, s:i, s:b, s:b, s:I, s:b, s:b, s:s}", "max_tokens", (int)request->n_predict,
+                            "n_predict", (int)request->n_predict, "ignore_eos", request->ignore_eos, "stream",
+                            asked ? asked->stream : true /* llama-server's default */, "n_probs",
+                            (json_int_t)request->n_top_logprobs, "post_sampling_probs",
+                            request->logprobs_after_sampling, "timings_per_token", asked && asked->wants_timings,
+                            "reasoning_format", !is_chat || asked->is_raw ? "none" : "deepseek"));
     if (!is_chat) { /* only the engine knows the format of a chat reply */
         set(settings, "chat_format", json_string("Content-only"));
         set(settings, "generation_prompt", json_string(""));
     }
     set_chain(settings, request->sampling);
-    set_fixed(settings);
+    /* Hearth never truncates or shifts the context, and keeps no candidates beyond those that the chain leaves. */
+    json_object_update_new(settings, json_pack("{s:i, s:i, s:i, s:b, s:b}", "n_keep", 0, "n_discard", 0, "min_keep", 0,
+                                               "backend_sampling", false, "reasoning_in_content", false));
     for (size_t i = 0; i < request->n_adapters; i++)
         json_array_append_new(adapters, json_pack("{s:I, s:f}", "id", (json_int_t)request->adapters[i].id, "scale",
                                                   (double)request->adapters[i].scale));

@@ -1,9 +1,14 @@
 /*
- * normalize.c - see normalize.h
+ * normalize.c - removes text that clients add to prompts, that changes each time and means nothing to the model
+ *
+ * A prefix is reused only as far as it is identical. So one changing line at the beginning, such as a version or a
+ * session number, makes everything after it cold. Claude Code writes such a line, which it calls a header. The line is
+ * removed before the prompt is rendered, if it has its exact form and place. Nothing else changes. docs/clients.md
+ * describes it.
  */
-#include "api/normalize.h"
-
 #include <string.h>
+
+#include "api/parse.h"
 
 static const char billing[] = "x-anthropic-billing-header:";
 

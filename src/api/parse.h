@@ -27,6 +27,26 @@ enum {
 };
 #define HTH_API_ANY_OBJECT "{\"type\":\"object\"}" /* the schema of any JSON object */
 
+/* ---- the JSON object of a body ---- */
+
+/*
+ * Parse a body of n_bytes. Its size, nesting and number of values are measured before anything is allocated for it.
+ * Strings of the result contain no NUL and no unpaired surrogate: each becomes U+FFFD, with a note in notes (may be
+ * NULL). Integers that do not fit in 64 bits become real numbers. Returns a new object; NULL with error filled if the
+ * body exceeds the limits or is not a JSON object.
+ */
+json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_notes *notes,
+                           hth_api_error *error);
+
+/*
+ * Parse JSON that the parser refused, with the same repairs. flags are jansson's. Returns a new value; NULL if it is
+ * still not JSON, which problem describes. If out of memory, problem does not change.
+ */
+json_t *hth_api_json_repaired(const char *text, size_t n_bytes, size_t flags, hth_api_notes *notes,
+                              json_error_t *problem);
+
+/* ---- memory and texts of the request ---- */
+
 /*
  * Zeroed memory for n items of size bytes, which lives as long as the request. NULL, with the error filled, if out of
  * memory.
@@ -59,6 +79,9 @@ void hth_api_joined_add(hth_api_parse *parse, hth_api_joined *joined, const char
 void hth_api_defaults_begin(hth_api_parse *parse);
 /* Call after the fields were parsed without an error: adds the missing system message and template variables. */
 void hth_api_defaults_end(hth_api_parse *parse);
+
+/* Remove a changing line from the request's conversation, and record its name in the request (normalize.c). */
+void hth_api_normalize(hth_api_parse *parse);
 
 /* ---- fields of several endpoints ---- */
 
@@ -126,11 +149,10 @@ extern const char *const hth_api_efforts[];
 
 /* Stop texts: one text or an array of texts. */
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
-/* seed, at least low; -1 asks for a new one. */
-void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
 /*
- * The fields that the next functions read. A number without a name in configurations is listed under the same name
- * twice.
+ * The fields of sampling, biases, grammars and llama.cpp's other fields, and the seed. A missing field leaves the default
+ * of the request. The bounds are those of OpenAI, or else those of llama.cpp. A number without a name in configurations
+ * is listed under the same name twice.
  */
 #define HTH_API_NUMBER_NAMES(field, name, config, ...) name, sizeof(config) > 1 ? config : name,
 #define HTH_API_SAMPLING_FIELDS                                                                                    \
@@ -139,23 +161,13 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
         "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", "min_tokens", "cache_prompt",          \
         "t_max_predict_ms", "timings_per_token", "verbose", "id_slot", "post_sampling_probs", "speculative.n_max", \
         "speculative.n_min"
-/*
- * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest
- * bias.
- */
-void hth_api_parse_logit_bias(hth_api_parse *parse, double limit);
-/* temperature, top_k, the penalties and so on; a missing field leaves the default of the request. */
-void hth_api_parse_chain(hth_api_parse *parse, double temperature_max);
+void hth_api_parse_sampling(hth_api_parse *parse, bool is_openai);
 /* A JSON schema, as an object or as its text; NULL: absent, or an error. */
 const char *hth_api_parse_schema(hth_api_parse *parse, const hth_fields *fields, const char *name);
-/* grammar, json_schema and the fields that belong to them. */
-void hth_api_parse_grammar(hth_api_parse *parse);
-/* cache_prompt, ignore_eos and other fields of llama.cpp. */
-void hth_api_parse_native_extras(hth_api_parse *parse);
 /* The fields of OpenAI's endpoints that hth_api_parse_openai_common reads. */
 #define HTH_API_OPENAI_FIELDS \
     HTH_API_EXTRA_FIELDS, HTH_API_SAMPLING_FIELDS, "model", "stream", "stream_options", "n", "seed", "stop"
-/* Read model, stream, stream_options, n, temperature and so on, and the fields of this server. */
+/* Read stream, stream_options, n, temperature and so on, and the fields of this server. */
 void hth_api_parse_openai_common(hth_api_parse *parse);
 /* Read an array of token ids; name is its field. NULL with the error filled. */
 const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *name, json_t *array);
@@ -167,7 +179,9 @@ void hth_api_parse_prompt(hth_api_parse *parse, const char *name, json_t *value,
 bool hth_api_prompt_is_mixed(const json_t *value);
 /* The prompt_string of llama.cpp's object; any other value is returned as it is. Media are an error. */
 json_t *hth_api_prompt_value(hth_api_parse *parse, const char *name, json_t *value);
-/* Read the prompt of /infill (infill.h). */
+/* Make the text the only prompt. */
+void hth_api_set_prompt(hth_api_parse *parse, const char *text);
+/* Read the prompt of /infill (infill.c). */
 void hth_api_parse_infill(hth_api_parse *parse);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/keep_alive.h"
 #include "base/status.h"
 #include "base/utf8.h"
 
@@ -288,6 +287,64 @@ static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
 
 /* ---- keep_alive ---- */
 
+enum { NUMBER_BYTES_MAX = 32 };
+
+static const struct {
+    const char *name;
+    double ms;
+} units[] = {
+    { "ns", 1e-6 }, { "us", 1e-3 }, { "\xc2\xb5s", 1e-3 }, { "\xce\xbcs", 1e-3 },
+    { "ms", 1 },    { "s", 1e3 },   { "m", 6e4 },          { "h", 3.6e6 },
+};
+
+enum { N_UNITS = sizeof(units) / sizeof(units[0]) };
+
+/* Milliseconds; a negative number of seconds means forever. */
+static uint64_t keep_alive_of(double seconds)
+{
+    return seconds < 0 || seconds >= 1e12 ? UINT64_MAX : (uint64_t)ceil(seconds * 1e3);
+}
+
+/* Read digits with at most one point; *end is set past them. False if there are none, or too many. */
+static bool read_number(const char *text, double *out, const char **end)
+{
+    const size_t n = strspn(text, "0123456789.");
+    char number[NUMBER_BYTES_MAX + 1];
+    char *stop;
+
+    if (n == 0 || n > NUMBER_BYTES_MAX)
+        return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    *out = strtod(number, &stop);
+    *end = text + n;
+    return *stop == '\0';
+}
+
+bool hth_api_keep_alive_read(const char *text, uint64_t *ms)
+{
+    const bool is_negative = *text == '-';
+    double sum = 0, number;
+
+    text += *text == '-' || *text == '+';
+    if (!*text)
+        return false;
+    while (*text) {
+        size_t i = 0;
+
+        if (!read_number(text, &number, &text))
+            return false;
+        while (*text && i < N_UNITS && strncmp(text, units[i].name, strlen(units[i].name)) != 0)
+            i++;
+        if (i == N_UNITS)
+            return false;
+        sum += number * (*text ? units[i].ms : 1e3); /* a number without a unit is in seconds */
+        text += *text ? strlen(units[i].name) : 0;
+    }
+    *ms = keep_alive_of((is_negative ? -sum : sum) / 1e3);
+    return true;
+}
+
 typedef struct keep_alive {
     bool is_found;
     uint64_t ms;
@@ -301,7 +358,7 @@ static bool read_seconds(const char *text, uint64_t *ms)
 
     if (end == text || *end || !isfinite(seconds) || !strchr("-0123456789", *text))
         return false; /* strtod accepts more than JSON allows */
-    *ms = hth_api_keep_alive_of(seconds);
+    *ms = keep_alive_of(seconds);
     return true;
 }
 

@@ -38,6 +38,12 @@ bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_
  */
 bool hth_api_peek_keep_alive(const char *body, size_t n, uint64_t *ms);
 
+/*
+ * Read a number of seconds, or a duration in Go's form ("1h30m", "300ms", "-1s"), into *ms. Negative values mean
+ * forever: UINT64_MAX. False, with *ms unchanged, if the text is neither. Pure.
+ */
+bool hth_api_keep_alive_read(const char *text, uint64_t *ms);
+
 /* The earlier responses that a body of /v1/responses continues, or whose items it names. */
 enum {
     HTH_API_PEEK_PAST_MAX = 16, /* any more are ignored */

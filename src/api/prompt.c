@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/infill.h"
 #include "base/hash.h"
 #include "base/os.h"
 

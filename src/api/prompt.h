@@ -13,7 +13,7 @@
 
 #include "api/request.h"
 #include "base/memo.h"
-#include "sched/prompt_text.h"
+#include "sched/true_tokens.h"
 
 typedef struct hth_api_prompt {
     const hearth_chat_prompt *chat; /* of a conversation; NULL otherwise */
@@ -37,5 +37,15 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
 hth_memo *hth_api_prompts_new(size_t bytes_max);
 /* Keep a prompt until others need its space. A prompt larger than an eighth of the memory is not kept. */
 void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt);
+
+/*
+ * Make the pieces of the prompt of /infill. The caller frees *out, which points into infill and to *roles. False, with error
+ * filled, if the model has no infill tokens.
+ */
+typedef struct hth_api_roles {
+    hearth_token tokens[HEARTH_SPECIALS];
+} hth_api_roles;
+bool hth_api_infill_pieces(hearth_model *model, const hth_api_infill *infill, hth_api_roles *roles, hth_api_piece **out,
+                           size_t *n_out, hth_api_error *error);
 
 #endif

@@ -17,9 +17,9 @@ const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *name,
             return NULL;
         }
         if (json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX) {
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                            "has %" JSON_INTEGER_FORMAT ", which is no token; tokens are numbers from 0 on",
-                            json_integer_value(id));
+            hth_fields_refuse(&parse->body, name,
+                              "has %" JSON_INTEGER_FORMAT ", which is no token; tokens are numbers from 0 on",
+                              json_integer_value(id));
             return NULL;
         }
         tokens[i] = (hearth_token)json_integer_value(id);
@@ -91,8 +91,8 @@ json_t *hth_api_prompt_value(hth_api_parse *parse, const char *name, json_t *val
     if (!text)
         return value;
     if (json_object_get(value, "multimodal_data"))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                        "has multimodal_data, which no model here can read; send prompt_string alone");
+        hth_fields_refuse(&parse->body, name,
+                          "has multimodal_data, which no model here can read; send prompt_string alone");
     return text;
 }
 
@@ -136,8 +136,7 @@ void hth_api_parse_prompts(hth_api_parse *parse, bool mixed)
     is_one = !json_is_array(value) || all_are(value, is_number) || (mixed && hth_api_prompt_is_mixed(value));
     n = is_one ? 1 : json_array_size(value);
     if (n == 0 || n > PROMPTS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "prompt", "has %zu prompts; 1 to %d are allowed", n,
-                        PROMPTS_MAX);
+        hth_fields_refuse(&parse->body, "prompt", "has %zu prompts; 1 to %d are allowed", n, PROMPTS_MAX);
         return;
     }
     if (n * parse->request->options.n > HTH_API_REPLIES_MAX)
@@ -149,4 +148,17 @@ void hth_api_parse_prompts(hth_api_parse *parse, bool mixed)
         hth_api_parse_prompt(parse, "prompt", is_one ? value : json_array_get(value, i), mixed, &prompts[i]);
     parse->request->prompts = prompts;
     parse->request->n_prompts = n;
+}
+
+void hth_api_set_prompt(hth_api_parse *parse, const char *text)
+{
+    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
+    hth_api_text_prompt *prompt = hth_api_allocate(parse, 1, sizeof(*prompt));
+
+    if (!piece || !prompt)
+        return;
+    piece->text = text;
+    *prompt = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
+    parse->request->prompts = prompt;
+    parse->request->n_prompts = 1;
 }

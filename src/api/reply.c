@@ -10,6 +10,8 @@
 
 #include "api/sse.h"
 #include "api/writer.h"
+#include "base/grow.h"
+#include "base/json_bounds.h"
 #include "models/model.h"
 
 /*
@@ -17,6 +19,9 @@
  * much larger than others.
  */
 enum { UNTOLD_MAX = 4096 };
+
+/* Limits of the arguments of a call, which the model writes. */
+enum { ARGUMENTS_DEPTH_MAX = 256, ARGUMENTS_VALUES_MAX = 1000000 };
 
 /* ---- making and freeing ---- */
 
@@ -143,13 +148,124 @@ static void fail_memory(hth_api_reply *reply, hth_buffer *out)
     hth_api_reply_fail(reply, &error, out);
 }
 
+static void fail_status(hth_api_reply *reply, const hearth_error *err, hth_buffer *out)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail_status(&error, err);
+    hth_api_reply_fail(reply, &error, out);
+}
+
+/* Choice i, if its reply still goes on; otherwise NULL. */
+static hth_api_choice *open_choice(const hth_api_reply *reply, size_t i)
+{
+    return reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended ? NULL : &reply->choices[i];
+}
+
+/* ---- calls ---- */
+
+/*
+ * Make an id for a call that has none from the model: nine letters and digits, because the templates of some models
+ * require this form when the call comes back. It depends only on the id of the reply, so that a worker that continues
+ * the reply makes the same id (FNV-1a, by G. Fowler, L. C. Noll and K.-P. Vo).
+ */
+static void make_call_id(const hth_api_reply *reply, const hth_api_choice *choice, char id[10])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    char text[128];
+    int n = snprintf(text, sizeof(text), "%s/%zu/%zu", reply->id, choice->index, choice->n_calls); /* fits */
+
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+    hash ^= hash >> 32;
+    for (int i = 0; i < 9; i++, hash /= 36)
+        id[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[hash % 36];
+    id[9] = '\0';
+}
+
+/* Append the call that a delta begins; a call without an id gets one. False if out of memory. */
+static bool add_call(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
+{
+    hth_api_call *calls = hth_grown(choice->calls, choice->n_calls, &choice->calls_capacity, sizeof(*calls)), *call;
+
+    if (!calls)
+        return false;
+    choice->calls = calls;
+    call = &calls[choice->n_calls];
+    *call = (hth_api_call){ .arguments = { .text = NULL } };
+    (void)snprintf(call->name, sizeof(call->name), "%.256s",
+                   reply->request->responses ? delta->text /* the Responses API has its own table */
+                                             : hth_api_given_name(reply->request, delta->text)); /* fits */
+    if (delta->id[0] && strlen(delta->id) < sizeof(call->id))
+        (void)snprintf(call->id, sizeof(call->id), "%s", delta->id); /* fits */
+    else
+        make_call_id(reply, choice, call->id);
+    choice->n_calls++;
+    return true;
+}
+
+json_t *hth_api_call_arguments(const hth_api_call *call)
+{
+    const char *text = hth_buffer_text(&call->arguments);
+    json_t *arguments = NULL;
+
+    if (hth_json_is_within(text, call->arguments.n, ARGUMENTS_DEPTH_MAX, ARGUMENTS_VALUES_MAX))
+        arguments = json_loadb(text, call->arguments.n, JSON_ALLOW_NUL, NULL);
+    if (json_is_object(arguments))
+        return arguments;
+    json_decref(arguments);
+    return NULL;
+}
+
+/*
+ * ---- the pieces of a reply, in the order in which they came ----
+ *
+ * Content and reasoning are stored as two texts, and calls as a list; an item is a piece of one of them. An item ends
+ * where a delta of another kind comes. A token belongs to the item of the text that follows it.
+ */
+
+static hth_api_item *add_item(hth_api_choice *choice, hearth_chat_delta_kind kind, size_t begin)
+{
+    hth_api_item *items = hth_grown(choice->items, choice->n_items, &choice->items_capacity, sizeof(*items));
+
+    if (!items)
+        return NULL;
+    choice->items = items;
+    items += choice->n_items++;
+    *items = (hth_api_item){ .kind = kind, .begin = begin, .end = begin, .told_begin = choice->n_told_taken };
+    return items;
+}
+
+/* Append a delta, before it is stored: it begins an item, or extends the last one. False if out of memory. */
+static bool note_item(hth_api_choice *choice, const hearth_chat_delta *delta)
+{
+    hth_api_item *item = choice->n_items > 0 ? &choice->items[choice->n_items - 1] : NULL;
+    bool is_text = delta->kind == HEARTH_DELTA_CONTENT || delta->kind == HEARTH_DELTA_REASONING;
+
+    if (delta->kind == HEARTH_DELTA_CALL) {
+        item = add_item(choice, delta->kind, 0);
+        if (item)
+            item->call = choice->n_calls; /* the call that comes next */
+    } else if (is_text && (!item || item->kind != delta->kind)) {
+        item = add_item(choice, delta->kind,
+                        delta->kind == HEARTH_DELTA_CONTENT ? choice->content.n : choice->reasoning.n);
+    }
+    if (!item)
+        return false;
+    if (is_text)
+        item->end += delta->n_bytes;
+    choice->n_told_taken = choice->told.n;
+    item->told_end = choice->told.n;
+    return true;
+}
+
 /* ---- text ---- */
 
 /* Store a delta. False if out of memory. */
 static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
 {
     choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;
-    if (reply->writer->has_items && !hth_api_items_note(choice, delta))
+    if (reply->writer->has_items && !note_item(choice, delta))
         return false;
     switch (delta->kind) {
     case HEARTH_DELTA_REASONING:
@@ -158,7 +274,7 @@ static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const h
     case HEARTH_DELTA_CONTENT:
         hth_buffer_add(&choice->content, delta->text, delta->n_bytes);
         return !choice->content.failed;
-    case HEARTH_DELTA_CALL: return hth_api_call_add(reply, choice, delta);
+    case HEARTH_DELTA_CALL: return add_call(reply, choice, delta);
     case HEARTH_DELTA_ARGUMENTS:
         hth_buffer_add(&choice->calls[delta->call].arguments, delta->text, delta->n_bytes);
         return !choice->calls[delta->call].arguments.failed;
@@ -193,10 +309,7 @@ static void feed(hth_api_reply *reply, hth_api_choice *choice, const char *text,
         return;
     }
     if (hearth_chat_parser_feed(choice->parser, text, n, is_last, &deltas, &n_deltas, &err) != HEARTH_OK) {
-        hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-        hth_api_fail_status(&error, &err);
-        hth_api_reply_fail(reply, &error, out);
+        fail_status(reply, &err, out);
         return;
     }
     for (size_t i = 0; i < n_deltas && !reply->has_ended; i++)
@@ -205,8 +318,10 @@ static void feed(hth_api_reply *reply, hth_api_choice *choice, const char *text,
 
 void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t n_bytes, hth_buffer *out)
 {
-    if (!reply->has_ended && i < reply->n_choices && !reply->choices[i].has_ended)
-        feed(reply, &reply->choices[i], text, n_bytes, false, out);
+    hth_api_choice *choice = open_choice(reply, i);
+
+    if (choice)
+        feed(reply, choice, text, n_bytes, false, out);
 }
 
 /* ---- tokens ---- */
@@ -263,15 +378,11 @@ static bool wants_tokens(const hth_api_request *request)
     return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
 }
 
-static bool wants_logprobs(const hth_api_request *request)
-{
-    return request->options.logprobs || request->options.n_top_logprobs > 0;
-}
-
 /* Keep a token until it is written. */
 static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event, hth_buffer *out)
 {
-    bool with_logprobs = wants_logprobs(reply->request) && event->logprobs;
+    const hearth_request *options = &reply->request->options;
+    bool with_logprobs = (options->logprobs || options->n_top_logprobs > 0) && event->logprobs;
     hth_api_told *told = &choice->told;
 
     if (!with_logprobs && !wants_tokens(reply->request))
@@ -294,11 +405,10 @@ bool hth_api_reply_has_untold(const hth_api_reply *reply, size_t i)
 
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
 {
-    hth_api_choice *choice;
+    hth_api_choice *choice = open_choice(reply, i);
 
-    if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
+    if (!choice)
         return;
-    choice = &reply->choices[i];
     choice->n_tokens++;
     if (reply->request->stream && reply->writer->begin) {
         /*
@@ -404,16 +514,12 @@ static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hear
 
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out)
 {
-    hth_api_choice *choice;
+    hth_api_choice *choice = open_choice(reply, i);
 
-    if (reply->has_ended || i >= reply->n_choices || reply->choices[i].has_ended)
+    if (!choice)
         return;
-    choice = &reply->choices[i];
     if (!ended_well(reply, result)) {
-        hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-        hth_api_fail_status(&error, &result->error);
-        hth_api_reply_fail(reply, &error, out);
+        fail_status(reply, &result->error, out);
         return;
     }
     choice->stats = *result->stats;

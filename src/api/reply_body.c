@@ -1,7 +1,7 @@
 /*
  * reply_body.c - writes a body in pieces
  *
- * A body can be far larger than the data it is made from (told.h), so it never exists as a whole. Each call continues
+ * A body can be far larger than the data it is made from (writer.h), so it never exists as a whole. Each call continues
  * where the last one ended:
  *
  *   BEGIN -> CHOICE -> LIST -> ENTRY ... -> LIST -> ... -> CHOICE_END -> CHOICE -> ... -> END -> OVER

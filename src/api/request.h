@@ -11,11 +11,9 @@
 #include <stdatomic.h>
 
 #include "api/defaults.h"
-#include "api/embed.h"
 #include "api/error.h"
 #include "api/limits.h"
 #include "api/notes.h"
-#include "api/responses.h"
 
 typedef enum hth_api_kind {
     HTH_API_CHAT,         /* OpenAI's /v1/chat/completions */
@@ -34,7 +32,7 @@ typedef enum hth_api_kind {
     HTH_API_OLLAMA_CHAT,      /* Ollama's /api/chat */
     HTH_API_OLLAMA_GENERATE,  /* /api/generate */
     HTH_API_OLLAMA_SHOW,      /* /api/show */
-    /* Of embed.h. */
+    /* For embeddings and scores. */
     HTH_API_EMBEDDINGS,        /* OpenAI's /v1/embeddings */
     HTH_API_NATIVE_EMBEDDING,  /* llama.cpp's /embedding */
     HTH_API_RERANK,            /* /v1/rerank */
@@ -55,7 +53,19 @@ typedef struct hth_api_piece {
     const hearth_chat_prompt *chat; /* the rendered conversation that the text comes from; NULL: none */
 } hth_api_piece;
 
-typedef struct hth_api_infill hth_api_infill; /* infill.h */
+/* The parts of the prompt of /infill (infill.c). */
+typedef struct hth_api_infill_file {
+    const char *name;
+    const char *text;
+} hth_api_infill_file;
+
+typedef struct hth_api_infill {
+    const char *prefix;
+    const char *suffix;
+    const char *prompt;         /* the beginning of the gap */
+    hth_api_infill_file *files; /* [n_files] */
+    size_t n_files;
+} hth_api_infill;
 
 /* One prompt of a completion, made of consecutive pieces. */
 typedef struct hth_api_text_prompt {
@@ -92,10 +102,59 @@ struct hth_api_renamed {
     const hth_api_renamed *next;
 };
 
+/*
+ * ---- the parts of a request that only /v1/responses has ----
+ *
+ * A client of this API has tools in namespaces, tools whose input is free text, and a conversation made of items. The
+ * model receives one list of functions; the client receives each call under the tool's own name.
+ */
+
+/* A tool with both of its names. */
+typedef struct hth_api_responses_tool {
+    const char *offered;    /* the name for the model: letters, digits, '_' and '-' */
+    const char *name;       /* the client's name within its namespace */
+    const char *name_space; /* NULL: none */
+    bool is_custom;         /* its input is a text; the model sees a function with the one argument "input" */
+} hth_api_responses_tool;
+
+typedef struct hth_api_responses {
+    const hth_api_responses_tool *tools; /* [n_tools], including those that tool_choice excludes */
+    size_t n_tools;
+    bool has_summary;   /* reasoning appears as its summary; otherwise as itself */
+    bool has_encrypted; /* reasoning also appears as encrypted_content, which clients return unread */
+    bool wants_logprobs;
+    bool in_background; /* the client does not wait for the end */
+    bool is_kept;       /* store: clients may fetch the response again, or continue it */
+} hth_api_responses;
+
+/* The beginning of encrypted_content; the plain text of the reasoning follows. */
+#define HTH_API_RESPONSES_REASONING "hearth:"
+
+/* The argument of a tool whose input is a text. */
+#define HTH_API_RESPONSES_INPUT "input"
+
+/* The type of an input item that adds tools. */
+#define HTH_API_RESPONSES_MORE_TOOLS "additional_tools"
+
+/* The tool that is offered to the model under this name; NULL: none. */
+const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered);
+
+/* ---- the request ---- */
+
+/* The contents of a request for embeddings, except the model. The hth_api_request owns the memory and the texts. */
+typedef struct hth_api_embed {
+    hearth_embed_request options; /* on_done is unset; n_inputs may be 0 for Ollama */
+    bool is_base64;               /* OpenAI: encoding_format */
+    bool has_norm;                /* the client chose options.norm */
+    bool is_compact;              /* rerank: the response is an array, as in text-embeddings-inference */
+    bool wants_texts;             /* rerank: results include the documents */
+    size_t top_n;                 /* rerank: maximum number of results; 0: all */
+} hth_api_embed;
+
 /* How an API writes replies (writer.h). */
 typedef struct hth_api_writer hth_api_writer;
 
-struct hth_api_request {
+typedef struct hth_api_request {
     hth_api_kind kind;
     const hth_api_writer *writer; /* of its API; NULL: the reply is not written by a model */
     bool is_chat;                 /* the request has a conversation; otherwise it has prompts */
@@ -154,12 +213,12 @@ struct hth_api_request {
 
     hth_api_notes notes; /* about fields without effect */
     hth_api_edits edits;
-    const char *normalized; /* the name of what normalize.h removed; NULL: nothing */
+    const char *normalized; /* the name of what normalize.c removed; NULL: nothing */
 
     json_t *items;          /* owned: all input items of a request to /v1/responses; strings point into them */
     json_t *body;           /* owned */
     hth_api_memory *memory; /* owned */
-};
+} hth_api_request;
 
 /* Records of earlier responses that a request may name (response_record.h), one after another. */
 typedef struct hth_api_past {

@@ -1,13 +1,11 @@
 /*
- * request_body.c - see request_body.h
+ * request_body.c - the JSON object of a request's body
  */
-#include "api/request_body.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/fields.h"
+#include "api/parse.h"
 #include "base/json_bounds.h"
 #include "base/utf8.h"
 

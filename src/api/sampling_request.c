@@ -33,8 +33,8 @@ static void parse_breakers(hth_api_parse *parse)
     if (value && !json_is_array(value) && !json_is_string(value))
         hth_fields_wrong_type(&parse->body, "dry_sequence_breakers", "an array of texts", value);
     else if (n > HTH_DRY_BREAKERS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "dry_sequence_breakers",
-                        "has %zu elements; at most %d are allowed", n, HTH_DRY_BREAKERS_MAX);
+        hth_fields_refuse(&parse->body, "dry_sequence_breakers", "has %zu elements; at most %d are allowed", n,
+                          HTH_DRY_BREAKERS_MAX);
     breakers = value && parse->error->kind == HTH_API_NO_ERROR ? hth_api_allocate(parse, n, sizeof(*breakers)) : NULL;
     for (size_t i = 0; breakers && i < n; i++) {
         const json_t *text = json_is_array(array) ? json_array_get(array, i) : value;
@@ -63,7 +63,7 @@ static void pass_over_sampler(hth_api_parse *parse, const char *name, const char
         hth_fields_note(&parse->body, path);
     } else {
         hth_api_sampler_unknown(sampler, strlen(sampler), &err);
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "is wrong: %s", err.message);
+        hth_fields_refuse(&parse->body, name, "is wrong: %s", err.message);
     }
 }
 
@@ -82,8 +82,7 @@ static void parse_samplers(hth_api_parse *parse, const char *name)
         return;
     }
     if (n > HTH_SAMPLERS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu samplers; at most %d are allowed", n,
-                        HTH_SAMPLERS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu samplers; at most %d are allowed", n, HTH_SAMPLERS_MAX);
         return;
     }
     samplers = hth_api_allocate(parse, n + 1, sizeof(*samplers));
@@ -125,7 +124,7 @@ static void parse_number(const hth_fields *body, const char *name, const hth_sam
     hth_sampling_set(number, value, sampling);
 }
 
-void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
+static void parse_chain(hth_api_parse *parse, double temperature_max)
 {
     hearth_sampling *sampling = &parse->request->sampling;
 
@@ -156,22 +155,6 @@ typedef struct biases {
     size_t n_text_bytes;
 } biases;
 
-/* Is the name of a member a number, that is, a token id? Other names are texts. */
-static bool is_number(const char *name)
-{
-    name += *name == '-';
-    return *name && !name[strspn(name, "0123456789")];
-}
-
-/* Read a token id that is the name of a member. */
-static bool token_of(const char *name, hearth_token *out)
-{
-    if (*name == '-' || strlen(name) > 9)
-        return false;
-    *out = (hearth_token)strtol(name, NULL, 10);
-    return true;
-}
-
 /* Read one bias: a number within the limit, or false for a ban. False when it was refused. */
 static bool parse_bias(hth_api_parse *parse, const json_t *value, double limit, float *out)
 {
@@ -182,8 +165,8 @@ static bool parse_bias(hth_api_parse *parse, const json_t *value, double limit, 
         return false;
     }
     if (!(bias >= -limit && bias <= limit)) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "logit_bias", "has the bias %.9g; it must be %.9g to %.9g",
-                        bias, -limit, limit);
+        hth_fields_refuse(&parse->body, "logit_bias", "has the bias %.9g; it must be %.9g to %.9g", bias, -limit,
+                          limit);
         return false;
     }
     *out = json_is_false(value) || bias <= -100 ? -INFINITY : (float)bias; /* -100 is a ban, as in OpenAI's API */
@@ -197,9 +180,9 @@ static bool add_text(biases *b, const char *text, const json_t *value)
 
     b->n_text_bytes += n;
     if (n > BIAS_TEXT_BYTES_MAX || b->n_text_bytes > BIAS_TEXTS_BYTES_MAX) {
-        hth_fields_fail(&b->parse->body, HTH_API_INVALID_VALUE, "logit_bias",
-                        "has texts that are too long; one may have %d bytes, and all together %d", BIAS_TEXT_BYTES_MAX,
-                        BIAS_TEXTS_BYTES_MAX);
+        hth_fields_refuse(&b->parse->body, "logit_bias",
+                          "has texts that are too long; one may have %d bytes, and all together %d",
+                          BIAS_TEXT_BYTES_MAX, BIAS_TEXTS_BYTES_MAX);
         return false;
     }
     b->texts[b->n_texts].text = text;
@@ -224,28 +207,33 @@ static bool add_pair(biases *b, const json_t *pair)
     if (json_is_string(token))
         return add_text(b, json_string_value(token), value);
     if (json_integer_value(token) < 0 || json_integer_value(token) > INT32_MAX) {
-        hth_fields_fail(&b->parse->body, HTH_API_INVALID_VALUE, "logit_bias",
-                        "has %" JSON_INTEGER_FORMAT ", which is no token; tokens are numbers from 0 on",
-                        json_integer_value(token));
+        hth_fields_refuse(&b->parse->body, "logit_bias",
+                          "has %" JSON_INTEGER_FORMAT ", which is no token; tokens are numbers from 0 on",
+                          json_integer_value(token));
         return false;
     }
     return add_token(b, (hearth_token)json_integer_value(token), value);
 }
 
+/* Read a member of an object. A name that is a number is a token id; any other name is a text. */
 static bool add_member(biases *b, const char *name, const json_t *value)
 {
-    hearth_token token;
+    const char *digits = name + (*name == '-');
 
-    if (!is_number(name))
+    if (!*digits || digits[strspn(digits, "0123456789")])
         return add_text(b, name, value);
-    if (token_of(name, &token))
-        return add_token(b, token, value);
-    hth_fields_fail(&b->parse->body, HTH_API_INVALID_VALUE, "logit_bias",
-                    "has '%.40s', which is no token; tokens are numbers from 0 on", name);
+    if (digits == name && strlen(name) <= 9)
+        return add_token(b, (hearth_token)strtol(name, NULL, 10), value);
+    hth_fields_refuse(&b->parse->body, "logit_bias", "has '%.40s', which is no token; tokens are numbers from 0 on",
+                      name);
     return false;
 }
 
-void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
+/*
+ * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest
+ * bias.
+ */
+static void parse_logit_bias(hth_api_parse *parse, double limit)
 {
     json_t *all = hth_fields_any(&parse->body, "logit_bias");
     size_t n_all = json_is_array(all) ? json_array_size(all) : json_object_size(all);
@@ -261,8 +249,8 @@ void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
         return;
     }
     if (n_all > HTH_LOGIT_BIAS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "logit_bias", "has %zu tokens; at most %d are allowed",
-                        n_all, HTH_LOGIT_BIAS_MAX);
+        hth_fields_refuse(&parse->body, "logit_bias", "has %zu tokens; at most %d are allowed", n_all,
+                          HTH_LOGIT_BIAS_MAX);
         return;
     }
     b.tokens = hth_api_allocate(parse, n_all, sizeof(*b.tokens));
@@ -291,13 +279,11 @@ static void parse_triggers(hth_api_parse *parse)
     json_t *array = hth_fields_array(&parse->body, "grammar_triggers", HTH_TRIGGERS_MAX);
     hearth_trigger *triggers =
         array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*triggers)) : NULL;
+    hth_fields fields;
 
-    for (size_t i = 0; triggers && i < json_array_size(array); i++) {
+    for (size_t i = 0; triggers && hth_fields_item(&parse->body, "grammar_triggers", array, i, &fields); i++) {
         json_int_t kind = -1, token = 0;
-        hth_fields fields;
 
-        if (!hth_fields_item(&parse->body, "grammar_triggers", array, i, &fields))
-            return;
         hth_fields_require(&fields, "type");
         hth_fields_integer(&fields, "type", 0, 2, &kind);
         hth_fields_require(&fields, kind == 0 ? "token" : "value");
@@ -310,7 +296,7 @@ static void parse_triggers(hth_api_parse *parse)
     sampling->n_triggers = json_array_size(array);
 }
 
-void hth_api_parse_grammar(hth_api_parse *parse)
+static void parse_grammar(hth_api_parse *parse)
 {
     hearth_sampling *sampling = &parse->request->sampling;
     const char *schema = hth_api_parse_schema(parse, &parse->body, "json_schema");
@@ -322,8 +308,7 @@ void hth_api_parse_grammar(hth_api_parse *parse)
     if (sampling->grammar && !*sampling->grammar)
         sampling->grammar = NULL; /* clients of llama.cpp send it empty */
     if (sampling->grammar && schema)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "grammar",
-                        "and 'json_schema' cannot be used together; leave one out");
+        hth_fields_refuse(&parse->body, "grammar", "and 'json_schema' cannot be used together; leave one out");
     if (parse->request->is_chat)
         parse->request->conversation.json_schema = schema;
     else
@@ -346,7 +331,7 @@ static void parse_draft_length(hth_api_parse *parse, const char *name, int32_t *
     *out = n < HEARTH_DRAFT_MAX ? (int32_t)n : HEARTH_DRAFT_MAX;
 }
 
-void hth_api_parse_native_extras(hth_api_parse *parse)
+static void parse_native_extras(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hearth_request *options = &request->options;
@@ -363,4 +348,29 @@ void hth_api_parse_native_extras(hth_api_parse *parse)
     hth_fields_bool(&parse->body, "verbose", &request->is_verbose);
     hth_fields_bool(&parse->body, "post_sampling_probs", &options->logprobs_after_sampling);
     hth_fields_integer(&parse->body, "id_slot", -1, INT32_MAX, &request->slot);
+}
+
+/* -1 asks for a new one. */
+static void parse_seed(hth_api_parse *parse, json_int_t low)
+{
+    json_int_t seed = -1;
+    double real;
+
+    if (!hth_fields_has(&parse->body, "seed"))
+        return;
+    hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
+    real = json_real_value(hth_fields_any(&parse->body, "seed")); /* some clients send unsigned 64 bits */
+    if (real >= 0x1p63 && real < 0x1p64)
+        seed = (json_int_t)((uint64_t)real & INT64_MAX);
+    /* Any other negative seed loses its sign, so that counting up from it never reaches HEARTH_SEED_RANDOM. */
+    parse->request->sampling.seed = seed == -1 ? HEARTH_SEED_RANDOM : (uint64_t)seed & INT64_MAX;
+}
+
+void hth_api_parse_sampling(hth_api_parse *parse, bool is_openai)
+{
+    parse_chain(parse, is_openai ? 2 : 1000);
+    parse_logit_bias(parse, is_openai ? 100 : 1e6);
+    parse_grammar(parse);
+    parse_native_extras(parse);
+    parse_seed(parse, is_openai ? INT64_MIN : -1);
 }

@@ -91,13 +91,6 @@ static const json_t *referred(const json_t *root, const char *reference)
     return *reference ? NULL : at;
 }
 
-/* Does the member of this name hold plain values and no schema? */
-static bool holds_values(const char *name)
-{
-    return strcmp(name, "const") == 0 || strcmp(name, "enum") == 0 || strcmp(name, "default") == 0 ||
-           strcmp(name, "examples") == 0;
-}
-
 /* The first unresolvable reference in a value; NULL: none. Recursion is bounded, since bodies have limited nesting. */
 static const char *lost_reference(const json_t *root, json_t *value)
 {
@@ -116,8 +109,8 @@ static const char *lost_reference(const json_t *root, json_t *value)
     }
     json_object_foreach(value, name, member)
     {
-        if (holds_values(name))
-            continue;
+        if (hth_is_among(name, HTH_NAMES("const", "enum", "default", "examples")))
+            continue; /* these have plain values and no schema */
         if (strcmp(name, "$ref") == 0 && json_is_string(member) && !referred(root, json_string_value(member)))
             lost = json_string_value(member);
         else

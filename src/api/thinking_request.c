@@ -6,9 +6,6 @@
  * mean two things: whether the model thinks, and how much. When two fields contradict each other, the later one in the
  * order of the code below wins.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "api/parse.h"
 #include "sampling/sampling.h"
 
@@ -21,30 +18,20 @@ typedef struct thinking {
 
 const char *const hth_api_efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max", NULL };
 
-static bool is_effort(const char *word)
-{
-    for (const char *const *effort = hth_api_efforts; *effort; effort++)
-        if (strcmp(word, *effort) == 0)
-            return true;
-    return false;
-}
-
 /* Read a word: an effort, or "on" or "off" in some form. */
 static void take_word(hth_api_parse *parse, const char *name, const char *word, thinking *out)
 {
-    if (strcmp(word, "none") == 0 || strcmp(word, "minimal") == 0 || strcmp(word, "off") == 0 ||
-        strcmp(word, "disabled") == 0) {
+    if (hth_is_among(word, HTH_NAMES("none", "minimal", "off", "disabled"))) {
         out->is_off = true;
         out->effort = NULL;
-    } else if (strcmp(word, "on") == 0 || strcmp(word, "auto") == 0 || strcmp(word, "enabled") == 0 ||
-               strcmp(word, "adaptive") == 0) {
+    } else if (hth_is_among(word, HTH_NAMES("on", "auto", "enabled", "adaptive"))) {
         out->is_off = false;
-    } else if (is_effort(word)) {
+    } else if (hth_is_among(word, hth_api_efforts)) {
         out->is_off = false;
         out->effort = word;
     } else {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                        "is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max", word);
+        hth_fields_refuse(&parse->body, name, "is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max",
+                          word);
     }
 }
 
@@ -62,8 +49,8 @@ static void take_budget(const hth_fields *fields, const char *name, hth_api_pars
 static void take_field(hth_api_parse *parse, const char *name, thinking *out)
 {
     static const char *const words[] = { "type", "effort" };
-    static const char *const budgets[] = { "budget_tokens", "max_tokens" };
     json_t *value = hth_fields_any(&parse->body, name);
+    hth_fields inside;
 
     if (json_is_boolean(value)) {
         out->is_off = json_is_false(value);
@@ -72,12 +59,9 @@ static void take_field(hth_api_parse *parse, const char *name, thinking *out)
     } else if (json_is_object(value)) {
         if (json_is_boolean(json_object_get(value, "enabled")))
             out->is_off = json_is_false(json_object_get(value, "enabled"));
-        for (size_t i = 0; i < 2; i++) {
-            hth_fields inside = { .error = parse->error, .notes = parse->body.notes, .object = value };
-
-            (void)snprintf(inside.path, sizeof(inside.path), "%s.", name); /* fits */
-            take_budget(&inside, budgets[i], parse);
-        }
+        (void)hth_fields_enter(&parse->body, name, &inside); /* it is an object */
+        take_budget(&inside, "budget_tokens", parse);
+        take_budget(&inside, "max_tokens", parse);
         for (size_t i = 0; i < 2; i++)
             if (json_is_string(json_object_get(value, words[i])))
                 take_word(parse, name, json_string_value(json_object_get(value, words[i])), out);
@@ -92,8 +76,8 @@ static void refuse_reserved(hth_api_parse *parse, const json_t *values)
     const char *reserved = hth_api_template_value_reserved(values);
 
     if (reserved)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "chat_template_kwargs",
-                        "has '%s', which the server itself sets; take it out", reserved);
+        hth_fields_refuse(&parse->body, "chat_template_kwargs", "has '%s', which the server itself sets; take it out",
+                          reserved);
 }
 
 static void parse_message(hth_api_parse *parse)

@@ -1,11 +1,10 @@
 /*
- * told.c - see told.h
+ * told.c - tokens of a reply, kept as numbers
  */
-#include "api/told.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/writer.h"
 #include "base/grow.h"
 
 void hth_api_told_deinit(hth_api_told *told)
@@ -13,11 +12,6 @@ void hth_api_told_deinit(hth_api_told *told)
     free(told->tokens);
     free(told->logprobs);
     *told = (hth_api_told){ .n = 0 };
-}
-
-void hth_api_told_clear(hth_api_told *told)
-{
-    told->n = 0;
 }
 
 static bool grow(hth_api_told *told)

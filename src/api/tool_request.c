@@ -67,14 +67,13 @@ void hth_api_check_tool_name(hth_api_parse *parse, const hth_fields *fields, hea
     if (!name)
         return;
     if (!*name || hth_has_controls(name))
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
-                        "is empty or has a control character; it must be 1 to %d printable bytes",
-                        HTH_API_NAME_BYTES_MAX);
+        hth_fields_refuse(fields, "name", "is empty or has a control character; it must be 1 to %d printable bytes",
+                          HTH_API_NAME_BYTES_MAX);
     tools[i].name = name = hth_api_offered_name(parse, name);
     for (size_t j = 0; j < i; j++)
         if (tools[j].name && strcmp(tools[j].name, name) == 0)
-            hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
-                            "is '%s', like the name of tool %zu; give each tool its own name", name, j);
+            hth_fields_refuse(fields, "name", "is '%s', like the name of tool %zu; give each tool its own name", name,
+                              j);
 }
 
 bool hth_api_choose_tool(hth_api_parse *parse, const char *name)

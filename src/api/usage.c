@@ -1,8 +1,7 @@
 /*
- * usage.c - see usage.h
+ * usage.c - token counts and timings in the form of each API
  */
-#include "api/usage.h"
-
+#include "api/writer.h"
 #include "models/model.h"
 
 /* Each prompt counts once, however many replies it has. */

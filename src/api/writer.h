@@ -5,7 +5,38 @@
 #define HTH_API_WRITER_H
 
 #include "api/reply.h"
-#include "api/told.h"
+
+/*
+ * ---- tokens and their log probabilities, from sampling until they are written ----
+ *
+ * They are kept as numbers: the JSON of the 64 likeliest tokens takes a hundred times the memory, and one request may
+ * ask for them in a hundred replies.
+ */
+
+typedef struct hth_api_told_token {
+    hearth_token id;
+    uint32_t text_begin; /* bytes of text before it */
+} hth_api_told_token;
+
+/* All zeros: no tokens. */
+typedef struct hth_api_told {
+    hth_api_told_token *tokens; /* [n] */
+    hearth_logprob *logprobs;   /* [n * n_each]: the token's own, then those of the likeliest tokens */
+    size_t n;
+    size_t n_each;            /* 0: no log probabilities */
+    size_t capacity;          /* of tokens */
+    size_t capacity_logprobs; /* of logprobs */
+} hth_api_told;
+
+void hth_api_told_deinit(hth_api_told *told); /* leaves all zeros */
+/* Append a token. with_logprobs must be the same in all calls. False if out of memory. */
+bool hth_api_told_add(hth_api_told *told, const hearth_token_event *event, size_t text_begin, bool with_logprobs);
+/* The log probabilities of token i, [n_each]. */
+const hearth_logprob *hth_api_told_logprobs(const hth_api_told *told, size_t i);
+/* The ids of all tokens as an array. */
+json_t *hth_api_told_ids(const hth_api_told *told);
+
+/* ---- the reply ---- */
 
 typedef struct hth_api_call {
     char id[96];
@@ -13,7 +44,7 @@ typedef struct hth_api_call {
     hth_buffer arguments;
 } hth_api_call;
 
-/* A piece of a reply, for APIs that have items (reply_items.c). */
+/* A piece of a reply, for APIs that have items (reply.c). */
 typedef struct hth_api_item {
     hearth_chat_delta_kind kind; /* CONTENT, REASONING or CALL */
     size_t begin, end;           /* bytes of the content, or of the reasoning */
@@ -140,15 +171,53 @@ struct hth_api_reply {
  * sent.
  */
 json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool has_content);
-/* Append the call that a delta begins; a call without an id gets one. False if out of memory. */
-bool hth_api_call_add(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta);
 /* The arguments of a call, a new object; NULL if they are not a JSON object, for example in a truncated reply. */
 json_t *hth_api_call_arguments(const hth_api_call *call);
-/* Append a delta, before remember() stores it: it begins an item, or extends the last one. False if out of memory. */
-bool hth_api_items_note(hth_api_choice *choice, const hearth_chat_delta *delta);
 /* Do choices of the body have lists? */
 bool hth_api_has_lists(const hth_api_reply *reply);
 /* Append an object without its closing brace and release the reference. A NULL object marks the buffer as failed. */
 void hth_api_add_open_take(hth_buffer *out, json_t *object);
+
+/* ---- tokens and their log probabilities as new JSON values; NULL if out of memory ---- */
+
+/* The text of a token; the name of a control token. *is_whole (may be NULL) is set if the text consists of whole characters. */
+json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole);
+/* The bytes of a token's text as an array of numbers; they may end inside a character. */
+json_t *hth_api_token_bytes(hearth_model *model, hearth_token token);
+/* A log probability; null if it is unknown. JSON has no infinity, so -9999 stands for it, as in OpenAI's API. */
+json_t *hth_api_logprob(float logprob);
+/*
+ * {"token", "logprob", "bytes"}, as in both of OpenAI's APIs. no_bytes, which the function takes over, is used for a
+ * token that is not whole characters.
+ */
+json_t *hth_api_text_logprob(hth_api_reply *reply, const hearth_logprob *from, json_t *no_bytes_take);
+
+/* One token with its log probability, in the form of an API. */
+typedef json_t *(*hth_api_logprob_fn)(hth_api_reply *reply, const hearth_logprob *from);
+/* Token i of choice->told, with the likeliest tokens at its position under the name top. */
+json_t *hth_api_logprob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i, hth_api_logprob_fn form,
+                              const char *top);
+/* The entries of tokens [begin, end) as an array. */
+json_t *hth_api_logprob_entries(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end,
+                                hth_api_entry_fn entry);
+
+/* ---- token counts and timings in the form of each API ---- */
+
+/* OpenAI's usage, over all choices. These functions return new objects; NULL if out of memory. */
+json_t *hth_api_usage_openai(const hth_api_reply *reply);
+/* The same under the names of /v1/responses. */
+json_t *hth_api_usage_responses(const hth_api_reply *reply);
+/* Anthropic's usage: n_prompt tokens in the prompt, n_cached of them cached, n_output in the reply. */
+json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output);
+/*
+ * llama.cpp's timings of one choice, even before its end. Every member is a number, because typed clients expect that.
+ */
+json_t *hth_api_timings(const hearth_stats *stats);
+/* What the cache knew about the prompt: hit, tier, miss, and left_at with left_text. */
+json_t *hth_api_cache(const hearth_stats *stats);
+/* Add both as the members `timings` and `cache`. */
+void hth_api_put_timings(json_t *to, const hearth_stats *stats);
+/* The same while the reply is written: `timings_per_token`. */
+void hth_api_put_timings_so_far(json_t *to, const hth_api_choice *choice);
 
 #endif

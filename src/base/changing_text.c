@@ -90,29 +90,22 @@ static bool may_border(char c)
     return !is_word(c) || c == 'T' || c == 'Z';
 }
 
-static bool find_form(const around *a, const char *form, size_t *begin, size_t *end)
+/* One of these forms, a list that ends with NULL. */
+static bool find_form(const around *a, const char *const *forms, size_t *begin, size_t *end)
 {
-    size_t reach = strlen(form) * 2;
+    for (; *forms; forms++) {
+        size_t reach = strlen(*forms) * 2;
 
-    for (*begin = a->at > reach ? a->at - reach : 0; *begin <= a->at; (*begin)++) {
-        *end = form_end(a, form, *begin);
-        if (*end > a->at && may_border(before(a, *begin)) && may_border(behind(a, *end)))
-            return true;
+        for (*begin = a->at > reach ? a->at - reach : 0; *begin <= a->at; (*begin)++) {
+            *end = form_end(a, *forms, *begin);
+            if (*end > a->at && may_border(before(a, *begin)) && may_border(behind(a, *end)))
+                return true;
+        }
     }
     return false;
 }
 
-static bool is_uuid(const around *a, size_t *begin, size_t *end)
-{
-    return find_form(a, "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", begin, end);
-}
-
-static bool is_time(const around *a, size_t *begin, size_t *end)
-{
-    return find_form(a, "dd:dd:dd", begin, end) || find_form(a, "D:dd", begin, end);
-}
-
-/* ---- dates ---- */
+/* ---- dates in words ---- */
 
 typedef enum date_word { NO_DATE_WORD, DAY_OR_YEAR, MONTH, WEEKDAY } date_word;
 
@@ -188,16 +181,6 @@ static bool is_date_in_words(const around *a, size_t *begin, size_t *end)
     return *begin <= a->at && a->at < *end && (has_weekday || (has_month && has_number));
 }
 
-static bool is_date(const around *a, size_t *begin, size_t *end)
-{
-    static const char *const forms[] = { "dddd-D-D", "dddd/D/D", "D/D/dddd", "D.D.dddd", "D-D-dddd" };
-
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
-        if (find_form(a, forms[i], begin, end))
-            return true;
-    return is_date_in_words(a, begin, end);
-}
-
 /* ---- runs of characters ---- */
 
 static bool is_any_path(const around *a, size_t *begin, size_t *end)
@@ -269,16 +252,17 @@ bool hth_changing_text_at(const char *text, size_t n_bytes, size_t at, hth_chang
 {
     static const struct {
         const char *name;
-        bool (*is)(const around *a, size_t *begin, size_t *end);
+        const char *forms[6];
+        bool (*is)(const around *a, size_t *begin, size_t *end); /* in other forms; NULL: there are none */
     } kinds[] = {
-        { "a UUID", is_uuid },
-        { "a temporary path", is_temporary_path },
-        { "a date", is_date },
-        { "a time", is_time },
-        { "a hexadecimal digest", is_digest },
-        { "a version", is_version },
-        { "a path", is_any_path },
-        { "a number", is_number },
+        { "a UUID", { "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh" }, NULL },
+        { "a temporary path", { NULL }, is_temporary_path },
+        { "a date", { "dddd-D-D", "dddd/D/D", "D/D/dddd", "D.D.dddd", "D-D-dddd" }, is_date_in_words },
+        { "a time", { "dd:dd:dd", "D:dd" }, NULL },
+        { "a hexadecimal digest", { NULL }, is_digest },
+        { "a version", { NULL }, is_version },
+        { "a path", { NULL }, is_any_path },
+        { "a number", { NULL }, is_number },
     };
     size_t skipped = at > REACH_BYTES ? at - REACH_BYTES : 0;
     around a = { .text = text + skipped, .n = n_bytes - skipped, .at = at - skipped };
@@ -290,7 +274,7 @@ bool hth_changing_text_at(const char *text, size_t n_bytes, size_t at, hth_chang
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         size_t begin, end;
 
-        if (!kinds[i].is(&a, &begin, &end))
+        if (!find_form(&a, kinds[i].forms, &begin, &end) && !(kinds[i].is && kinds[i].is(&a, &begin, &end)))
             continue;
         *out = (hth_changing_text){ .kind = kinds[i].name, .begin = begin + skipped, .end = end + skipped };
         return true;

@@ -85,50 +85,39 @@ static bool add_file(const char *name, void *user_data)
     return s->failed == 0;
 }
 
-static hearth_status check_sum(const hth_fs *fs, const char *path, const char *folder, const char *name,
-                               uint64_t n_bytes, uint64_t bytes_max, hearth_error *err)
-{
-    sum s = { .fs = fs, .folder = folder, .name = name };
-    int rc = hth_fs_list(fs, folder, add_file, &s);
-
-    if (rc == 0)
-        rc = s.failed;
-    if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot tell how large the files beside '%s' are", path);
-    if (s.bytes <= bytes_max && n_bytes <= bytes_max - s.bytes)
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_FULL,
-                    "no room for '%s', which takes %" PRIu64 " bytes: the other files of its folder take %" PRIu64
-                    " of at most %" PRIu64 " bytes; replace one of them, remove some, or raise the limit",
-                    path, n_bytes, s.bytes, bytes_max);
-}
-
-static hearth_status check_device(const hth_fs *fs, const char *path, const char *folder, uint64_t n_bytes,
-                                  uint64_t free_min, hearth_error *err)
-{
-    uint64_t free_bytes;
-    int rc = hth_fs_free_bytes(fs, folder, &free_bytes);
-
-    if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot tell how much is free beside '%s'", path);
-    if (n_bytes <= free_bytes && free_bytes - n_bytes >= free_min)
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_FULL,
-                    "no room for '%s', which takes %" PRIu64 " bytes: its device has %" PRIu64
-                    " bytes free, and %" PRIu64 " are to stay free; make room on that device",
-                    path, n_bytes, free_bytes, free_min);
-}
-
 hearth_status hth_folder_has_room(const hth_fs *fs, const char *path, uint64_t n_bytes, const hth_folder_limits *limits,
                                   hearth_error *err)
 {
     char folder[PATH_BYTES];
-    const char *name = "";
-    hearth_status status = find_folder(path, folder, &name, err);
+    sum s = { .fs = fs, .folder = folder };
+    uint64_t free_bytes = 0;
+    hearth_status status = find_folder(path, folder, &s.name, err);
+    int rc;
 
-    if (status == HEARTH_OK && limits->bytes_max > 0)
-        status = check_sum(fs, path, folder, name, n_bytes, limits->bytes_max, err);
-    if (status == HEARTH_OK && limits->free_min > 0)
-        status = check_device(fs, path, folder, n_bytes, limits->free_min, err);
-    return status;
+    if (status != HEARTH_OK)
+        return status;
+    if (limits->bytes_max > 0) {
+        rc = hth_fs_list(fs, folder, add_file, &s);
+        if (rc == 0)
+            rc = s.failed;
+        if (rc != 0)
+            return hth_fail_errno(err, -rc, "cannot tell how large the files beside '%s' are", path);
+        if (s.bytes > limits->bytes_max || n_bytes > limits->bytes_max - s.bytes)
+            return hth_fail(err, HEARTH_FULL,
+                            "no room for '%s', which takes %" PRIu64
+                            " bytes: the other files of its folder take %" PRIu64 " of at most %" PRIu64
+                            " bytes; replace one of them, remove some, or raise the limit",
+                            path, n_bytes, s.bytes, limits->bytes_max);
+    }
+    if (limits->free_min > 0) {
+        rc = hth_fs_free_bytes(fs, folder, &free_bytes);
+        if (rc != 0)
+            return hth_fail_errno(err, -rc, "cannot tell how much is free beside '%s'", path);
+        if (n_bytes > free_bytes || free_bytes - n_bytes < limits->free_min)
+            return hth_fail(err, HEARTH_FULL,
+                            "no room for '%s', which takes %" PRIu64 " bytes: its device has %" PRIu64
+                            " bytes free, and %" PRIu64 " are to stay free; make room on that device",
+                            path, n_bytes, free_bytes, limits->free_min);
+    }
+    return HEARTH_OK;
 }

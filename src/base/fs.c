@@ -237,24 +237,25 @@ const hth_fs *hth_fs_system(void)
 
 /* ---- through a table ---- */
 
+/* The result of a call, which is made again as long as a signal interrupts it. */
+#define UNINTERRUPTED(call)        \
+    ({                             \
+        int result_;               \
+                                   \
+        do                         \
+            result_ = (call);      \
+        while (result_ == -EINTR); \
+        result_;                   \
+    })
+
 int hth_fs_open(const hth_fs *fs, const char *path, hth_fs_mode mode)
 {
-    int fd;
-
-    do
-        fd = fs->open(fs->context, path, mode);
-    while (fd == -EINTR);
-    return fd;
+    return UNINTERRUPTED(fs->open(fs->context, path, mode));
 }
 
 int hth_fs_open_unnamed(const hth_fs *fs, const char *directory)
 {
-    int fd;
-
-    do
-        fd = fs->open_unnamed(fs->context, directory);
-    while (fd == -EINTR);
-    return fd;
+    return UNINTERRUPTED(fs->open_unnamed(fs->context, directory));
 }
 
 void hth_fs_close(const hth_fs *fs, int fd)
@@ -304,102 +305,52 @@ int hth_fs_write_all(const hth_fs *fs, int fd, const void *bytes, size_t n_bytes
 
 int hth_fs_sync_data(const hth_fs *fs, int fd)
 {
-    int result;
-
-    do
-        result = fs->sync_data(fs->context, fd);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->sync_data(fs->context, fd));
 }
 
 int hth_fs_sync_directory(const hth_fs *fs, const char *path)
 {
-    int result;
-
-    do
-        result = fs->sync_directory(fs->context, path);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->sync_directory(fs->context, path));
 }
 
 int hth_fs_link_unnamed(const hth_fs *fs, int fd, const char *path)
 {
-    int result;
-
-    do
-        result = fs->link_unnamed(fs->context, fd, path);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->link_unnamed(fs->context, fd, path));
 }
 
 int hth_fs_link(const hth_fs *fs, const char *from, const char *to)
 {
-    int result;
-
-    do
-        result = fs->link(fs->context, from, to);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->link(fs->context, from, to));
 }
 
 int hth_fs_rename(const hth_fs *fs, const char *from, const char *to)
 {
-    int result;
-
-    do
-        result = fs->rename(fs->context, from, to);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->rename(fs->context, from, to));
 }
 
 int hth_fs_remove(const hth_fs *fs, const char *path)
 {
-    int result;
-
-    do
-        result = fs->remove(fs->context, path);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->remove(fs->context, path));
 }
 
 int hth_fs_make_directory(const hth_fs *fs, const char *path)
 {
-    int result;
-
-    do
-        result = fs->make_directory(fs->context, path);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->make_directory(fs->context, path));
 }
 
 int hth_fs_stat_path(const hth_fs *fs, const char *path, hth_fs_stat *out)
 {
-    int result;
-
-    do
-        result = fs->stat(fs->context, path, out);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->stat(fs->context, path, out));
 }
 
 int hth_fs_stat_open(const hth_fs *fs, int fd, hth_fs_stat *out)
 {
-    int result;
-
-    do
-        result = fs->stat_open(fs->context, fd, out);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->stat_open(fs->context, fd, out));
 }
 
 int hth_fs_set_mtime(const hth_fs *fs, const char *path, uint64_t unix_seconds)
 {
-    int result;
-
-    do
-        result = fs->set_mtime(fs->context, path, unix_seconds);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->set_mtime(fs->context, path, unix_seconds));
 }
 
 int hth_fs_list(const hth_fs *fs, const char *path, hth_fs_visit_fn visit, void *user_data)
@@ -409,22 +360,12 @@ int hth_fs_list(const hth_fs *fs, const char *path, hth_fs_visit_fn visit, void 
 
 int hth_fs_free_bytes(const hth_fs *fs, const char *path, uint64_t *out)
 {
-    int result;
-
-    do
-        result = fs->free_bytes(fs->context, path, out);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->free_bytes(fs->context, path, out));
 }
 
 int hth_fs_lock(const hth_fs *fs, int fd, hth_fs_lock_mode mode)
 {
-    int result;
-
-    do
-        result = fs->lock(fs->context, fd, mode);
-    while (result == -EINTR);
-    return result;
+    return UNINTERRUPTED(fs->lock(fs->context, fd, mode));
 }
 
 int hth_fs_lock_within(const hth_fs *fs, int fd, hth_fs_lock_mode mode, uint32_t wait_ms)

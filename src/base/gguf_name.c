@@ -4,10 +4,11 @@
 #include "base/gguf_name.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { SUFFIX = sizeof(".gguf") - 1, DIGITS = 5, TAIL = sizeof("-00001-of-00003.gguf") - 1 };
+enum { SUFFIX = sizeof(".gguf") - 1, TAIL = sizeof("-00001-of-00003.gguf") - 1 };
 
 size_t hth_gguf_stem(const char *name, size_t n)
 {
@@ -42,28 +43,21 @@ char *hth_gguf_name_of_path(const char *path)
     return strndup(base, hth_gguf_stem(base, strlen(base)));
 }
 
-static bool read_digits(const char *text, unsigned *out)
-{
-    unsigned number = 0;
-
-    for (int i = 0; i < DIGITS; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        number = number * 10 + (unsigned)(text[i] - '0');
-    }
-    *out = number;
-    return true;
-}
-
 bool hth_gguf_part_read(const char *path, hth_gguf_part *out)
 {
     const size_t n = strlen(path);
     hth_gguf_part part = { .n_stem = n > TAIL ? n - TAIL : 0 };
     const char *tail = path + part.n_stem;
+    char again[64];
 
-    if (part.n_stem == 0 || hth_gguf_stem(path, n) == n || *tail != '-' || strncmp(tail + 1 + DIGITS, "-of-", 4) != 0 ||
-        !read_digits(tail + 1, &part.number) || !read_digits(tail + 1 + DIGITS + 4, &part.n_parts) ||
-        part.number == 0 || part.number > part.n_parts)
+    if (part.n_stem == 0)
+        return false;
+    part.number = (unsigned)strtoul(tail + 1, NULL, 10);
+    part.n_parts = (unsigned)strtoul(tail + sizeof("-00001-of-") - 1, NULL, 10);
+    if (part.number == 0 || part.number > part.n_parts)
+        return false;
+    (void)snprintf(again, sizeof(again), "-%05u-of-%05u.gguf", part.number, part.n_parts); /* fits */
+    if (strcmp(tail, again) != 0) /* signs, spaces, fewer digits */
         return false;
     *out = part;
     return true;

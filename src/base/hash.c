@@ -1,5 +1,5 @@
 /*
- * hash.c - the only user of OpenSSL's digests and ISA-L's CRC
+ * hash.c - the only user of OpenSSL's digests and message authentication, and of ISA-L's CRC
  *
  * OpenSSL and ISA-L choose the SHA and CRC instructions of the CPU at run time. A digest fails only if the crypto
  * library is broken or its smallest allocation fails. No key could be trusted after that. So this is an assertion, not
@@ -8,13 +8,14 @@
 #include "base/hash.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <isa-l.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 struct hth_sha256 {
@@ -125,4 +126,73 @@ uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes)
         n_bytes -= (size_t)n;
     }
     return ~state;
+}
+
+/*
+ * ---- message authentication ----
+ *
+ * A prepared key is a context that was given the key but no message. Every message starts as a copy of it, so the key
+ * is hashed once. As with digests, a failure after that means that the crypto library is broken.
+ */
+
+hth_hmac_key *hth_hmac_key_new(const void *bytes, size_t n_bytes)
+{
+    char digest[] = "SHA256";
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    EVP_MAC *algorithm = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    hth_hmac_key *key = algorithm ? EVP_MAC_CTX_new(algorithm) : NULL;
+
+    assert(n_bytes > 0);
+    EVP_MAC_free(algorithm); /* the context holds its own reference */
+    if (key && EVP_MAC_init(key, bytes, n_bytes, parameters) != 1) {
+        EVP_MAC_CTX_free(key);
+        return NULL;
+    }
+    return key;
+}
+
+void hth_hmac_key_free(hth_hmac_key *key)
+{
+    EVP_MAC_CTX_free(key);
+}
+
+hth_hmac *hth_hmac_new(const hth_hmac_key *key)
+{
+    return EVP_MAC_CTX_dup(key);
+}
+
+void hth_hmac_free(hth_hmac *mac)
+{
+    EVP_MAC_CTX_free(mac);
+}
+
+void hth_hmac_update(hth_hmac *mac, const void *bytes, size_t n_bytes)
+{
+    int ok = EVP_MAC_update(mac, bytes, n_bytes);
+
+    assert(ok == 1);
+    (void)ok; /* read by the assertion only */
+}
+
+void hth_hmac_final(hth_hmac *mac, uint8_t out[HTH_HMAC_BYTES])
+{
+    size_t n = 0;
+    int ok = EVP_MAC_final(mac, out, &n, HTH_HMAC_BYTES);
+
+    assert(ok == 1);
+    assert(n == HTH_HMAC_BYTES);
+    (void)ok; /* read by the assertion only */
+}
+
+bool hth_hmac_equal(const uint8_t a[HTH_HMAC_BYTES], const uint8_t b[HTH_HMAC_BYTES])
+{
+    return CRYPTO_memcmp(a, b, HTH_HMAC_BYTES) == 0;
+}
+
+void hth_wipe(void *bytes, size_t n_bytes)
+{
+    OPENSSL_cleanse(bytes, n_bytes);
 }

@@ -1,5 +1,5 @@
 /*
- * hash.h - SHA-256 (OpenSSL) and CRC32C (ISA-L)
+ * hash.h - SHA-256, HMAC-SHA256 and the wiping of secrets (OpenSSL); CRC32C (ISA-L)
  *
  * A SHA-256 stream can be forked at any point: hth_sha256_peek returns the digest of the bytes fed so far, and the
  * stream continues. So one pass over a prompt's tokens gives the keys of all its prefixes.
@@ -38,5 +38,35 @@ void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_I
 
 /* CRC32C (Castagnoli) of bytes. crc is 0, or an earlier result to continue with the bytes that follow. */
 uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes);
+
+/*
+ * ---- HMAC-SHA256 ----
+ *
+ * A key is prepared once and then only read. Every message has its own stream. Neither keeps a copy of the key's bytes
+ * outside OpenSSL, which wipes its copy when it frees it.
+ */
+
+#define HTH_HMAC_BYTES 32
+
+/* Both are OpenSSL's EVP_MAC_CTX. */
+typedef struct evp_mac_ctx_st hth_hmac_key; /* usable by any number of threads at once */
+typedef struct evp_mac_ctx_st hth_hmac;     /* one message; one thread at a time */
+
+/* Prepare a key of n_bytes >= 1 bytes, which the caller may wipe afterwards. NULL when there is no memory. */
+hth_hmac_key *hth_hmac_key_new(const void *bytes, size_t n_bytes);
+void hth_hmac_key_free(hth_hmac_key *key); /* after its streams; accepts NULL */
+
+/* Begin a message. NULL when there is no memory. Free with hth_hmac_free, which accepts NULL. */
+hth_hmac *hth_hmac_new(const hth_hmac_key *key);
+void hth_hmac_free(hth_hmac *mac);
+void hth_hmac_update(hth_hmac *mac, const void *bytes, size_t n_bytes);
+/* The message's HMAC; nothing can be added afterwards. */
+void hth_hmac_final(hth_hmac *mac, uint8_t out[HTH_HMAC_BYTES]);
+
+/* Compares in constant time, so the duration does not reveal where a difference is. */
+bool hth_hmac_equal(const uint8_t a[HTH_HMAC_BYTES], const uint8_t b[HTH_HMAC_BYTES]);
+
+/* Overwrite a secret in a way that the compiler cannot remove. */
+void hth_wipe(void *bytes, size_t n_bytes);
 
 #endif

@@ -36,31 +36,6 @@ double hth_samples_percentile(const hth_samples *samples, double part)
     return i + 1 < samples->n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[samples->n - 1];
 }
 
-double hth_samples_median(const hth_samples *samples)
-{
-    return hth_samples_percentile(samples, 0.5);
-}
-
-double hth_samples_min(const hth_samples *samples)
-{
-    double least = samples->n > 0 ? samples->values[0] : 0;
-
-    for (size_t i = 1; i < samples->n; i++)
-        if (samples->values[i] < least)
-            least = samples->values[i];
-    return least;
-}
-
-double hth_samples_max(const hth_samples *samples)
-{
-    double most = samples->n > 0 ? samples->values[0] : 0;
-
-    for (size_t i = 1; i < samples->n; i++)
-        if (samples->values[i] > most)
-            most = samples->values[i];
-    return most;
-}
-
 double hth_ms_since(uint64_t begin_ns)
 {
     return (double)(hth_os_monotonic_ns() - begin_ns) * 1e-6;
@@ -99,17 +74,5 @@ double hth_copy_ms(hth_copy *copy)
 
     memcpy(copy->cells, copy->slabs, copy->n_bytes);
     __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copy must happen */
-    return hth_ms_since(begin);
-}
-
-double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes)
-{
-    uint64_t begin = hth_os_monotonic_ns();
-
-    for (size_t i = 0; i < n_blocks; i++)
-        for (size_t k = 0; k < n_tensors; k++)
-            memcpy(copy->cells + (k * n_blocks + i) * piece_bytes, copy->slabs + (i * n_tensors + k) * piece_bytes,
-                   piece_bytes);
-    __asm__ volatile("" : : "r"(copy->cells) : "memory"); /* the copies must happen */
     return hth_ms_since(begin);
 }

@@ -19,12 +19,23 @@ typedef struct hth_samples {
 } hth_samples;
 
 void hth_samples_add(hth_samples *samples, double value);
-/* Without samples these are 0. */
-/* part 0.99: one in a hundred samples is above the result. Interpolates linearly between two samples. */
+/* part 0.99: one in a hundred samples is above the result. Interpolates between two samples. 0 without samples. */
 double hth_samples_percentile(const hth_samples *samples, double part);
-double hth_samples_median(const hth_samples *samples);
-double hth_samples_min(const hth_samples *samples);
-double hth_samples_max(const hth_samples *samples);
+
+static inline double hth_samples_median(const hth_samples *samples)
+{
+    return hth_samples_percentile(samples, 0.5);
+}
+
+static inline double hth_samples_min(const hth_samples *samples)
+{
+    return hth_samples_percentile(samples, 0);
+}
+
+static inline double hth_samples_max(const hth_samples *samples)
+{
+    return hth_samples_percentile(samples, 1);
+}
 
 /* Milliseconds from a time of hth_os_monotonic_ns to now. */
 double hth_ms_since(uint64_t begin_ns);
@@ -43,11 +54,5 @@ bool hth_copy_init(hth_copy *copy, size_t n_bytes);
 void hth_copy_deinit(hth_copy *copy); /* accepts a zeroed copy */
 /* Milliseconds of one memcpy of everything, from the slabs to the cells. */
 double hth_copy_ms(hth_copy *copy);
-/*
- * Milliseconds of copying a restore's bytes to a restore's places: n_blocks blocks lie one after the other, and each
- * has n_tensors pieces of piece_bytes. Each piece goes to the block's place in the buffer of its tensor. All of it must
- * fit.
- */
-double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes);
 
 #endif

@@ -68,43 +68,24 @@ hth_message_queue_result hth_message_queue_put(hth_message_queue *queue, void *m
     return result;
 }
 
-static void *take_locked(hth_message_queue *queue)
-{
-    void *message;
-
-    if (queue->count == 0)
-        return NULL;
-    message = queue->ring[queue->first];
-    queue->first = (queue->first + 1) % queue->capacity;
-    queue->count--;
-    return message;
-}
-
 void *hth_message_queue_take(hth_message_queue *queue, uint32_t timeout_ms)
 {
-    void *message;
+    const bool is_bounded = timeout_ms != UINT32_MAX;
+    struct timespec deadline = { 0 };
+    void *message = NULL;
+    int waited = timeout_ms > 0 ? 0 : ETIMEDOUT;
 
     pthread_mutex_lock(&queue->lock);
-    if (queue->count == 0 && !queue->closed && timeout_ms > 0) {
-        struct timespec deadline = hth_deadline_after(timeout_ms);
-        int waited = 0;
-
-        while (queue->count == 0 && !queue->closed && waited != ETIMEDOUT)
-            waited = pthread_cond_timedwait(&queue->changed, &queue->lock, &deadline);
+    if (is_bounded && queue->count == 0 && waited == 0)
+        deadline = hth_deadline_after(timeout_ms);
+    while (queue->count == 0 && !queue->closed && waited != ETIMEDOUT)
+        waited = is_bounded ? pthread_cond_timedwait(&queue->changed, &queue->lock, &deadline)
+                            : pthread_cond_wait(&queue->changed, &queue->lock);
+    if (queue->count > 0) {
+        message = queue->ring[queue->first];
+        queue->first = (queue->first + 1) % queue->capacity;
+        queue->count--;
     }
-    message = take_locked(queue);
-    pthread_mutex_unlock(&queue->lock);
-    return message;
-}
-
-void *hth_message_queue_wait(hth_message_queue *queue)
-{
-    void *message;
-
-    pthread_mutex_lock(&queue->lock);
-    while (queue->count == 0 && !queue->closed)
-        pthread_cond_wait(&queue->changed, &queue->lock);
-    message = take_locked(queue);
     pthread_mutex_unlock(&queue->lock);
     return message;
 }

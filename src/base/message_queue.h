@@ -26,10 +26,11 @@ typedef enum hth_message_queue_result {
 
 /* Add one without waiting. Any thread. */
 hth_message_queue_result hth_message_queue_put(hth_message_queue *queue, void *message);
-/* Take the oldest message. NULL if none arrives within timeout_ms, or as soon as the queue is closed and empty. */
+/*
+ * Take the oldest message. NULL if none arrives within timeout_ms (UINT32_MAX: no limit), or as soon as the queue is
+ * closed and empty.
+ */
 void *hth_message_queue_take(hth_message_queue *queue, uint32_t timeout_ms);
-/* Wait without a limit. NULL only once the queue is closed and empty. */
-void *hth_message_queue_wait(hth_message_queue *queue);
 void hth_message_queue_close(hth_message_queue *queue);
 /* Is it closed and empty? */
 bool hth_message_queue_is_closed(hth_message_queue *queue);

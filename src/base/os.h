@@ -1,8 +1,9 @@
 /*
  * os.h - the differences between systems, and clocks
  *
- * One source file for each system implements it (os_linux.c, os_darwin.c, os_freebsd.c). Code that uses it does not
- * test for the system. Any thread may call every function.
+ * One source file for each system implements it (os_linux.c, os_darwin.c, os_freebsd.c), with parts that two or all
+ * share (os_linux_freebsd.c, os_bsd.c, os_posix.c). Code that uses it does not test for the system. Any thread may call
+ * every function.
  */
 #ifndef HTH_BASE_OS_H
 #define HTH_BASE_OS_H

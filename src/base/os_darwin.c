@@ -96,11 +96,6 @@ unsigned hth_os_n_cpus(void)
     return n > 0 ? (unsigned)n : 1;
 }
 
-void hth_os_random(void *bytes, size_t n_bytes)
-{
-    arc4random_buf(bytes, n_bytes);
-}
-
 uint64_t hth_os_process_resident_bytes(int pid)
 {
     struct proc_taskinfo task;
@@ -137,31 +132,6 @@ void hth_os_word_wake(void *word)
     (void)word;
 }
 
-void hth_os_memory_prefault(void *memory, size_t n_bytes)
-{
-    long page_bytes = sysconf(_SC_PAGESIZE);
-    volatile uint8_t *at = memory;
-
-    for (size_t i = 0; i < n_bytes; i += (size_t)page_bytes)
-        at[i] = at[i];
-}
-
-void hth_os_memory_discard(void *memory, size_t n_bytes)
-{
-    (void)madvise(memory, n_bytes, MADV_FREE); /* best effort */
-}
-
-void hth_os_memory_small_pages(void *memory, size_t n_bytes)
-{
-    (void)memory; /* pages are promoted only once all of them are resident */
-    (void)n_bytes;
-}
-
-bool hth_os_peer_has_ended(int fd)
-{
-    return hth_os_peer_is_gone(fd);
-}
-
 /* macOS has no ppoll. */
 bool hth_os_wait_readable(int fd, const sigset_t *mask)
 {
@@ -187,10 +157,6 @@ void hth_os_close_range(unsigned first, unsigned last)
 
     for (unsigned fd = first; fd <= last && fd < n; fd++)
         (void)close((int)fd); /* most are not open */
-}
-
-void hth_os_first_to_go(void)
-{
 }
 
 int hth_os_sync_data(int fd)

@@ -25,29 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint64_t timespec_ns(const struct timespec *time)
-{
-    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
-}
-
-uint64_t hth_os_monotonic_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the address is ours */
-    return timespec_ns(&now);
-}
-
-uint64_t hth_os_mtime_ns(const struct stat *st)
-{
-    return timespec_ns(&st->st_mtim);
-}
-
-uint64_t hth_os_ctime_ns(const struct stat *st)
-{
-    return timespec_ns(&st->st_ctim);
-}
-
 bool hth_os_program_path(char *path, size_t capacity)
 {
     const int name[] = { CTL_KERN, KERN_PROC, KERN_PROC_PATHNAME, -1 };
@@ -122,11 +99,6 @@ unsigned hth_os_n_cpus(void)
     return n > 0 ? (unsigned)n : 1;
 }
 
-void hth_os_random(void *bytes, size_t n_bytes)
-{
-    arc4random_buf(bytes, n_bytes);
-}
-
 uint64_t hth_os_process_resident_bytes(int pid)
 {
     int name[] = { CTL_KERN, KERN_PROC, KERN_PROC_PID, pid };
@@ -167,31 +139,6 @@ void hth_os_word_wake(void *word)
     (void)_umtx_op(word, UMTX_OP_WAKE, INT_MAX, NULL, NULL); /* cannot fail: the address is ours */
 }
 
-void hth_os_memory_prefault(void *memory, size_t n_bytes)
-{
-    long page_bytes = sysconf(_SC_PAGESIZE);
-    volatile uint8_t *at = memory;
-
-    for (size_t i = 0; i < n_bytes; i += (size_t)page_bytes)
-        at[i] = at[i]; /* superpages form by themselves once the range is resident */
-}
-
-void hth_os_memory_discard(void *memory, size_t n_bytes)
-{
-    (void)madvise(memory, n_bytes, MADV_FREE); /* best effort */
-}
-
-void hth_os_memory_small_pages(void *memory, size_t n_bytes)
-{
-    (void)memory; /* pages are promoted only once all of them are resident */
-    (void)n_bytes;
-}
-
-bool hth_os_peer_has_ended(int fd)
-{
-    return hth_os_peer_is_gone(fd);
-}
-
 void hth_os_end_with_parent(void)
 {
     int number = SIGKILL;
@@ -203,15 +150,6 @@ void hth_os_close_range(unsigned first, unsigned last)
 {
     if (first <= last)
         (void)close_range(first, last, 0); /* descriptors that are not open are ignored */
-}
-
-void hth_os_first_to_go(void)
-{
-}
-
-int hth_os_sync_data(int fd)
-{
-    return fdatasync(fd);
 }
 
 size_t hth_os_allocated_bytes(void *allocated)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -29,29 +30,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; headers may be older than the kernel */
 #endif
-
-static uint64_t timespec_ns(const struct timespec *time)
-{
-    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
-}
-
-uint64_t hth_os_monotonic_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the address is ours */
-    return timespec_ns(&now);
-}
-
-uint64_t hth_os_mtime_ns(const struct stat *st)
-{
-    return timespec_ns(&st->st_mtim);
-}
-
-uint64_t hth_os_ctime_ns(const struct stat *st)
-{
-    return timespec_ns(&st->st_ctim);
-}
 
 /* The first n < capacity bytes of a small text file, terminated. False if it cannot be read. */
 static bool read_text(const char *path, char *text, size_t capacity)
@@ -336,12 +314,42 @@ int hth_os_link_unnamed(int fd, const char *path)
     return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-int hth_os_sync_data(int fd)
-{
-    return fdatasync(fd);
-}
-
 size_t hth_os_allocated_bytes(void *allocated)
 {
     return malloc_usable_size(allocated);
+}
+
+/* ---- changes of folders, by inotify ---- */
+
+int hth_os_watch_open(void)
+{
+    return inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+}
+
+int hth_os_watch_add(int watch, const char *folder)
+{
+    const uint32_t changes =
+        IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF;
+
+    return inotify_add_watch(watch, folder, changes | IN_ONLYDIR) < 0 ? -1 : 0;
+}
+
+bool hth_os_watch_take(int watch, bool (*matters)(const char *name))
+{
+    _Alignas(struct inotify_event) char bytes[4096];
+    bool is_changed = false;
+    ssize_t n;
+
+    while ((n = read(watch, bytes, sizeof(bytes))) > 0) {
+        const struct inotify_event *event;
+
+        for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len)) {
+            event = (const struct inotify_event *)(bytes + at);
+            if (event->len == 0) /* a change of the folder itself, or events were lost */
+                is_changed = true;
+            else if (event->name[0] != '.')
+                is_changed |= (event->mask & IN_ISDIR) != 0 || matters(event->name);
+        }
+    }
+    return is_changed;
 }

@@ -49,11 +49,6 @@ int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset)
     return n < 0 ? -errno : n;
 }
 
-static void pause_shortly(void)
-{
-    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* after an early wake-up we merely check early */
-}
-
 /*
  * For a queue that was created disabled: allow only reads, and enable it. This cannot be undone. It does not use the
  * functions of liburing, because version 2.3 declares but does not export them.
@@ -135,7 +130,7 @@ static void enter_kernel(hth_os_ring *ring)
         ring->n_unsent = io_uring_sq_ready(&ring->uring);
         return;
     }
-    pause_shortly();
+    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* after an early wake-up we merely check early */
 }
 
 void *hth_os_ring_wait(hth_os_ring *ring, int64_t *n_out)

@@ -15,11 +15,8 @@
 
 enum { THREADS_MAX = 4, DEPTH_MAX = 1024 };
 
-/* A list with room for every outstanding read. */
 typedef struct fifo {
-    hth_ring_read **reads; /* [depth] */
-    size_t first;
-    size_t n;
+    hth_ring_read *first, *last;
 } fifo;
 
 struct hth_read_ring {
@@ -42,21 +39,22 @@ struct hth_read_ring {
     bool closing;
 };
 
-static void put(fifo *list, unsigned depth, hth_ring_read *read)
+static void put(fifo *list, hth_ring_read *read)
 {
-    assert(list->n < depth);
-    list->reads[(list->first + list->n++) % depth] = read;
+    read->next = NULL;
+    if (list->first)
+        list->last->next = read;
+    else
+        list->first = read;
+    list->last = read;
 }
 
-static hth_ring_read *take(fifo *list, unsigned depth)
+static hth_ring_read *take(fifo *list)
 {
-    hth_ring_read *read;
+    hth_ring_read *read = list->first;
 
-    if (list->n == 0)
-        return NULL;
-    read = list->reads[list->first];
-    list->first = (list->first + 1) % depth;
-    list->n--;
+    if (read)
+        list->first = read->next;
     return read;
 }
 
@@ -69,7 +67,7 @@ static void *read_queued(void *context)
     hth_os_thread_name("hearth-read");
     pthread_mutex_lock(&ring->lock);
     for (;;) {
-        hth_ring_read *read = take(&ring->queued, ring->depth);
+        hth_ring_read *read = take(&ring->queued);
 
         if (!read && ring->closing)
             break;
@@ -80,7 +78,7 @@ static void *read_queued(void *context)
         pthread_mutex_unlock(&ring->lock);
         hth_read_rest(ring->fs, read);
         pthread_mutex_lock(&ring->lock);
-        put(&ring->done, ring->depth, read);
+        put(&ring->done, read);
         pthread_cond_signal(&ring->came_back);
     }
     pthread_mutex_unlock(&ring->lock);
@@ -97,25 +95,6 @@ static void start_threads(hth_read_ring *ring)
 
 /* ---- opening ---- */
 
-/* No read may be outstanding. */
-static void ring_free(hth_read_ring *ring)
-{
-    pthread_mutex_lock(&ring->lock);
-    ring->closing = true;
-    pthread_cond_broadcast(&ring->wanted);
-    pthread_mutex_unlock(&ring->lock);
-    for (size_t i = 0; i < ring->n_threads; i++)
-        (void)pthread_join(ring->threads[i], NULL); /* started, and joined nowhere else */
-    hth_os_ring_close(ring->os);
-    pthread_cond_destroy(&ring->came_back);
-    pthread_cond_destroy(&ring->wanted);
-    pthread_mutex_destroy(&ring->lock);
-    free(ring->added.reads);
-    free(ring->queued.reads);
-    free(ring->done.reads);
-    free(ring);
-}
-
 hth_read_ring *hth_read_ring_open(const hth_fs *fs, unsigned depth)
 {
     hth_read_ring *ring = calloc(1, sizeof(*ring));
@@ -129,13 +108,6 @@ hth_read_ring *hth_read_ring_open(const hth_fs *fs, unsigned depth)
     pthread_mutex_init(&ring->lock, NULL);
     pthread_cond_init(&ring->wanted, NULL);
     pthread_cond_init(&ring->came_back, NULL);
-    ring->added.reads = calloc(depth, sizeof(hth_ring_read *));
-    ring->queued.reads = calloc(depth, sizeof(hth_ring_read *));
-    ring->done.reads = calloc(depth, sizeof(hth_ring_read *));
-    if (!ring->added.reads || !ring->queued.reads || !ring->done.reads) {
-        ring_free(ring);
-        return NULL;
-    }
     if (fs == hth_fs_system())
         ring->os = hth_os_ring_open(depth);
     if (!ring->os)
@@ -149,7 +121,17 @@ void hth_read_ring_close(hth_read_ring *ring)
         return;
     while (hth_read_ring_wait(ring))
         ; /* wait, because its owner is about to free the memory */
-    ring_free(ring);
+    pthread_mutex_lock(&ring->lock);
+    ring->closing = true;
+    pthread_cond_broadcast(&ring->wanted);
+    pthread_mutex_unlock(&ring->lock);
+    for (size_t i = 0; i < ring->n_threads; i++)
+        (void)pthread_join(ring->threads[i], NULL); /* started, and joined nowhere else */
+    hth_os_ring_close(ring->os);
+    pthread_cond_destroy(&ring->came_back);
+    pthread_cond_destroy(&ring->wanted);
+    pthread_mutex_destroy(&ring->lock);
+    free(ring);
 }
 
 const char *hth_read_ring_way(const hth_read_ring *ring)
@@ -164,14 +146,14 @@ void hth_read_ring_add(hth_read_ring *ring, hth_ring_read *read)
     assert(ring->n_out < ring->depth);
     assert(read->n_done < read->n_bytes);
     ring->n_out++;
-    put(&ring->added, ring->depth, read);
+    put(&ring->added, read);
 }
 
 static void read_here(hth_read_ring *ring, hth_ring_read *read)
 {
     hth_read_rest(ring->fs, read);
     pthread_mutex_lock(&ring->lock);
-    put(&ring->done, ring->depth, read);
+    put(&ring->done, read);
     pthread_mutex_unlock(&ring->lock);
 }
 
@@ -200,8 +182,8 @@ static void send_to_threads(hth_read_ring *ring)
     hth_ring_read *read;
 
     pthread_mutex_lock(&ring->lock);
-    while ((read = take(&ring->added, ring->depth)))
-        put(&ring->queued, ring->depth, read);
+    while ((read = take(&ring->added)))
+        put(&ring->queued, read);
     pthread_cond_broadcast(&ring->wanted);
     pthread_mutex_unlock(&ring->lock);
 }
@@ -211,16 +193,16 @@ void hth_read_ring_submit(hth_read_ring *ring)
     bool to_os = ring->os && !ring->os_refuses;
     hth_ring_read *read;
 
-    if (ring->added.n == 0)
+    if (!ring->added.first)
         return;
-    while (ring->os && !ring->os_refuses && (read = take(&ring->added, ring->depth)))
+    while (ring->os && !ring->os_refuses && (read = take(&ring->added)))
         if (!send_to_os(ring, read))
             read_here(ring, read);
     if (to_os)
         hth_os_ring_submit(ring->os);
     if (ring->n_threads > 0)
         send_to_threads(ring);
-    while ((read = take(&ring->added, ring->depth)))
+    while ((read = take(&ring->added)))
         read_here(ring, read); /* neither the queue nor a thread accepts it */
 }
 
@@ -262,7 +244,7 @@ static hth_ring_read *wait_for_done(hth_read_ring *ring, bool wait)
     hth_ring_read *read;
 
     pthread_mutex_lock(&ring->lock);
-    while (!(read = take(&ring->done, ring->depth)) && wait)
+    while (!(read = take(&ring->done)) && wait)
         pthread_cond_wait(&ring->came_back, &ring->lock);
     pthread_mutex_unlock(&ring->lock);
     return read;

@@ -23,8 +23,9 @@ typedef struct hth_ring_read {
     int fd;
     uint8_t *bytes;
     size_t n_bytes;
-    size_t n_done; /* bytes read so far, from the start of the file; grows */
-    int result;    /* 0 or -errno, once the read is back. 0 with n_done below n_bytes: the file ended */
+    size_t n_done;              /* bytes read so far, from the start of the file; grows */
+    int result;                 /* 0 or -errno, once the read is back. 0 with n_done below n_bytes: the file ended */
+    struct hth_ring_read *next; /* the ring's */
 } hth_ring_read;
 
 /* A ring for at most depth reads at a time, 1..1024. NULL without memory. */

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* Fill a caller's struct of struct_size bytes from ours of size bytes. Both begin with their sizes. */
+/* Fill a caller's struct of struct_size bytes, which begins with that size, from ours of size bytes. */
 void hth_struct_init(void *to, size_t struct_size, const void *defaults, size_t size);
 
 /*

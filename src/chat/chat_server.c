@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "http/ask.h"
 #include "http/fetch.h"
 
 hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL_BYTES], hearth_error *err)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/explanation.h"
+#include "api/json_values.h"
 #include "base/controls.h"
 #include "cli/cache_open.h"
 #include "cli/cache_verbs.h"

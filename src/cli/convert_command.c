@@ -23,9 +23,7 @@
 #include "console/output.h"
 #include "console/progress.h"
 #include "console/units.h"
-#include "convert/check.h"
 #include "convert/conversion.h"
-#include "convert/writer.h"
 #include "options/commands.h"
 #include "options/option_table.h"
 

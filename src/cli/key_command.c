@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "base/hmac.h"
 #include "base/os.h"
 #include "base/whole_file.h"
 #include "cli/key_edit.h"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "console/output.h"
-#include "http/ask.h"
 #include "http/fetch.h"
 #include "options/commands.h"
 

@@ -4,7 +4,6 @@
  * The front starts it with descriptors for the messages between the two. A worker started by hand serves anyone who can
  * open the socket, that is, its owner.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include "options/values.h"
 #include "supervisor/pressure_library.h"
 #include "wire/needs_text.h"
-#include "worker/measure.h"
 #include "worker/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };

@@ -42,4 +42,17 @@ const hth_conversion_plan *hth_conversion_planned(const hth_conversion *conversi
 /* Pass the bytes of the file to put, from first to last. Errors of put are returned. */
 hearth_status hth_conversion_write(hth_conversion *conversion, hth_put_fn put, void *user_data, hearth_error *err);
 
+/*
+ * Check that a GGUF file is a model: load it, and tokenize and detokenize a text. n_tokens is the expected size of the
+ * vocabulary. HEARTH_CORRUPT if the text does not survive; errors of loading.
+ */
+hearth_status hth_converted_check(const char *path, size_t n_tokens, hearth_load_progress_fn progress,
+                                  void *progress_user_data, hearth_error *err);
+
+/*
+ * The writer of models in the engine's module, which is loaded as hth_backend_llama does. HEARTH_ENGINE if it has none
+ * of this version.
+ */
+hearth_status hth_model_writer_find(const char *engine_directory, const hth_model_writer **out, hearth_error *err);
+
 #endif

@@ -15,22 +15,18 @@
 /* A tokenizer has about a million values; merges that are pairs, two million more. */
 enum { JSON_BYTES_MAX = 512 << 20, JSON_DEPTH_MAX = 32, JSON_VALUES_MAX = 16000000 };
 
-hearth_status hth_checkpoint_path(const char *folder, const char *name, char out[HTH_CHECKPOINT_PATH_BYTES],
-                                  hearth_error *err)
-{
-    if ((size_t)snprintf(out, HTH_CHECKPOINT_PATH_BYTES, "%s/%s", folder, name) < HTH_CHECKPOINT_PATH_BYTES)
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", folder);
-}
-
-hearth_status hth_mapped_file_open(const char *path, uint64_t bytes_max, const uint8_t **bytes, uint64_t *n_bytes,
+hearth_status hth_mapped_file_open(const char *folder, const char *name, uint64_t bytes_max, hth_mapped_file *out,
                                    hearth_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
+    const char *path = out->path;
     struct stat st;
     void *map = MAP_FAILED;
     hearth_status status = HEARTH_OK;
+    int fd;
 
+    if ((size_t)snprintf(out->path, sizeof(out->path), "%s/%s", folder, name) >= sizeof(out->path))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", folder);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open '%s'", path);
     if (fstat(fd, &st) != 0)
@@ -47,8 +43,8 @@ hearth_status hth_mapped_file_open(const char *path, uint64_t bytes_max, const u
     (void)close(fd); /* it was only read */
     if (status != HEARTH_OK)
         return status;
-    *bytes = map;
-    *n_bytes = (uint64_t)st.st_size;
+    out->bytes = map;
+    out->n_bytes = (uint64_t)st.st_size;
     return HEARTH_OK;
 }
 
@@ -66,31 +62,35 @@ void hth_mapped_file_release(const uint8_t *bytes, uint64_t n_bytes)
         (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* if it fails, they stay a little longer */
 }
 
-hearth_status hth_json_file_read(const char *directory, const char *name, json_t **out, hearth_error *err)
+hearth_status hth_json_file_read(const char *folder, const char *name, json_t **out, hearth_error *err)
 {
-    char path[HTH_CHECKPOINT_PATH_BYTES];
-    const uint8_t *bytes = NULL;
-    uint64_t n_bytes = 0;
+    hth_mapped_file file;
     json_error_t problem = { .line = 0 };
-    hearth_status status = hth_checkpoint_path(directory, name, path, err);
+    hearth_status status = hth_mapped_file_open(folder, name, JSON_BYTES_MAX, &file, err);
     json_t *read = NULL;
 
-    if (status == HEARTH_OK)
-        status = hth_mapped_file_open(path, JSON_BYTES_MAX, &bytes, &n_bytes, err);
     if (status != HEARTH_OK)
         return status;
-    if (!hth_json_is_within((const char *)bytes, (size_t)n_bytes, JSON_DEPTH_MAX, JSON_VALUES_MAX))
-        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is nested too deeply, or has too many values", path);
+    if (!hth_json_is_within((const char *)file.bytes, (size_t)file.n_bytes, JSON_DEPTH_MAX, JSON_VALUES_MAX))
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is nested too deeply, or has too many values", file.path);
     else
-        read = json_loadb((const char *)bytes, (size_t)n_bytes, JSON_REJECT_DUPLICATES, &problem);
+        read = json_loadb((const char *)file.bytes, (size_t)file.n_bytes, JSON_REJECT_DUPLICATES, &problem);
     if (status == HEARTH_OK && !read)
-        status = hth_fail(err, HEARTH_CORRUPT, "'%s', line %d: %s", path, problem.line, problem.text);
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s', line %d: %s", file.path, problem.line, problem.text);
     if (status == HEARTH_OK && !json_is_object(read)) {
         json_decref(read);
-        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is no JSON object", path);
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is no JSON object", file.path);
     }
-    hth_mapped_file_close(bytes, n_bytes);
+    hth_mapped_file_close(file.bytes, file.n_bytes);
     if (status == HEARTH_OK)
         *out = read;
     return status;
+}
+
+bool hth_json_size(const json_t *value, uint64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *out = (uint64_t)json_integer_value(value);
+    return true;
 }

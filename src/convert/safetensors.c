@@ -1,5 +1,5 @@
 /*
- * safetensors.c - read the header of a safetensors file
+ * safetensors.c - read the header of a safetensors file, and open all files of a checkpoint
  *
  *   1. check the length, the depth and the number of values of the header before it is parsed
  *   2. read each tensor: its type, shape and position; their sizes must agree
@@ -43,55 +43,12 @@ static const struct element *find_element(const char *name)
     return NULL;
 }
 
-/* The value of a non-negative JSON integer. */
-static bool read_size(const json_t *value, uint64_t *out)
-{
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return false;
-    *out = (uint64_t)json_integer_value(value);
-    return true;
-}
-
-static hearth_status read_shape(const char *path, const json_t *shape, hth_safetensors_tensor *tensor,
-                                uint64_t *n_elements, hearth_error *err)
-{
-    if (!json_is_array(shape))
-        return CORRUPT(path, tensor, "it has no shape");
-    if (json_array_size(shape) > HTH_SAFETENSORS_DIMS_MAX)
-        return CORRUPT(path, tensor, "its shape has more than 8 dimensions");
-    tensor->n_dims = (uint32_t)json_array_size(shape);
-    *n_elements = 1;
-    for (uint32_t i = 0; i < tensor->n_dims; i++)
-        if (!read_size(json_array_get(shape, i), &tensor->shape[i]))
-            return CORRUPT(path, tensor, "its shape has something else than sizes");
-        else if (__builtin_mul_overflow(*n_elements, tensor->shape[i], n_elements))
-            return CORRUPT(path, tensor, "its shape has more elements than can be counted");
-    return HEARTH_OK;
-}
-
-static hearth_status read_place(const char *path, const json_t *offsets, uint64_t data_offset, uint64_t n_bytes,
-                                hth_safetensors_tensor *tensor, hearth_error *err)
-{
-    uint64_t begin = 0, end = 0;
-
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !read_size(json_array_get(offsets, 0), &begin) ||
-        !read_size(json_array_get(offsets, 1), &end))
-        return CORRUPT(path, tensor, "its data_offsets are not two sizes");
-    if (begin > end)
-        return CORRUPT(path, tensor, "its data end before they begin");
-    if (end > n_bytes - data_offset)
-        return CORRUPT(path, tensor, "its data go beyond the end of the file");
-    tensor->begin = data_offset + begin;
-    tensor->end = data_offset + end;
-    return HEARTH_OK;
-}
-
 static hearth_status read_tensor(const char *path, const char *name, const json_t *value, uint64_t data_offset,
                                  uint64_t n_bytes, hth_safetensors_tensor *tensor, hearth_error *err)
 {
     const struct element *element = find_element(json_string_value(json_object_get(value, "dtype")));
-    uint64_t n_elements = 0, n_needed;
-    hearth_status status;
+    const json_t *shape = json_object_get(value, "shape"), *offsets = json_object_get(value, "data_offsets");
+    uint64_t n_elements = 1, n_needed, begin = 0, end = 0;
 
     *tensor = (hth_safetensors_tensor){ .name = name };
     if (hth_has_controls(name))
@@ -101,12 +58,28 @@ static hearth_status read_tensor(const char *path, const char *name, const json_
         return CORRUPT(path, tensor, "it has no dtype, or one that is not known");
     tensor->type_name = element->name;
     tensor->type = element->type;
-    status = read_shape(path, json_object_get(value, "shape"), tensor, &n_elements, err);
-    if (status == HEARTH_OK)
-        status = read_place(path, json_object_get(value, "data_offsets"), data_offset, n_bytes, tensor, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (__builtin_mul_overflow(n_elements, element->n_bytes, &n_needed) || n_needed != tensor->end - tensor->begin)
+
+    if (!json_is_array(shape))
+        return CORRUPT(path, tensor, "it has no shape");
+    if (json_array_size(shape) > HTH_SAFETENSORS_DIMS_MAX)
+        return CORRUPT(path, tensor, "its shape has more than 8 dimensions");
+    tensor->n_dims = (uint32_t)json_array_size(shape);
+    for (uint32_t i = 0; i < tensor->n_dims; i++)
+        if (!hth_json_size(json_array_get(shape, i), &tensor->shape[i]))
+            return CORRUPT(path, tensor, "its shape has something else than sizes");
+        else if (__builtin_mul_overflow(n_elements, tensor->shape[i], &n_elements))
+            return CORRUPT(path, tensor, "its shape has more elements than can be counted");
+
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+        !hth_json_size(json_array_get(offsets, 0), &begin) || !hth_json_size(json_array_get(offsets, 1), &end))
+        return CORRUPT(path, tensor, "its data_offsets are not two sizes");
+    if (begin > end)
+        return CORRUPT(path, tensor, "its data end before they begin");
+    if (end > n_bytes - data_offset)
+        return CORRUPT(path, tensor, "its data go beyond the end of the file");
+    tensor->begin = data_offset + begin;
+    tensor->end = data_offset + end;
+    if (__builtin_mul_overflow(n_elements, element->n_bytes, &n_needed) || n_needed != end - begin)
         return CORRUPT(path, tensor, "its data_offsets do not agree with its shape and dtype");
     return HEARTH_OK;
 }
@@ -267,19 +240,18 @@ hearth_status hth_safetensors_parse(const char *path, const uint8_t *bytes, uint
     return status;
 }
 
-hearth_status hth_safetensors_open(const char *path, hth_safetensors *out, hearth_error *err)
+hearth_status hth_safetensors_open(const char *folder, const char *name, hth_safetensors *out, hearth_error *err)
 {
-    const uint8_t *bytes = NULL;
-    uint64_t n_bytes = 0;
-    hearth_status status = hth_mapped_file_open(path, UINT64_MAX, &bytes, &n_bytes, err);
+    hth_mapped_file file;
+    hearth_status status = hth_mapped_file_open(folder, name, UINT64_MAX, &file, err);
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_safetensors_parse(path, bytes, n_bytes, out, err);
+    status = hth_safetensors_parse(file.path, file.bytes, file.n_bytes, out, err);
     if (status == HEARTH_OK)
         out->is_mapped = true;
     else
-        hth_mapped_file_close(bytes, n_bytes);
+        hth_mapped_file_close(file.bytes, file.n_bytes);
     return status;
 }
 
@@ -290,4 +262,135 @@ void hth_safetensors_close(hth_safetensors *file)
     if (file->is_mapped)
         hth_mapped_file_close(file->bytes, file->n_bytes);
     *file = (hth_safetensors){ 0 };
+}
+
+/* ---- checkpoints ---- */
+
+#define INDEX "model.safetensors.index.json"
+
+enum { N_FILES_MAX = 4096 };
+
+static hearth_status open_file(hth_checkpoint *checkpoint, const char *name, bool require_order, hearth_error *err)
+{
+    hth_safetensors *file = &checkpoint->files[checkpoint->n_files];
+    hearth_status status = hth_safetensors_open(checkpoint->folder, name, file, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    checkpoint->n_files++;
+    checkpoint->n_tensors += file->n_tensors;
+    if (require_order && !file->has_argument_order)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'%s/%s' has no argument_order in its metadata; convert without --require-argument-order",
+                        checkpoint->folder, name);
+    return HEARTH_OK;
+}
+
+/* Is it a plain file name? Files in other directories are refused. */
+static bool is_plain_name(const char *name)
+{
+    return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 256;
+}
+
+/* The files that the index names, each once, in the order of their first tensors. */
+static hearth_status collect_names(const json_t *map, const char **names, size_t *n_out, hearth_error *err)
+{
+    json_t *seen = json_object(), *value;
+    const char *tensor;
+    hearth_status status = HEARTH_OK;
+
+    json_object_foreach((json_t *)(uintptr_t)map, tensor, value)
+    {
+        const char *name = json_string_value(value);
+
+        if (!is_plain_name(name)) {
+            status = hth_fail(err, HEARTH_CORRUPT, "'" INDEX "', tensor '%.200s': '%.200s' is no name of a file there",
+                              tensor, name ? name : "");
+            break;
+        }
+        if (json_object_get(seen, name))
+            continue;
+        if (*n_out == N_FILES_MAX || json_object_set_new(seen, name, json_true()) != 0) {
+            status = hth_fail(err, HEARTH_CORRUPT, "'" INDEX "' names more than %d files", N_FILES_MAX);
+            break;
+        }
+        names[(*n_out)++] = name;
+    }
+    json_decref(seen);
+    return status;
+}
+
+/* Does each file have exactly the tensors that the index lists for it? */
+static hearth_status check_index(const hth_checkpoint *checkpoint, const json_t *map, const char *const *names,
+                                 hearth_error *err)
+{
+    for (size_t f = 0; f < checkpoint->n_files; f++)
+        for (size_t i = 0; i < checkpoint->files[f].n_tensors; i++) {
+            const char *tensor = checkpoint->files[f].tensors[i].name;
+            const char *name = json_string_value(json_object_get(map, tensor));
+
+            if (!name || strcmp(name, names[f]) != 0)
+                return hth_fail(err, HEARTH_CORRUPT, "'%s/%s', tensor '%.200s': the index does not place it there",
+                                checkpoint->folder, names[f], tensor);
+        }
+    if (checkpoint->n_tensors != json_object_size(map))
+        return hth_fail(err, HEARTH_CORRUPT, "'%s/" INDEX "' names %zu tensors, and its files have %zu",
+                        checkpoint->folder, json_object_size(map), checkpoint->n_tensors);
+    return HEARTH_OK;
+}
+
+static hearth_status open_files(hth_checkpoint *checkpoint, const json_t *index, bool require_order, hearth_error *err)
+{
+    const json_t *map = json_object_get(index, "weight_map");
+    const char **names = calloc(N_FILES_MAX, sizeof(const char *));
+    size_t n_names = 0;
+    hearth_status status = HEARTH_OK;
+
+    checkpoint->files = calloc(N_FILES_MAX, sizeof(*checkpoint->files));
+    if (!names || !checkpoint->files)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open '%s'", checkpoint->folder);
+    else if (index && !json_is_object(map))
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s/" INDEX "' has no weight_map", checkpoint->folder);
+    else if (!index)
+        status = open_file(checkpoint, "model.safetensors", require_order, err);
+    else
+        status = collect_names(map, names, &n_names, err);
+    for (size_t i = 0; i < n_names && status == HEARTH_OK; i++)
+        status = open_file(checkpoint, names[i], require_order, err);
+    if (status == HEARTH_OK && index)
+        status = check_index(checkpoint, map, names, err);
+    free(names);
+    return status;
+}
+
+hearth_status hth_checkpoint_open(const char *folder, bool require_order, hth_checkpoint *out, hearth_error *err)
+{
+    hth_checkpoint opened = { .folder = strdup(folder) };
+    json_t *index = NULL;
+    hearth_status status;
+
+    if (!opened.folder)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open '%s'", folder);
+    status = hth_json_file_read(folder, "config.json", &opened.config, err);
+    if (status == HEARTH_OK) {
+        status = hth_json_file_read(folder, INDEX, &index, err);
+        if (status == HEARTH_OK || status == HEARTH_NOT_FOUND)
+            status = open_files(&opened, index, require_order, err);
+    }
+    json_decref(index);
+    if (status == HEARTH_OK)
+        *out = opened;
+    else
+        hth_checkpoint_close(&opened);
+    return status;
+}
+
+void hth_checkpoint_close(hth_checkpoint *checkpoint)
+{
+    for (size_t i = 0; i < checkpoint->n_files; i++)
+        hth_safetensors_close(&checkpoint->files[i]);
+    free(checkpoint->files);
+    json_decref(checkpoint->config);
+    free(checkpoint->folder);
+    *checkpoint = (hth_checkpoint){ 0 };
 }

@@ -1,5 +1,5 @@
 /*
- * safetensors.h - the header of a safetensors file, checked to the last byte
+ * safetensors.h - the header of a safetensors file, checked to the last byte; and a directory with such files
  *
  * A file is:
  *
@@ -56,8 +56,31 @@ typedef struct hth_safetensors {
  */
 hearth_status hth_safetensors_parse(const char *path, const uint8_t *bytes, uint64_t n_bytes, hth_safetensors *out,
                                     hearth_error *err);
-/* Map a file and read it. Links are followed. HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO, or as above. */
-hearth_status hth_safetensors_open(const char *path, hth_safetensors *out, hearth_error *err);
+/* Map FOLDER/NAME and read it. Links are followed. HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO, or as above. */
+hearth_status hth_safetensors_open(const char *folder, const char *name, hth_safetensors *out, hearth_error *err);
 void hth_safetensors_close(hth_safetensors *file);
+
+/*
+ * ---- checkpoints ----
+ *
+ * A directory with a checkpoint in the hub's layout has config.json and safetensors files. The tensors are in
+ * model.safetensors, or in the files that model.safetensors.index.json names. Those are in the same directory, and have
+ * exactly the tensors that the index lists for them.
+ */
+
+typedef struct hth_checkpoint {
+    char *folder;
+    json_t *config; /* config.json */
+    hth_safetensors *files;
+    size_t n_files;
+    size_t n_tensors; /* of all files */
+} hth_checkpoint;
+
+/*
+ * Open a directory. require_order: a file without "argument_order" is HEARTH_UNSUPPORTED. On success, and only then,
+ * the caller calls hth_checkpoint_close. HEARTH_CORRUPT with a message that names the file and the tensor.
+ */
+hearth_status hth_checkpoint_open(const char *folder, bool require_order, hth_checkpoint *out, hearth_error *err);
+void hth_checkpoint_close(hth_checkpoint *checkpoint);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * sentencepiece.c - the few fields of a SentencePiece model that the engine needs
  */
-#include "convert/sentencepiece.h"
+#include "convert/tokenizer.h"
 
 #include <string.h>
 

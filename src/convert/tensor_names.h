@@ -5,7 +5,7 @@
 #define HTH_CONVERT_TENSOR_NAMES_H
 
 #include "convert/architecture.h"
-#include "convert/checkpoint.h"
+#include "convert/safetensors.h"
 #include "engine/model_writer.h"
 
 /* The difference between a tensor of the checkpoint and the engine's. */

@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "convert/mapped_file.h"
-#include "convert/sentencepiece.h"
-#include "convert/tokenizer_json.h"
 
 enum { MODEL_BYTES_MAX = 64 << 20, TEMPLATE_BYTES_MAX = 1 << 20 };
 
@@ -36,26 +34,26 @@ static const struct special {
     [HTH_SPECIAL_PAD] = { "pad_token", "pad_token_id" },
 };
 
-static hearth_status read_optional(const char *folder, const char *name, json_t **out, hearth_error *err)
-{
-    hearth_status status = hth_json_file_read(folder, name, out, err);
-
-    return status == HEARTH_NOT_FOUND ? HEARTH_OK : status;
-}
-
 static hearth_status read_sources(sources *s, hearth_error *err)
 {
-    hearth_status status = read_optional(s->folder, "tokenizer.json", &s->tokenizer, err);
+    const struct {
+        const char *name;
+        json_t **out;
+    } files[] = {
+        { "tokenizer.json", &s->tokenizer },
+        { "tokenizer_config.json", &s->tokenizer_config },
+        { "generation_config.json", &s->generation_config },
+        { "added_tokens.json", &s->added_tokens },
+        { "chat_template.json", &s->chat_template },
+    };
 
-    if (status == HEARTH_OK)
-        status = read_optional(s->folder, "tokenizer_config.json", &s->tokenizer_config, err);
-    if (status == HEARTH_OK)
-        status = read_optional(s->folder, "generation_config.json", &s->generation_config, err);
-    if (status == HEARTH_OK)
-        status = read_optional(s->folder, "added_tokens.json", &s->added_tokens, err);
-    if (status == HEARTH_OK)
-        status = read_optional(s->folder, "chat_template.json", &s->chat_template, err);
-    return status;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        hearth_status status = hth_json_file_read(s->folder, files[i].name, files[i].out, err);
+
+        if (status != HEARTH_OK && status != HEARTH_NOT_FOUND)
+            return status;
+    }
+    return HEARTH_OK;
 }
 
 static void free_sources(sources *s)
@@ -72,17 +70,13 @@ static void free_sources(sources *s)
 /* HEARTH_NOT_FOUND if there is no tokenizer.model. */
 static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
 {
-    char path[HTH_CHECKPOINT_PATH_BYTES];
-    const uint8_t *bytes = NULL;
-    uint64_t n_bytes = 0;
-    hearth_status status = hth_checkpoint_path(s->folder, "tokenizer.model", path, err);
+    hth_mapped_file file;
+    hearth_status status = hth_mapped_file_open(s->folder, "tokenizer.model", MODEL_BYTES_MAX, &file, err);
 
-    if (status == HEARTH_OK)
-        status = hth_mapped_file_open(path, MODEL_BYTES_MAX, &bytes, &n_bytes, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_sentencepiece_read(path, bytes, (size_t)n_bytes, vocabulary, err);
-    hth_mapped_file_close(bytes, n_bytes);
+    status = hth_sentencepiece_read(file.path, file.bytes, (size_t)file.n_bytes, vocabulary, err);
+    hth_mapped_file_close(file.bytes, file.n_bytes);
     return status;
 }
 
@@ -94,9 +88,10 @@ static hearth_status add_listed(const json_t *added, hth_vocabulary *vocabulary,
 
     json_object_foreach((json_t *)(uintptr_t)added, piece, id)
     {
-        hearth_status status = json_is_integer(id) && json_integer_value(id) >= 0
-                                 ? hth_vocabulary_add(vocabulary, "added_tokens.json", (uint64_t)json_integer_value(id),
-                                                      piece, /* is_special= */ false, err)
+        uint64_t number = 0;
+        hearth_status status = hth_json_size(id, &number)
+                                 ? hth_vocabulary_add(vocabulary, "added_tokens.json", number, piece,
+                                                      /* is_special= */ false, err)
                                  : hth_fail(err, HEARTH_CORRUPT, "'added_tokens.json': '%.100s' has no id", piece);
 
         if (status != HEARTH_OK)
@@ -166,12 +161,7 @@ static bool special_number(const json_t *object, const char *key, uint64_t *id)
 {
     const json_t *value = json_object_get(object, key);
 
-    if (json_is_array(value))
-        value = json_array_get(value, 0);
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return false;
-    *id = (uint64_t)json_integer_value(value);
-    return true;
+    return hth_json_size(json_is_array(value) ? json_array_get(value, 0) : value, id);
 }
 
 /* A model does not work without its bos or eos; the other tokens may be leftovers of training. */
@@ -244,21 +234,17 @@ static const char *template_of(const json_t *value)
 static hearth_status read_template(const sources *s, char **out, hearth_error *err)
 {
     const char *text = template_of(json_object_get(s->tokenizer_config, "chat_template"));
-    char path[HTH_CHECKPOINT_PATH_BYTES];
-    const uint8_t *bytes = NULL;
-    uint64_t n_bytes = 0;
-    hearth_status status = hth_checkpoint_path(s->folder, "chat_template.jinja", path, err);
+    hth_mapped_file file;
+    hearth_status status = hth_mapped_file_open(s->folder, "chat_template.jinja", TEMPLATE_BYTES_MAX, &file, err);
 
-    if (status == HEARTH_OK)
-        status = hth_mapped_file_open(path, TEMPLATE_BYTES_MAX, &bytes, &n_bytes, err);
     if (status == HEARTH_OK) {
-        if (memchr(bytes, '\0', (size_t)n_bytes))
-            status = hth_fail(err, HEARTH_CORRUPT, "'%s' has a zero byte", path);
+        if (memchr(file.bytes, '\0', (size_t)file.n_bytes))
+            status = hth_fail(err, HEARTH_CORRUPT, "'%s' has a zero byte", file.path);
         else
-            *out = strndup((const char *)bytes, (size_t)n_bytes);
-        hth_mapped_file_close(bytes, n_bytes);
+            *out = strndup((const char *)file.bytes, (size_t)file.n_bytes);
+        hth_mapped_file_close(file.bytes, file.n_bytes);
         if (status == HEARTH_OK && !*out)
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for '%s'", path);
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for '%s'", file.path);
         return status;
     }
     if (status != HEARTH_NOT_FOUND)

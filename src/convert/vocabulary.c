@@ -1,7 +1,7 @@
 /*
  * vocabulary.c - tokens by id
  */
-#include "convert/vocabulary.h"
+#include "convert/tokenizer.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,12 +3,11 @@
  */
 #include "dialects/answers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/json_values.h"
-#include "api/logprobs.h"
+#include "api/writer.h"
 #include "api/prepare.h"
 #include "base/os.h"
 #include "base/utf8.h"
@@ -41,17 +40,15 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
  * disconnected.
  */
 static bool add_tokens(hearth_model *model, const hth_api_request *request, const hearth_token *tokens, size_t n,
-                       const atomic_bool *is_gone, hth_buffer *out)
+                       hth_buffer *out)
 {
+    const atomic_bool *is_gone = request->is_gone;
+
     hth_buffer_add_text(out, "{\"tokens\":[");
     for (size_t i = 0; i < n && !out->failed; i++) {
-        char id[32];
-
         if (i % TOKENS_UNSEEN == 0 && is_gone && atomic_load_explicit(is_gone, memory_order_relaxed))
             return false;
-        (void)snprintf(id, sizeof(id), "%s%s%d", i > 0 ? "," : "", request->with_pieces ? "{\"id\":" : "",
-                       (int)tokens[i]); /* fits */
-        hth_buffer_add_text(out, id);
+        hth_buffer_add_format(out, "%s%s%d", i > 0 ? "," : "", request->with_pieces ? "{\"id\":" : "", (int)tokens[i]);
         if (request->with_pieces)
             add_piece(model, tokens[i], out);
     }
@@ -59,8 +56,7 @@ static bool add_tokens(hearth_model *model, const hth_api_request *request, cons
     return true;
 }
 
-static bool tokenize(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
-                     hth_api_error *error)
+static bool tokenize(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
     unsigned flags =
         (request->add_special ? HEARTH_TOKENIZE_BOS : 0u) | (request->parse_special ? HEARTH_TOKENIZE_SPECIAL : 0u);
@@ -68,15 +64,15 @@ static bool tokenize(hearth_model *model, const hth_api_request *request, const 
     size_t capacity = n_bytes + 16 < TOKENS_MAX ? n_bytes + 16 : TOKENS_MAX;
     hearth_token *tokens = malloc(capacity * sizeof(*tokens));
     hearth_error err = { .status = HEARTH_NO_MEMORY, .message = "no memory for tokens" };
-    bool ok = tokens && hth_model_tokenize(model, request->text, n_bytes, flags, is_gone, tokens, capacity, &n, &err) ==
-                            HEARTH_OK;
+    bool ok = tokens && hth_model_tokenize(model, request->text, n_bytes, flags, request->is_gone, tokens, capacity, &n,
+                                           &err) == HEARTH_OK;
 
     if (n > TOKENS_MAX) {
         hth_api_fail(error, HTH_API_INVALID_VALUE, "content",
                      "'content' has %zu tokens; at most %d are answered at once: send it in parts", n, TOKENS_MAX);
     } else if (!ok) {
         hth_api_fail_status(error, &err);
-    } else if (!add_tokens(model, request, tokens, n, is_gone, out)) {
+    } else if (!add_tokens(model, request, tokens, n, out)) {
         hth_api_fail(error, HTH_API_OVERLOADED, NULL, "the client has left");
         ok = false;
     }
@@ -143,14 +139,13 @@ static bool tell_loaded(hearth_model *model, const hth_api_request *request, hth
     return true;
 }
 
-bool hth_api_answer(hearth_model *model, const hth_api_request *request, const atomic_bool *is_gone, hth_buffer *out,
-                    hth_api_error *error)
+bool hth_api_answer(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     if (request->is_load)
         return tell_loaded(model, request, out, error);
     switch (request->kind) {
-    case HTH_API_TOKENIZE: return tokenize(model, request, is_gone, out, error);
+    case HTH_API_TOKENIZE: return tokenize(model, request, out, error);
     case HTH_API_DETOKENIZE: return detokenize(model, request, out, error);
     case HTH_API_APPLY_TEMPLATE: return apply_template(model, request, out, error);
     case HTH_API_CHAT_TOKENS:

@@ -4,7 +4,6 @@
  * The content is a list of blocks. In a stream, one block is open at a time; content of another kind closes it.
  */
 #include "api/sse.h"
-#include "api/usage.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"
 

@@ -1,157 +1,36 @@
 /*
  * anthropic_request.c - /v1/messages and /v1/messages/count_tokens
  *
- * The parser reads the fields of the body, then the messages, the tools, and the edits of the history.
+ * The parts of this file: the messages, the tools, the edits of the history, and the other fields of the body.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Without memory, a result has no call. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "api/parse.h"
 #include "dialects/kinds.h"
 #include "models/given.h"
-
-/* Read "system" and "messages" into the turns of the conversation. Returns the turns; NULL with the error filled. */
-static hearth_chat_turn *parse_messages(hth_api_parse *parse);
-/* Read "tools" and "tool_choice". */
-static void parse_tools(hth_api_parse *parse);
-/* Apply "context_management" to the turns of the conversation, after all other fields were read. */
-static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns);
 
 /*
  * Record that an object asks for its prefix to be cached. This has no other effect, since every prefix is cached. Any
  * form of the field is accepted.
  */
-static void anthropic_cache_control(hth_api_parse *parse, const hth_fields *fields)
+static void note_cache_control(hth_api_parse *parse, const hth_fields *fields)
 {
-    static const char *const known[] = { "type", "ttl", "scope", NULL };
     hth_fields inside;
     const char *type = NULL;
 
     if (!hth_fields_enter(fields, "cache_control", &inside))
         return;
-    hth_fields_rest(&inside, known);
+    hth_fields_rest(&inside, HTH_NAMES("type", "ttl", "scope"));
     hth_fields_string(&inside, "type", HTH_API_NAME_BYTES_MAX, &type);
     if (type && strcmp(type, "ephemeral") != 0)
         hth_fields_pass_over(&inside, "type");
     parse->request->has_cache_control = true;
-}
-
-static void parse_thinking(hth_api_parse *parse)
-{
-    static const char *const known[] = { "type", "budget_tokens", "display", NULL };
-    static const char *const types[] = { "disabled", "enabled", "adaptive", NULL };
-    int type = parse->reasoning == HTH_API_REASONING_ON;
-    json_int_t budget = -1;
-    hth_fields fields;
-
-    if (hth_fields_enter(&parse->body, "thinking", &fields)) {
-        hth_fields_rest(&fields, known);
-        hth_fields_require(&fields, "type");
-        type = hth_fields_word(&fields, "type", types);
-        hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX, &budget);
-        if (budget >= 0)
-            parse->request->sampling.thinking_budget = (int32_t)budget;
-    }
-    parse->request->wants_thinking = type > 0;
-    parse->request->conversation.no_thinking = !parse->request->wants_thinking;
-}
-
-/* The format of the reply: JSON that follows a schema. */
-static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
-{
-    static const char *const known[] = { "type", "schema", NULL };
-    char path[HTH_PATH_BYTES];
-    const char *type = NULL;
-    hth_fields fields;
-    json_t *schema;
-
-    if (!hth_fields_enter(outer, name, &fields))
-        return;
-    hth_fields_rest(&fields, known);
-    hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
-    if (type && strcmp(type, "json_schema") != 0)
-        hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only json_schema is supported here", type);
-    hth_fields_require(&fields, "schema");
-    schema = hth_fields_object(&fields, "schema");
-    if (schema)
-        parse->request->conversation.json_schema =
-            hth_api_schema_text(parse, hth_fields_path(&fields, "schema", path), schema);
-}
-
-static void parse_output_config(hth_api_parse *parse)
-{
-    static const char *const known[] = { "effort", "format", NULL };
-    hth_fields fields;
-    json_t *values;
-    int effort;
-
-    parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta API */
-    if (!hth_fields_enter(&parse->body, "output_config", &fields))
-        return;
-    hth_fields_rest(&fields, known);
-    parse_output_format(parse, &fields, "format");
-    effort = hth_fields_word(&fields, "effort", hth_api_efforts);
-    if (effort < 0)
-        return;
-    values = json_pack("{s:s}", "reasoning_effort", hth_api_efforts[effort]);
-    parse->request->conversation.template_values = values ? hth_api_json_text(parse, values) : NULL;
-    json_decref(values);
-}
-
-/*
- * The request continues a conversation that the server should have stored, and comes without its history. The error has
- * the form that clients know, so they send the whole conversation.
- */
-static void refuse_thread(hth_api_parse *parse)
-{
-    if (!hth_fields_has(&parse->body, "thread"))
-        return;
-    hth_fields_fail(&parse->body, HTH_API_UNSUPPORTED, "thread",
-                    "is not supported here; send the whole conversation in 'messages'");
-    parse->error->details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
-}
-
-void hth_api_parse_messages(hth_api_parse *parse)
-{
-    static const char *const known[] = { HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
-                                         "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice",
-                                         "thinking", "cache_control", "metadata", "service_tier", "output_config",
-                                         "output_format", "context_management", "thread",
-                                         /* accepted, without effect */
-                                         "inference_geo", "speed", "diagnostics", "user_profile_id", "workspace_id",
-                                         "betas", NULL };
-    hth_api_request *request = parse->request;
-    hearth_sampling *sampling = &request->sampling;
-    json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
-    hearth_chat_turn *turns;
-
-    request->is_chat = true;
-    refuse_thread(parse);
-    hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
-    if (request->kind == HTH_API_MESSAGES)
-        hth_fields_require(&parse->body, "max_tokens");
-    hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);
-    hth_api_set_length(parse, n_tokens);
-    hth_fields_bool(&parse->body, "stream", &request->stream);
-    hth_fields_float(&parse->body, "temperature", -1e9, 2, &sampling->temperature);
-    if (sampling->temperature < 0)
-        sampling->temperature = 0; /* greedy, as in the other APIs */
-    hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
-    hth_fields_integer(&parse->body, "top_k", -1, INT32_MAX, &top_k);
-    sampling->top_k = top_k < 0 ? 0 : (int32_t)top_k; /* both mean all tokens */
-    anthropic_cache_control(parse, &parse->body);
-    /* a single string, which other APIs allow, is an error */
-    if (hth_fields_array(&parse->body, "stop_sequences", SIZE_MAX))
-        hth_api_parse_stop(parse, "stop_sequences");
-    hth_api_parse_extras(parse);
-    turns = parse_messages(parse);
-    parse_tools(parse);
-    parse_thinking(parse);
-    parse_output_config(parse);
-    apply_edits(parse, turns);
 }
 
 /*
@@ -182,9 +61,8 @@ static const char *block_type(hth_api_parse *parse, const hth_fields *fields, co
 
     if (!hth_fields_item(fields, name, array, i, block))
         return NULL;
-    hth_fields_require(block, "type");
-    hth_fields_string(block, "type", HTH_API_NAME_BYTES_MAX, &type);
-    anthropic_cache_control(parse, block);
+    type = hth_fields_required(block, "type", HTH_API_NAME_BYTES_MAX);
+    note_cache_control(parse, block);
     return type;
 }
 
@@ -234,13 +112,11 @@ static const char *text_inside(hth_api_parse *parse, const json_t *block, const 
 /* A block as text: its own text, the text inside it, or a note that it was left out. */
 static const char *text_of_block(hth_api_parse *parse, const hth_fields *fields, const char *type)
 {
-    static const char *const known[] = { "type", "text", "cache_control", "citations", NULL };
     const char *text = NULL;
 
     if (strcmp(type, "text") == 0) {
-        hth_fields_rest(fields, known);
-        hth_fields_require(fields, "text");
-        hth_fields_string(fields, "text", HTH_API_TEXT_BYTES_MAX, &text);
+        hth_fields_rest(fields, HTH_NAMES("type", "text", "cache_control", "citations"));
+        text = hth_fields_required(fields, "text", HTH_API_TEXT_BYTES_MAX);
         return text;
     }
     text = text_inside(parse, fields->object, type);
@@ -281,14 +157,11 @@ static void parse_texts(hth_api_parse *parse, const hth_fields *fields, const ch
 
 static void parse_tool_use(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
-    static const char *const known[] = { "type", "id", "name", "input", "cache_control", "caller", NULL };
     json_t *input;
 
-    hth_fields_rest(fields, known);
-    hth_fields_require(fields, "id");
-    hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "name", "input", "cache_control", "caller"));
+    call->id = hth_fields_required(fields, "id", HTH_API_NAME_BYTES_MAX);
+    call->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (call->name)
         call->name = hth_api_offered_name(parse, call->name);
     hth_fields_require(fields, "input");
@@ -315,8 +188,7 @@ static void parse_assistant(hth_api_parse *parse, const hth_fields *message, jso
         if (strcmp(type, "tool_use") == 0) {
             parse_tool_use(parse, &fields, &calls[n_calls++]);
         } else if (strcmp(type, "thinking") == 0) {
-            hth_fields_require(&fields, "thinking");
-            hth_fields_string(&fields, "thinking", HTH_API_TEXT_BYTES_MAX, &thinking);
+            thinking = hth_fields_required(&fields, "thinking", HTH_API_TEXT_BYTES_MAX);
             if (thinking)
                 hth_api_joined_add(parse, &reasoning, thinking);
         } else if (strcmp(type, "redacted_thinking") != 0) {
@@ -337,14 +209,12 @@ static void parse_assistant(hth_api_parse *parse, const hth_fields *message, jso
 
 static void parse_tool_result(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
 {
-    static const char *const known[] = { "type", "tool_use_id", "content", "is_error", "cache_control", NULL };
     json_t *content = hth_fields_any(fields, "content");
     bool is_error = false;
 
     turn->role = "tool";
-    hth_fields_rest(fields, known);
-    hth_fields_require(fields, "tool_use_id");
-    hth_fields_string(fields, "tool_use_id", HTH_API_NAME_BYTES_MAX, &turn->call_id);
+    hth_fields_rest(fields, HTH_NAMES("type", "tool_use_id", "content", "is_error", "cache_control"));
+    turn->call_id = hth_fields_required(fields, "tool_use_id", HTH_API_NAME_BYTES_MAX);
     hth_fields_bool(fields, "is_error", &is_error); /* the content describes the error */
     if (json_is_string(content) || json_is_array(content))
         parse_texts(parse, fields, "content", turn);
@@ -402,13 +272,11 @@ static void parse_user(hth_api_parse *parse, const hth_fields *message, json_t *
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, growing_turns *out)
 {
-    static const char *const roles[] = { "user", "assistant", "system", NULL };
-    static const char *const known[] = { "role", "content", NULL };
     const char *role;
     json_t *content;
 
-    hth_fields_rest(fields, known);
-    role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(fields, HTH_NAMES("role", "content"));
+    role = hth_api_parse_role(fields, HTH_NAMES("user", "assistant", "system"));
     if (!role)
         return;
     hth_fields_require(fields, "content");
@@ -459,8 +327,8 @@ static void continue_last(hth_api_parse *parse, growing_turns *turns)
     if (is_empty(last)) {
         turns->n--;
         if (turns->n == 0 || strcmp(turns->turns[turns->n - 1].role, "system") == 0)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages",
-                            "has nothing but an empty message; give at least one of the user");
+            hth_fields_refuse(&parse->body, "messages",
+                              "has nothing but an empty message; give at least one of the user");
         return;
     }
     if (last->n_calls > 0)
@@ -469,20 +337,21 @@ static void continue_last(hth_api_parse *parse, growing_turns *turns)
     parse->request->conversation.continue_last = true;
 }
 
+/* Read "system" and "messages" into the turns of the conversation. Returns the turns; NULL with the error filled. */
 static hearth_chat_turn *parse_messages(hth_api_parse *parse)
 {
     json_t *array, *system = hth_fields_any(&parse->body, "system");
     growing_turns turns = { .n = 0 };
+    hth_fields fields;
 
     hth_fields_require(&parse->body, "messages");
     array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
     if (!array)
         return NULL;
     if (json_array_size(array) == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "is empty; give at least one message");
+        hth_fields_refuse(&parse->body, "messages", "is empty; give at least one message");
     if (count_turns(array) > BLOCKS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "has more than %d blocks; send fewer",
-                        BLOCKS_MAX);
+        hth_fields_refuse(&parse->body, "messages", "has more than %d blocks; send fewer", BLOCKS_MAX);
     if (parse->error->kind == HTH_API_NO_ERROR)
         turns.turns = hth_api_allocate_structs(parse, count_turns(array), sizeof(*turns.turns));
     if (!turns.turns)
@@ -491,13 +360,8 @@ static hearth_chat_turn *parse_messages(hth_api_parse *parse)
         turns.turns[turns.n].role = "system";
         parse_texts(parse, &parse->body, "system", &turns.turns[turns.n++]);
     }
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
-            return NULL;
+    for (size_t i = 0; hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == json_array_size(array), &turns);
-    }
     continue_last(parse, &turns);
     parse->request->conversation.turns = turns.turns;
     parse->request->conversation.n_turns = turns.n;
@@ -538,23 +402,12 @@ static void note_callers(const hth_fields *fields)
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i)
 {
     hearth_chat_tool *tool = &tools[i];
-    static const char *const known[] = { "type",
-                                         "name",
-                                         "description",
-                                         "input_schema",
-                                         "cache_control",
-                                         "strict",
-                                         "eager_input_streaming",
-                                         "input_examples",
-                                         "defer_loading",
-                                         "allowed_callers",
-                                         NULL };
     json_t *schema;
 
-    hth_fields_rest(fields, known);
-    anthropic_cache_control(parse, fields);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
+    hth_fields_rest(fields, HTH_NAMES("type", "name", "description", "input_schema", "cache_control", "strict",
+                                      "eager_input_streaming", "input_examples", "defer_loading", "allowed_callers"));
+    note_cache_control(parse, fields);
+    tool->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, fields, tools, i);
     note_callers(fields);
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
@@ -599,12 +452,11 @@ static void choose_tool(hth_api_parse *parse, const hth_fields *fields, const ch
     if (was_left_out(parse, name))
         hth_fields_pass_over(fields, "name");
     else
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name", "is '%s', which is not in 'tools'", name);
+        hth_fields_refuse(fields, "name", "is '%s', which is not in 'tools'", name);
 }
 
 static void parse_tool_choice(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "name", "disable_parallel_tool_use", NULL };
     hearth_conversation *conversation = &parse->request->conversation;
     const char *type = NULL, *name = NULL;
     bool one_only = false;
@@ -612,9 +464,8 @@ static void parse_tool_choice(hth_api_parse *parse)
 
     if (!hth_fields_enter(&parse->body, "tool_choice", &fields))
         return;
-    hth_fields_rest(&fields, known);
-    hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    hth_fields_rest(&fields, HTH_NAMES("type", "name", "disable_parallel_tool_use"));
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     hth_fields_bool(&fields, "disable_parallel_tool_use", &one_only);
     conversation->parallel_calls = !one_only;
     if (!type)
@@ -626,32 +477,28 @@ static void parse_tool_choice(hth_api_parse *parse)
         if (conversation->n_tools == 0 && json_array_size(json_object_get(parse->body.object, "tools")) > 0)
             hth_fields_pass_over(&fields, "type");
         else if (conversation->n_tools == 0)
-            hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is 'any', but there are no 'tools'; give some");
+            hth_fields_refuse(&fields, "type", "is 'any', but there are no 'tools'; give some");
     } else if (strcmp(type, "tool") == 0) {
-        hth_fields_require(&fields, "name");
-        hth_fields_string(&fields, "name", HTH_API_NAME_BYTES_MAX, &name);
+        name = hth_fields_required(&fields, "name", HTH_API_NAME_BYTES_MAX);
         choose_tool(parse, &fields, name);
     } else if (strcmp(type, "auto") != 0) {
-        hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is '%.40s'; it must be auto, any, tool or none", type);
+        hth_fields_refuse(&fields, "type", "is '%.40s'; it must be auto, any, tool or none", type);
     }
 }
 
+/* Read "tools" and "tool_choice". */
 static void parse_tools(hth_api_parse *parse)
 {
     json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_SENT_MAX);
     hearth_chat_tool *tools = array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools)) : NULL;
+    hth_fields fields;
     size_t n = 0;
 
-    for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "tools", array, i, &fields))
-            return;
+    for (size_t i = 0; tools && hth_fields_item(&parse->body, "tools", array, i, &fields); i++) {
         if (!is_own(&fields))
             continue;
         if (n == HTH_TOOLS_MAX)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than %d tools; send fewer",
-                            HTH_TOOLS_MAX);
+            hth_fields_refuse(&parse->body, "tools", "has more than %d tools; send fewer", HTH_TOOLS_MAX);
         else
             parse_tool(parse, &fields, tools, n++);
     }
@@ -685,18 +532,18 @@ enum {
 
 static const char cleared_result[] = "[result cleared to save room]";
 
-/* A call and its position in the history. */
+/* The latest call with an id. */
 typedef struct place {
     const char *id;
-    size_t turn, call;
+    hearth_chat_call *call;
+    UT_hash_handle hh;
 } place;
 
 typedef struct history {
     hth_api_parse *parse;
     hearth_chat_turn *turns;
     size_t n_turns;
-    place *calls; /* [n_calls], all calls with an id, sorted by compare_places; NULL: not sorted yet */
-    size_t n_calls;
+    hearth_chat_call **calls; /* [n_turns], of tool turns; an element is NULL: it has none; NULL: not looked for yet */
 } history;
 
 /* ---- sizes ---- */
@@ -738,13 +585,12 @@ static size_t prompt_tokens(const history *h)
 static int parse_amount(const hth_fields *edit, const char *name, const char *const *types, json_int_t low,
                         json_int_t *value)
 {
-    static const char *const known[] = { "type", "value", NULL };
     hth_fields fields;
     int type;
 
     if (!hth_fields_enter(edit, name, &fields))
         return -1;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "value"));
     hth_fields_require(&fields, "type");
     type = hth_fields_word(&fields, "type", types);
     hth_fields_require(&fields, "value");
@@ -790,61 +636,46 @@ static bool is_among(const names *all, const char *name)
 
 /* ---- the call that a result belongs to ---- */
 
-/* By id, then by turn; within one turn the first call comes last. */
-static int compare_places(const void *a, const void *b)
+/*
+ * Find the call of each tool turn: the first call with its id in the last turn before it that has one. False if out of
+ * memory, with the error filled.
+ */
+static bool find_calls(history *h)
 {
-    const place *one = a, *other = b;
-    int order = strcmp(one->id, other->id);
-
-    if (order == 0 && one->turn != other->turn)
-        return one->turn < other->turn ? -1 : 1;
-    return order ? order : one->call > other->call ? -1 : one->call < other->call;
-}
-
-/* False if out of memory, with the error filled. */
-static bool sort_calls(history *h)
-{
+    place *places, *by_id = NULL, *found;
     size_t n = 0;
 
     if (h->calls)
         return true;
     for (size_t i = 0; i < h->n_turns; i++)
         n += h->turns[i].n_calls;
-    h->calls = hth_api_allocate(h->parse, n, sizeof(*h->calls));
-    if (!h->calls)
+    places = hth_api_allocate(h->parse, n, sizeof(*places));
+    h->calls = hth_api_allocate(h->parse, h->n_turns, sizeof(*h->calls));
+    if (!places || !h->calls)
         return false;
-    for (size_t i = 0; i < h->n_turns; i++)
-        for (size_t k = 0; k < h->turns[i].n_calls; k++)
-            if (h->turns[i].calls[k].id)
-                h->calls[h->n_calls++] = (place){ .id = h->turns[i].calls[k].id, .turn = i, .call = k };
-    if (h->n_calls > 1)
-        qsort(h->calls, h->n_calls, sizeof(*h->calls), compare_places);
-    return true;
-}
+    for (size_t i = 0; i < h->n_turns; i++) {
+        const hearth_chat_turn *turn = &h->turns[i];
 
-/*
- * The call that a tool turn is the result of: the first call with its id in the last turn before it that has one. NULL:
- * none.
- */
-static hearth_chat_call *call_of(const history *h, size_t i)
-{
-    /* sorts before the calls of turn i */
-    const place wanted = { .id = h->turns[i].call_id, .turn = i, .call = SIZE_MAX };
-    size_t low = 0, high = wanted.id ? h->n_calls : 0;
-    const place *found;
+        if (turn->call_id) {
+            HASH_FIND_STR(by_id, turn->call_id, found);
+            h->calls[i] = found ? found->call : NULL;
+        }
+        for (size_t k = turn->n_calls; k > 0; k--) {
+            const char *id = turn->calls[k - 1].id;
 
-    while (low < high) { /* count the calls before it */
-        size_t middle = low + (high - low) / 2;
-
-        if (compare_places(&h->calls[middle], &wanted) < 0)
-            low = middle + 1;
-        else
-            high = middle;
+            if (!id)
+                continue;
+            HASH_FIND_STR(by_id, id, found);
+            if (!found) {
+                found = places++;
+                found->id = id;
+                HASH_ADD_STR(by_id, id, found);
+            }
+            found->call = (hearth_chat_call *)&turn->calls[k - 1]; /* our own, and not shared yet */
+        }
     }
-    found = low > 0 ? &h->calls[low - 1] : NULL;
-    if (!found || strcmp(found->id, wanted.id) != 0)
-        return NULL;
-    return (hearth_chat_call *)&h->turns[found->turn].calls[found->call]; /* our own, and not shared yet */
+    HASH_CLEAR(hh, by_id);
+    return true;
 }
 
 /* ---- tool uses ---- */
@@ -878,7 +709,7 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
 
         if (strcmp(turn->role, "tool") != 0)
             continue;
-        call = call_of(h, i - 1);
+        call = h->calls[i - 1];
         if ((call && is_among(&clearing->excluded, call->name)) || n_later++ < clearing->n_keep)
             continue;
         n = content_bytes(turn);
@@ -900,10 +731,6 @@ static void clear_uses(const history *h, const tool_clearing *clearing, bool onl
 
 static void edit_tool_uses(history *h, const hth_fields *edit)
 {
-    static const char *const known[] = { "type",          "trigger", "keep", "clear_at_least", "clear_tool_inputs",
-                                         "exclude_tools", NULL };
-    static const char *const triggers[] = { "input_tokens", "tool_uses", NULL };
-    static const char *const uses[] = { "tool_uses", NULL }, *const tokens[] = { "input_tokens", NULL };
     hth_api_edits *edits = &h->parse->request->edits;
     json_int_t trigger = TRIGGER_TOKENS, keep = KEEP_USES, at_least = 0;
     json_t *inputs = hth_fields_any(edit, "clear_tool_inputs"), *excluded; /* true, false, or a list of names */
@@ -912,11 +739,11 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
     uint32_t n_cleared;
     bool by_uses;
 
-    hth_fields_rest(edit, known);
+    hth_fields_rest(edit, HTH_NAMES("type", "trigger", "keep", "clear_at_least", "clear_tool_inputs", "exclude_tools"));
     excluded = hth_fields_array(edit, "exclude_tools", NAMES_MAX);
-    by_uses = parse_amount(edit, "trigger", triggers, 0, &trigger) == 1;
-    (void)parse_amount(edit, "keep", uses, 0, &keep); /* there is one type */
-    (void)parse_amount(edit, "clear_at_least", tokens, 0, &at_least);
+    by_uses = parse_amount(edit, "trigger", HTH_NAMES("input_tokens", "tool_uses"), 0, &trigger) == 1;
+    (void)parse_amount(edit, "keep", HTH_NAMES("tool_uses"), 0, &keep); /* there is one type */
+    (void)parse_amount(edit, "clear_at_least", HTH_NAMES("input_tokens"), 0, &at_least);
     if (hth_fields_failed(edit))
         return;
     clearing.n_keep = (size_t)keep;
@@ -926,7 +753,7 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
         return;
     clearing.excluded = names_of(h->parse, excluded);
     clearing.inputs = names_of(h->parse, inputs);
-    if (!sort_calls(h) || hth_fields_failed(edit))
+    if (!find_calls(h) || hth_fields_failed(edit))
         return;
     clear_uses(h, &clearing, true, &n_cleared, &n_bytes);
     if (n_cleared == 0 || n_bytes / BYTES_A_TOKEN < (size_t)at_least)
@@ -940,8 +767,6 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
 
 static void edit_thinking(const history *h, const hth_fields *edit)
 {
-    static const char *const known[] = { "type", "keep", NULL };
-    static const char *const turns[] = { "thinking_turns", NULL };
     hth_api_edits *edits = &h->parse->request->edits;
     json_t *keep = hth_fields_any(edit, "keep");
     const char *word = json_string_value(json_is_object(keep) ? json_object_get(keep, "type") : keep);
@@ -949,10 +774,10 @@ static void edit_thinking(const history *h, const hth_fields *edit)
     bool in_turn = false, was_counted = false;
     size_t n_bytes = 0;
 
-    hth_fields_rest(edit, known);
+    hth_fields_rest(edit, HTH_NAMES("type", "keep"));
     if (word && strcmp(word, "all") == 0)
         return;
-    (void)parse_amount(edit, "keep", turns, 1, &n_keep); /* there is one type */
+    (void)parse_amount(edit, "keep", HTH_NAMES("thinking_turns"), 1, &n_keep); /* there is one type */
     if (hth_fields_failed(edit))
         return;
     /* Count from the end. All messages between two user messages, including tool results, are one turn. */
@@ -979,26 +804,20 @@ static void edit_thinking(const history *h, const hth_fields *edit)
 
 /* ---- all edits ---- */
 
+/* Apply "context_management" to the turns of the conversation, after all other fields were read. */
 static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
 {
-    static const char *const known[] = { "edits", NULL };
     history h = { .parse = parse, .turns = turns, .n_turns = parse->request->conversation.n_turns };
-    hth_fields fields;
+    hth_fields fields, edit;
     json_t *array;
 
     if (!hth_fields_enter(&parse->body, "context_management", &fields) || !turns)
         return;
     parse->request->edits.is_asked = true;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("edits"));
     array = hth_fields_array(&fields, "edits", EDITS_MAX);
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        const char *type = NULL;
-        hth_fields edit;
-
-        if (!hth_fields_item(&fields, "edits", array, i, &edit))
-            return;
-        hth_fields_require(&edit, "type");
-        hth_fields_string(&edit, "type", HTH_API_NAME_BYTES_MAX, &type);
+    for (size_t i = 0; hth_fields_item(&fields, "edits", array, i, &edit); i++) {
+        const char *type = hth_fields_required(&edit, "type", HTH_API_NAME_BYTES_MAX);
         if (!type)
             return;
         if (strcmp(type, "clear_tool_uses_20250919") == 0)
@@ -1008,4 +827,115 @@ static void apply_edits(hth_api_parse *parse, hearth_chat_turn *turns)
         else
             hth_fields_note(&edit, type);
     }
+}
+
+/* ---- the request ---- */
+
+static void parse_thinking(hth_api_parse *parse)
+{
+    int type = parse->reasoning == HTH_API_REASONING_ON;
+    json_int_t budget = -1;
+    hth_fields fields;
+
+    if (hth_fields_enter(&parse->body, "thinking", &fields)) {
+        hth_fields_rest(&fields, HTH_NAMES("type", "budget_tokens", "display"));
+        hth_fields_require(&fields, "type");
+        type = hth_fields_word(&fields, "type", HTH_NAMES("disabled", "enabled", "adaptive"));
+        hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX, &budget);
+        if (budget >= 0)
+            parse->request->sampling.thinking_budget = (int32_t)budget;
+    }
+    parse->request->wants_thinking = type > 0;
+    parse->request->conversation.no_thinking = !parse->request->wants_thinking;
+}
+
+/* The format of the reply: JSON that follows a schema. */
+static void parse_output_format(hth_api_parse *parse, const hth_fields *outer, const char *name)
+{
+    char path[HTH_PATH_BYTES];
+    const char *type = NULL;
+    hth_fields fields;
+    json_t *schema;
+
+    if (!hth_fields_enter(outer, name, &fields))
+        return;
+    hth_fields_rest(&fields, HTH_NAMES("type", "schema"));
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
+    if (type && strcmp(type, "json_schema") != 0)
+        hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only json_schema is supported here", type);
+    hth_fields_require(&fields, "schema");
+    schema = hth_fields_object(&fields, "schema");
+    if (schema)
+        parse->request->conversation.json_schema =
+            hth_api_schema_text(parse, hth_fields_path(&fields, "schema", path), schema);
+}
+
+static void parse_output_config(hth_api_parse *parse)
+{
+    hth_fields fields;
+    json_t *values;
+    int effort;
+
+    parse_output_format(parse, &parse->body, "output_format"); /* the name in the beta API */
+    if (!hth_fields_enter(&parse->body, "output_config", &fields))
+        return;
+    hth_fields_rest(&fields, HTH_NAMES("effort", "format"));
+    parse_output_format(parse, &fields, "format");
+    effort = hth_fields_word(&fields, "effort", hth_api_efforts);
+    if (effort < 0)
+        return;
+    values = json_pack("{s:s}", "reasoning_effort", hth_api_efforts[effort]);
+    parse->request->conversation.template_values = values ? hth_api_json_text(parse, values) : NULL;
+    json_decref(values);
+}
+
+/*
+ * The request continues a conversation that the server should have stored, and comes without its history. The error has
+ * the form that clients know, so they send the whole conversation.
+ */
+static void refuse_thread(hth_api_parse *parse)
+{
+    if (!hth_fields_has(&parse->body, "thread"))
+        return;
+    hth_fields_fail(&parse->body, HTH_API_UNSUPPORTED, "thread",
+                    "is not supported here; send the whole conversation in 'messages'");
+    parse->error->details = "{\"error_code\":\"thread_unsupported_request\",\"unsupported\":[\"thread\"]}";
+}
+
+void hth_api_parse_messages(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+    hearth_sampling *sampling = &request->sampling;
+    json_int_t n_tokens = request->options.n_predict, top_k = sampling->top_k;
+    hearth_chat_turn *turns;
+
+    request->is_chat = true;
+    refuse_thread(parse);
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_EXTRA_FIELDS, "model", "messages", "max_tokens", "system", "stream",
+                              "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice", "thinking",
+                              "cache_control", "metadata", "service_tier", "output_config", "output_format",
+                              "context_management", "thread", /* accepted, without effect */ "inference_geo", "speed",
+                              "diagnostics", "user_profile_id", "workspace_id", "betas"));
+    if (request->kind == HTH_API_MESSAGES)
+        hth_fields_require(&parse->body, "max_tokens");
+    hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
+    hth_fields_bool(&parse->body, "stream", &request->stream);
+    hth_fields_float(&parse->body, "temperature", -1e9, 2, &sampling->temperature);
+    if (sampling->temperature < 0)
+        sampling->temperature = 0; /* greedy, as in the other APIs */
+    hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
+    hth_fields_integer(&parse->body, "top_k", -1, INT32_MAX, &top_k);
+    sampling->top_k = top_k < 0 ? 0 : (int32_t)top_k; /* both mean all tokens */
+    note_cache_control(parse, &parse->body);
+    /* a single string, which other APIs allow, is an error */
+    if (hth_fields_array(&parse->body, "stop_sequences", SIZE_MAX))
+        hth_api_parse_stop(parse, "stop_sequences");
+    hth_api_parse_extras(parse);
+    turns = parse_messages(parse);
+    parse_tools(parse);
+    parse_thinking(parse);
+    parse_output_config(parse);
+    apply_edits(parse, turns);
 }

@@ -7,11 +7,10 @@
  * uniquely.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/embed.h"
+#include "dialects/answers.h"
 #include "api/request.h"
 #include "base/bytes.h"
 
@@ -46,10 +45,10 @@ bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request 
 
 static void add_number(float value, hth_buffer *out)
 {
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%.9g", (double)value); /* fits */
-    hth_buffer_add_text(out, isfinite(value) ? text : "null");
+    if (isfinite(value))
+        hth_buffer_add_format(out, "%.9g", (double)value);
+    else
+        hth_buffer_add_text(out, "null");
 }
 
 static void add_vector(const float *values, uint32_t n, hth_buffer *out)
@@ -92,27 +91,9 @@ static void add_base64(const float *values, uint32_t n, hth_buffer *out)
     free(bytes);
 }
 
-static void add_index(size_t i, const char *before, const char *after, hth_buffer *out)
-{
-    char text[32];
-
-    (void)snprintf(text, sizeof(text), "%zu", i); /* fits */
-    hth_buffer_add_text(out, before);
-    hth_buffer_add_text(out, text);
-    hth_buffer_add_text(out, after);
-}
-
 static void add_string(const char *text, hth_buffer *out)
 {
     hth_buffer_add_json_take(out, json_string(text));
-}
-
-static void add_usage(const hearth_embeddings *embeddings, hth_buffer *out)
-{
-    hth_buffer_add_json_take(out,
-                             json_pack("{s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)embeddings->n_tokens_total,
-                                       "total_tokens", (json_int_t)embeddings->n_tokens_total, "prompt_tokens_details",
-                                       "cached_tokens", (json_int_t)embeddings->n_tokens_cached));
 }
 
 /* ---- scores ---- */
@@ -138,7 +119,8 @@ static void add_rank(const hth_api_embed *embed, const rank *ranked, hth_buffer 
 {
     const char *text = embed->options.inputs[ranked->index].text;
 
-    add_index(ranked->index, "{\"index\":", embed->is_compact ? ",\"score\":" : ",\"relevance_score\":", out);
+    hth_buffer_add_format(out, "{\"index\":%zu,\"%s\":", ranked->index,
+                          embed->is_compact ? "score" : "relevance_score");
     add_number(ranked->score, out);
     if (embed->wants_texts && embed->is_compact) {
         hth_buffer_add_text(out, ",\"text\":");
@@ -227,9 +209,9 @@ static void add_item_head(const hth_api_embed_answer *answer, size_t i, hth_buff
     if (i > 0)
         hth_buffer_add_text(out, ",");
     if (answer->request->kind == HTH_API_EMBEDDINGS)
-        add_index(i, "{\"object\":\"embedding\",\"index\":", ",\"embedding\":", out);
+        hth_buffer_add_format(out, "{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i);
     else if (answer->request->kind == HTH_API_NATIVE_EMBEDDING)
-        add_index(i, "{\"index\":", ",\"embedding\":[", out);
+        hth_buffer_add_format(out, "{\"index\":%zu,\"embedding\":[", i);
 }
 
 static void add_item_end(const hth_api_embed_answer *answer, hth_buffer *out)
@@ -267,21 +249,13 @@ static void add_next(hth_api_embed_answer *answer, hth_buffer *out)
     answer->vector = 0;
 }
 
-static void add_ns(const char *name, double ms, hth_buffer *out)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), ",\"%s\":%lld", name, (long long)(ms * 1e6)); /* fits */
-    hth_buffer_add_text(out, text);
-}
-
 static void add_ollama_end(const hearth_embeddings *embeddings, hth_buffer *out)
 {
     hth_buffer_add_text(out, "]");
     if (embeddings) {
-        add_ns("total_duration", embeddings->queue_ms + embeddings->compute_ms, out);
-        add_ns("load_duration", 0, out);
-        add_index((size_t)embeddings->n_tokens_total, ",\"prompt_eval_count\":", "", out);
+        hth_buffer_add_format(out, ",\"total_duration\":%lld,\"load_duration\":0,\"prompt_eval_count\":%llu",
+                              (long long)((embeddings->queue_ms + embeddings->compute_ms) * 1e6),
+                              (unsigned long long)embeddings->n_tokens_total);
     }
     hth_buffer_add_text(out, "}");
 }
@@ -300,7 +274,10 @@ static void add_end(const hth_api_embed_answer *answer, hth_buffer *out)
     hth_buffer_add_text(out, ",\"model\":");
     add_string(answer->model, out);
     hth_buffer_add_text(out, ",\"usage\":");
-    add_usage(answer->embeddings, out);
+    hth_buffer_add_json_take(out, json_pack("{s:I, s:I, s:{s:I}}", "prompt_tokens",
+                                            (json_int_t)answer->embeddings->n_tokens_total, "total_tokens",
+                                            (json_int_t)answer->embeddings->n_tokens_total, "prompt_tokens_details",
+                                            "cached_tokens", (json_int_t)answer->embeddings->n_tokens_cached));
     hth_buffer_add_text(out, "}");
 }
 

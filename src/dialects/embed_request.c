@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "api/embed.h"
 #include "api/parse.h"
 #include "dialects/kinds.h"
 
@@ -17,7 +16,6 @@ static hth_api_embed *begin(hth_api_parse *parse, const char *const *known)
     bool cache_prompt = true;
 
     hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
     hth_fields_bool(&parse->body, "cache_prompt", &cache_prompt);
     options->no_cache_read = !cache_prompt;
@@ -34,10 +32,10 @@ static hth_api_embed *begin(hth_api_parse *parse, const char *const *known)
 static void read_tokens(hth_api_parse *parse, const char *name, json_t *array, hearth_embed_input *out)
 {
     if (json_array_size(array) == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has an empty array of tokens; give at least one");
+        hth_fields_refuse(&parse->body, name, "has an empty array of tokens; give at least one");
     else if (json_array_size(array) > TOKENS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu tokens; at most %d are allowed",
-                        json_array_size(array), TOKENS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu tokens; at most %d are allowed", json_array_size(array),
+                          TOKENS_MAX);
     else
         out->tokens = hth_api_parse_tokens(parse, name, array);
     out->n_tokens = json_array_size(array);
@@ -71,8 +69,7 @@ static void read_inputs(hth_api_parse *parse, hth_api_embed *embed, const char *
     hth_api_text_prompt *mixed = NULL;
 
     if (n > INPUTS_MAX) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu inputs; at most %d are allowed", n,
-                        INPUTS_MAX);
+        hth_fields_refuse(&parse->body, name, "has %zu inputs; at most %d are allowed", n, INPUTS_MAX);
         return;
     }
     inputs = hth_api_allocate_structs(parse, n, sizeof(*inputs));
@@ -100,15 +97,25 @@ static void require_inputs(hth_api_parse *parse, const hth_api_embed *embed, con
 {
     hth_fields_require(&parse->body, name);
     if (embed && !hth_fields_failed(&parse->body) && embed->options.n_inputs == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "is empty; give at least one input");
+        hth_fields_refuse(&parse->body, name, "is empty; give at least one input");
 }
 
 /* ---- embeddings ---- */
 
-static void read_norm(hth_api_parse *parse, hth_api_embed *embed)
+static void parse_vectors(hth_api_parse *parse, const char *const *known, const char *inputs,
+                          const char *const *formats)
 {
-    json_int_t norm = embed->options.norm;
+    hth_api_embed *embed = begin(parse, known);
+    json_int_t norm;
 
+    if (!embed)
+        return;
+    read_inputs(parse, embed, inputs);
+    require_inputs(parse, embed, inputs);
+    embed->is_base64 = hth_fields_word(&parse->body, "encoding_format", formats) == 1;
+    hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
+    hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
+    norm = embed->options.norm;
     hth_fields_integer(&parse->body, "embd_normalize", -1, 64, &norm);
     embed->has_norm = hth_fields_has(&parse->body, "embd_normalize");
     embed->options.norm = (int32_t)norm;
@@ -116,40 +123,19 @@ static void read_norm(hth_api_parse *parse, hth_api_embed *embed)
 
 void hth_api_parse_embeddings(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",        "input",      "encoding_format",
-                                         "dimensions",   "user",       "embd_normalize",
-                                         "lora",         "cache_salt", "truncate",
-                                         "cache_prompt", NULL };
-    static const char *const formats[] = { "float", "base64", NULL };
-    hth_api_embed *embed = begin(parse, known);
-
-    if (!embed)
-        return;
-    read_inputs(parse, embed, "input");
-    require_inputs(parse, embed, "input");
-    embed->is_base64 = hth_fields_word(&parse->body, "encoding_format", formats) == 1;
-    hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
-    hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
-    read_norm(parse, embed);
+    parse_vectors(parse,
+                  HTH_NAMES("model", "input", "encoding_format", "dimensions", "user", "embd_normalize", "lora",
+                            "cache_salt", "truncate", "cache_prompt"),
+                  "input", HTH_NAMES("float", "base64"));
 }
 
+/* Base64 is not possible in this response. */
 void hth_api_parse_native_embedding(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",        "input",          "content", "encoding_format",
-                                         "dimensions",   "embd_normalize", "lora",    "cache_salt",
-                                         "cache_prompt", "truncate",       NULL };
-    static const char *const formats[] = { "float", NULL };
-    const char *name = hth_fields_has(&parse->body, "input") ? "input" : "content";
-    hth_api_embed *embed = begin(parse, known);
-
-    if (!embed)
-        return;
-    read_inputs(parse, embed, name);
-    require_inputs(parse, embed, name);
-    (void)hth_fields_word(&parse->body, "encoding_format", formats); /* base64 is not possible in this response */
-    hth_fields_u32(&parse->body, "dimensions", 1, INT32_MAX, &embed->options.dimensions);
-    hth_fields_bool(&parse->body, "truncate", &embed->options.truncate);
-    read_norm(parse, embed);
+    parse_vectors(parse,
+                  HTH_NAMES("model", "input", "content", "encoding_format", "dimensions", "embd_normalize", "lora",
+                            "cache_salt", "cache_prompt", "truncate"),
+                  hth_fields_has(&parse->body, "input") ? "input" : "content", HTH_NAMES("float"));
 }
 
 /* ---- Ollama's ---- */
@@ -173,9 +159,10 @@ static hth_api_embed *begin_ollama(hth_api_parse *parse, const char *const *know
 
 void hth_api_parse_ollama_embed(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",      "input", "truncate",   "dimensions",   "options",
-                                         "keep_alive", "lora",  "cache_salt", "cache_prompt", NULL };
-    hth_api_embed *embed = begin_ollama(parse, known, "input");
+    hth_api_embed *embed = begin_ollama(parse,
+                                        HTH_NAMES("model", "input", "truncate", "dimensions", "options", "keep_alive",
+                                                  "lora", "cache_salt", "cache_prompt"),
+                                        "input");
 
     if (!embed)
         return;
@@ -185,9 +172,8 @@ void hth_api_parse_ollama_embed(hth_api_parse *parse)
 
 void hth_api_parse_ollama_embeddings(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "prompt",     "options",      "keep_alive",
-                                         "lora",  "cache_salt", "cache_prompt", NULL };
-    hth_api_embed *embed = begin_ollama(parse, known, "prompt");
+    hth_api_embed *embed = begin_ollama(
+        parse, HTH_NAMES("model", "prompt", "options", "keep_alive", "lora", "cache_salt", "cache_prompt"), "prompt");
     json_t *prompt = hth_fields_any(&parse->body, "prompt");
 
     if (prompt && !json_is_string(prompt))
@@ -208,25 +194,22 @@ static void read_document(hth_api_parse *parse, const char *name, const json_t *
     if (json_is_object(value)) {
         if (!hth_fields_item(&parse->body, name, array, i, &fields))
             return;
-        hth_fields_require(&fields, "text");
-        hth_fields_string(&fields, "text", HTH_API_TEXT_BYTES_MAX, &out->text);
+        out->text = hth_fields_required(&fields, "text", HTH_API_TEXT_BYTES_MAX);
     } else if (json_is_string(value)) {
         out->text = json_string_value(value);
     } else {
         hth_fields_wrong_type(&parse->body, name, "an array of texts", value);
     }
     if (out->text && !*out->text)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has an empty text; leave it out");
+        hth_fields_refuse(&parse->body, name, "has an empty text; leave it out");
 }
 
 void hth_api_parse_rerank(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",      "query",       "documents",        "texts",
-                                         "top_n",      "return_text", "return_documents", "truncate",
-                                         "raw_scores", "lora",        "cache_salt",       "cache_prompt",
-                                         NULL };
     const char *name = hth_fields_has(&parse->body, "texts") ? "texts" : "documents";
-    hth_api_embed *embed = begin(parse, known);
+    hth_api_embed *embed =
+        begin(parse, HTH_NAMES("model", "query", "documents", "texts", "top_n", "return_text", "return_documents",
+                               "truncate", "raw_scores", "lora", "cache_salt", "cache_prompt"));
     json_int_t top_n = 0;
     hearth_embed_input *inputs;
     json_t *array;
@@ -234,8 +217,7 @@ void hth_api_parse_rerank(hth_api_parse *parse)
     if (!embed)
         return;
     embed->is_compact = strcmp(name, "texts") == 0;
-    hth_fields_require(&parse->body, "query");
-    hth_fields_string(&parse->body, "query", HTH_API_TEXT_BYTES_MAX, &embed->options.query);
+    embed->options.query = hth_fields_required(&parse->body, "query", HTH_API_TEXT_BYTES_MAX);
     hth_fields_require(&parse->body, name);
     array = hth_fields_array(&parse->body, name, INPUTS_MAX);
     inputs = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*inputs));

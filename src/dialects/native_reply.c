@@ -5,48 +5,26 @@
 #include <string.h>
 
 #include "api/json_values.h"
-#include "api/logprobs.h"
-#include "api/native_settings.h"
+#include "api/model_pages.h"
 #include "api/sse.h"
-#include "api/usage.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"
 
 /* After sampling: a probability, under another name. */
-static json_t *prob_json(hth_api_reply *reply, const hearth_logprob *from)
-{
-    bool is_whole;
-
-    return json_pack("{s:i, s:o, s:o, s:f}", "id", from->token, "token",
-                     hth_api_token_text(reply, from->token, &is_whole), "bytes",
-                     hth_api_token_bytes(reply->hearth, from->token), "prob", exp((double)from->logprob));
-}
-
-/* The candidates after sampling, which may be fewer than requested. */
-static json_t *prob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
-{
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *entry = prob_json(reply, &logprobs[0]), *top = json_array();
-
-    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++)
-        json_array_append_new(top, prob_json(reply, &logprobs[k]));
-    json_object_set_new(entry, "top_probs", top);
-    return entry;
-}
-
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    bool is_whole;
+    const bool is_sampled = reply->request->options.logprobs_after_sampling;
 
-    return json_pack("{s:i, s:o, s:o, s:o}", "id", from->token, "token",
-                     hth_api_token_text(reply, from->token, &is_whole), "bytes",
-                     hth_api_token_bytes(reply->hearth, from->token), "logprob", hth_api_logprob(from->logprob));
+    return json_pack("{s:i, s:o, s:o, s:o}", "id", from->token, "token", hth_api_token_text(reply, from->token, NULL),
+                     "bytes", hth_api_token_bytes(reply->hearth, from->token), is_sampled ? "prob" : "logprob",
+                     is_sampled ? json_real(exp((double)from->logprob)) : hth_api_logprob(from->logprob));
 }
 
+/* After sampling there may be fewer candidates than requested. */
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return reply->request->options.logprobs_after_sampling ? prob_entry(reply, choice, i)
-                                                           : hth_api_logprob_entry(reply, choice, i, logprob_json);
+    return hth_api_logprob_entry(reply, choice, i, logprob_json,
+                                 reply->request->options.logprobs_after_sampling ? "top_probs" : "top_logprobs");
 }
 
 static const char *stop_type(const hth_api_choice *choice)
@@ -60,7 +38,7 @@ static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
     if (reply->request->options.logprobs)
         json_object_set_new(to, "completion_probabilities",
                             hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
-    hth_api_told_clear(&choice->told);
+    choice->told.n = 0;
 }
 
 static json_t *event_json(const hth_api_reply *reply, const hth_api_choice *choice, const char *text, size_t n,
@@ -116,22 +94,18 @@ static json_t *prompt_json(const hth_api_reply *reply, const hth_api_choice *cho
     return json ? json : json_string("");
 }
 
-/* The token ids at the end of a reply: in a stream the pending ones, otherwise all of them if the client wants them. */
-static json_t *ids_json(const hth_api_reply *reply, const hth_api_choice *choice)
-{
-    return reply->request->stream || reply->request->wants_tokens ? hth_api_told_ids(&choice->told) : json_array();
-}
-
 json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
 {
     const hearth_stats *stats = &choice->stats;
     const char *content = hth_buffer_text(&choice->content);
+    /* In a stream the pending ones, otherwise all of them if the client wants them. */
+    const bool has_ids = reply->request->stream || reply->request->wants_tokens;
     json_t *body = json_pack(
         "{s:I, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b, s:s, s:s}", "index",
         (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
-        ids_json(reply, choice), "id_slot", (json_int_t)reply->slot, "stop", true, "model", reply->model,
-        "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
-        "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
+        has_ids ? hth_api_told_ids(&choice->told) : json_array(), "id_slot", (json_int_t)reply->slot, "stop", true,
+        "model", reply->model, "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated",
+        (json_int_t)stats->prompt_tokens, "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
         hth_api_native_settings(&reply->prepared->requests[prompt_of(reply, choice)], reply->request), "prompt",
         prompt_json(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
         false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "");

@@ -1,14 +1,16 @@
 /*
- * native_request.c - llama.cpp's own endpoints: /completion, /tokenize, /detokenize
+ * native_request.c - llama.cpp's own endpoints: /completion, /tokenize, /detokenize, and the body of POST /slots/N
  */
 #include <string.h>
 
 #include "api/parse.h"
+#include "base/utf8.h"
 #include "dialects/kinds.h"
 
 enum {
     TOKENS_MAX = 1 << 24,
     RESPONSE_FIELDS_MAX = 64,
+    FILENAME_BYTES_MAX = 255,
 };
 
 /* The members to include in the reply: names, or paths with slashes. */
@@ -32,34 +34,16 @@ static void parse_response_fields(hth_api_parse *parse)
 
 void hth_api_parse_native(hth_api_parse *parse)
 {
-    static const char *const of_infill[] = { "input_prefix", "input_suffix", "input_extra" };
-    static const char *const known[] = { HTH_API_EXTRA_FIELDS,
-                                         HTH_API_SAMPLING_FIELDS,
-                                         "model",
-                                         "stream",
-                                         "max_tokens",
-                                         "n_predict",
-                                         "n",
-                                         "n_probs",
-                                         "return_tokens",
-                                         "seed",
-                                         "stop",
-                                         "prompt",
-                                         "response_fields",
-                                         "n_cache_reuse",
-                                         "input_prefix",
-                                         "input_suffix",
-                                         "input_extra",
-                                         NULL };
     hth_api_request *request = parse->request;
     hearth_request *options = &request->options;
     json_int_t n_tokens = options->n_predict, n_reuse = 0;
 
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_EXTRA_FIELDS, HTH_API_SAMPLING_FIELDS, "model", "stream", "max_tokens",
+                              "n_predict", "n", "n_probs", "return_tokens", "seed", "stop", "prompt", "response_fields",
+                              "n_cache_reuse", "input_prefix", "input_suffix", "input_extra"));
     if (request->kind != HTH_API_INFILL)
-        for (size_t i = 0; i < sizeof(of_infill) / sizeof(of_infill[0]); i++)
-            hth_fields_pass_over(&parse->body, of_infill[i]);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
+        hth_fields_pass_over_all(&parse->body, HTH_NAMES("input_prefix", "input_suffix", "input_extra"));
     hth_fields_bool(&parse->body, "stream", &request->stream);
     hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
     hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);
@@ -68,11 +52,7 @@ void hth_api_parse_native(hth_api_parse *parse)
     hth_fields_u32(&parse->body, "n_probs", 0, 64, &options->n_top_logprobs);
     options->logprobs = options->n_top_logprobs > 0;
     hth_fields_bool(&parse->body, "return_tokens", &request->wants_tokens);
-    hth_api_parse_native_extras(parse);
-    hth_api_parse_chain(parse, 1000);
-    hth_api_parse_logit_bias(parse, 1e6);
-    hth_api_parse_grammar(parse);
-    hth_api_parse_seed(parse, -1);
+    hth_api_parse_sampling(parse, /* is_openai= */ false);
     hth_api_parse_stop(parse, "stop");
     hth_api_parse_extras(parse);
     parse_response_fields(parse);
@@ -87,14 +67,11 @@ void hth_api_parse_native(hth_api_parse *parse)
 
 void hth_api_parse_tokenize(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "content", "add_special", "parse_special", "with_pieces", NULL };
     hth_api_request *request = parse->request;
 
     request->parse_special = true;
-    hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
-    hth_fields_require(&parse->body, "content");
-    hth_fields_string(&parse->body, "content", HTH_API_TEXT_BYTES_MAX, &request->text);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "content", "add_special", "parse_special", "with_pieces"));
+    request->text = hth_fields_required(&parse->body, "content", HTH_API_TEXT_BYTES_MAX);
     hth_fields_bool(&parse->body, "add_special", &request->add_special);
     hth_fields_bool(&parse->body, "parse_special", &request->parse_special);
     hth_fields_bool(&parse->body, "with_pieces", &request->with_pieces);
@@ -102,16 +79,45 @@ void hth_api_parse_tokenize(hth_api_parse *parse)
 
 void hth_api_parse_detokenize(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "tokens", NULL };
     hth_api_request *request = parse->request;
     json_t *array;
 
-    hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "tokens"));
     hth_fields_require(&parse->body, "tokens");
     array = hth_fields_array(&parse->body, "tokens", TOKENS_MAX);
     if (!array)
         return;
     request->tokens = hth_api_parse_tokens(parse, "tokens", array);
     request->n_tokens = json_array_size(array);
+}
+
+/*
+ * The file is in a directory of the operator, so its name must be a plain file name. Names with a special meaning in a
+ * shell or a path, or that look like another name, are refused. The replacement character stands for NUL and invalid
+ * characters in texts.
+ */
+static bool is_filename(const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F || name[i] == '/' || name[i] == '\\')
+            return false;
+    return n > 0 && n <= FILENAME_BYTES_MAX && name[0] != '.' && !strstr(name, HTH_UTF8_REPLACEMENT);
+}
+
+void hth_api_parse_slot(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "filename", "cache_salt", "lora"));
+    hth_fields_string(&parse->body, "filename", parse->limits->body_bytes_max, &request->filename);
+    hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);
+    hth_api_parse_adapters(parse);
+    if (request->filename && !is_filename(request->filename))
+        hth_fields_refuse(
+            &parse->body, "filename",
+            "is no plain name of a file: give 1 to %d bytes without '/', '\\' and control characters, that "
+            "do not begin with '.'",
+            FILENAME_BYTES_MAX);
 }

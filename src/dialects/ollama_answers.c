@@ -7,11 +7,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "api/ndjson.h"
+#include "api/sse.h"
 #include "base/hash.h"
-#include "dialects/ollama_text.h"
 #include "models/model.h"
+
+/* ---- times and durations ---- */
+
+json_t *hth_api_ollama_time(json_int_t unix_s)
+{
+    time_t seconds = (time_t)unix_s;
+    struct tm parts;
+    char text[64];
+
+    if (!gmtime_r(&seconds, &parts) || strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        return json_string("1970-01-01T00:00:00Z"); /* the year does not fit */
+    return json_string(text);
+}
+
+json_t *hth_api_ollama_duration(double ms)
+{
+    return json_integer(ms > 1e-6 ? (json_int_t)(ms * 1e6) : 1);
+}
 
 /* ---- models ---- */
 

@@ -1,5 +1,5 @@
 /*
- * ollama_answers.h - responses of Ollama's endpoints that generate nothing
+ * ollama_answers.h - responses of Ollama's endpoints that generate nothing, and the form of times
  */
 #ifndef HTH_DIALECTS_OLLAMA_ANSWERS_H
 #define HTH_DIALECTS_OLLAMA_ANSWERS_H
@@ -26,5 +26,10 @@ void hth_api_ollama_load_write(const hearth_model_info *info, const hth_api_requ
 
 /* POST /api/pull of a model that exists. is_stream: the response is a stream of lines. */
 void hth_api_ollama_pulled_write(bool is_stream, hth_buffer *out);
+
+/* Unix time as "2026-01-31T12:00:00Z". */
+json_t *hth_api_ollama_time(json_int_t unix_s);
+/* Milliseconds as whole nanoseconds; at least 1, because clients divide by them. */
+json_t *hth_api_ollama_duration(double ms);
 
 #endif

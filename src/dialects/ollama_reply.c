@@ -6,12 +6,10 @@
  * left out. All lines have the time at which the request began, so that the reply does not depend on the worker that
  * writes it.
  */
-#include <stdio.h>
-
-#include "api/logprobs.h"
-#include "api/ndjson.h"
+#include "api/writer.h"
+#include "api/sse.h"
 #include "dialects/kinds.h"
-#include "dialects/ollama_text.h"
+#include "dialects/ollama_answers.h"
 
 /* The content of one object: all content of a body, or one piece of a stream. */
 typedef struct said {
@@ -31,16 +29,14 @@ static bool is_chat(const hth_api_reply *reply)
 
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    bool is_whole;
-
-    return json_pack("{s:o, s:o, s:o}", "token", hth_api_token_text(reply, from->token, &is_whole), "logprob",
+    return json_pack("{s:o, s:o, s:o}", "token", hth_api_token_text(reply, from->token, NULL), "logprob",
                      hth_api_logprob(from->logprob), "bytes", hth_api_token_bytes(reply->hearth, from->token));
 }
 
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     return choice->told.n_each == 1 ? logprob_json(reply, hth_api_told_logprobs(&choice->told, i))
-                                    : hth_api_logprob_entry(reply, choice, i, logprob_json);
+                                    : hth_api_logprob_entry(reply, choice, i, logprob_json, "top_logprobs");
 }
 
 /* Move the pending log probabilities into this line. */
@@ -49,7 +45,7 @@ static void take_logprobs(hth_api_reply *reply, hth_api_choice *choice, json_t *
     if (!reply->request->options.logprobs || choice->told.n == 0)
         return;
     json_object_set_new(to, "logprobs", hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
-    hth_api_told_clear(&choice->told);
+    choice->told.n = 0;
 }
 
 /* ---- calls ---- */
@@ -154,10 +150,7 @@ static void add_numbers(json_t *to, const hth_api_choice *choice)
 static void add_tokens(const hearth_token *tokens, size_t n, bool *has_some, hth_buffer *out)
 {
     for (size_t i = 0; i < n; i++) {
-        char text[16];
-
-        (void)snprintf(text, sizeof(text), "%s%d", *has_some ? "," : "", (int)tokens[i]); /* fits */
-        hth_buffer_add_text(out, text);
+        hth_buffer_add_format(out, "%s%d", *has_some ? "," : "", (int)tokens[i]);
         *has_some = true;
     }
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/keep_alive.h"
+#include "api/peek.h"
 #include "api/parse.h"
 #include "dialects/kinds.h"
 
@@ -16,13 +16,122 @@
 #define API_OLLAMA_FIELDS                                                                                            \
     HTH_API_EXTRA_FIELDS, HTH_API_THINKING_FIELDS, "model", "stream", "format", "options", "keep_alive", "logprobs", \
         "top_logprobs", "truncate", "shift"
-/* Call it after request->is_chat is set. */
-static void parse_ollama_common(hth_api_parse *parse);
-
 enum {
     CONTEXT_TOKENS_MAX = 1 << 24,
     IMAGES_MAX = 1024,
+    DURATION_BYTES_MAX = 64,
 };
+
+/*
+ * ---- the fields that Ollama's chats and completions share ----
+ *
+ * Sampling options are read as in other APIs. Options for loading a model have no effect: the server decides that, and
+ * reloading for a request would lose the content of the context.
+ */
+
+/* ---- keep_alive ---- */
+
+/* The front applies it (hth_api_peek_keep_alive). Here it is checked. Without a prompt, 0 gets a different response. */
+static void parse_keep_alive(hth_api_parse *parse)
+{
+    json_t *value = hth_fields_any(&parse->body, "keep_alive");
+    uint64_t ms = UINT64_MAX;
+
+    if (!value)
+        return;
+    if (json_is_number(value))
+        ms = json_number_value(value) != 0;
+    else if (!json_is_string(value))
+        hth_fields_wrong_type(&parse->body, "keep_alive", "a number of seconds or a duration such as \"5m\"", value);
+    else if (json_string_length(value) > DURATION_BYTES_MAX || !hth_api_keep_alive_read(json_string_value(value), &ms))
+        hth_fields_refuse(&parse->body, "keep_alive",
+                          "is '%.40s'; it must be a number of seconds or a duration such as \"5m\"",
+                          json_string_value(value));
+    parse->request->is_unload = ms == 0;
+}
+
+/* ---- options ---- */
+
+/* Options for loading a model. */
+#define IDLE_FIELDS                                                                                        \
+    "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", \
+        "logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline"
+
+static void parse_options(hth_api_parse *parse)
+{
+    hth_api_parse inside = *parse; /* the same request, with another object */
+    json_int_t n = parse->request->options.n_predict;
+    double tail_free = 1;
+
+    if (!hth_fields_enter(&parse->body, "options", &inside.body))
+        return;
+    hth_fields_rest(&inside.body,
+                    HTH_NAMES(HTH_API_SAMPLING_FIELDS, IDLE_FIELDS, "seed", "stop", "num_predict", "tfs_z"));
+    hth_fields_pass_over_all(&inside.body, HTH_NAMES(IDLE_FIELDS));
+    hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
+    if (tail_free < 1 && tail_free > 0) /* other values disable it */
+        hth_fields_pass_over(&inside.body, "tfs_z");
+    hth_api_parse_sampling(&inside, /* is_openai= */ false);
+    hth_api_parse_stop(&inside, "stop");
+    hth_fields_integer(&inside.body, "num_predict", -2, INT32_MAX, &n);
+    hth_api_set_length(&inside, n);
+}
+
+/* Read "format": "json", or a JSON schema. */
+static void parse_format(hth_api_parse *parse)
+{
+    json_t *format = hth_fields_any(&parse->body, "format");
+    const char *word = json_string_value(format), *schema;
+
+    if (!format || (word && !*word))
+        return;
+    schema =
+        word && strcmp(word, "json") == 0 ? HTH_API_ANY_OBJECT : hth_api_parse_schema(parse, &parse->body, "format");
+    if (parse->request->is_chat)
+        parse->request->conversation.json_schema = schema;
+    else
+        parse->request->sampling.json_schema = schema;
+}
+
+static void parse_logprobs(hth_api_parse *parse)
+{
+    hearth_request *options = &parse->request->options;
+
+    hth_fields_bool(&parse->body, "logprobs", &options->logprobs);
+    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
+    if (!options->logprobs)
+        options->n_top_logprobs = 0;
+}
+
+/* Here a prompt that does not fit is an error, and a full context ends the reply, so these fields have no effect. */
+static void parse_overflow(hth_api_parse *parse)
+{
+    static const char *const names[] = { "truncate", "shift" };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool is_wanted = false;
+
+        hth_fields_bool(&parse->body, names[i], &is_wanted);
+        if (is_wanted)
+            hth_fields_pass_over(&parse->body, names[i]);
+    }
+}
+
+/* Call it after request->is_chat is set. */
+static void parse_ollama_common(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+
+    request->stream = true;
+    hth_fields_bool(&parse->body, "stream", &request->stream);
+    parse_options(parse);
+    parse_format(parse);
+    parse_logprobs(parse);
+    parse_keep_alive(parse);
+    parse_overflow(parse);
+    hth_api_parse_thinking(parse);
+    hth_api_parse_extras(parse);
+}
 
 /* ---- images ---- */
 
@@ -57,12 +166,9 @@ static void replace_images(hth_api_parse *parse, const hth_fields *fields, heart
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, hearth_chat_turn *turn)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", NULL };
-    static const char *const known[] = { "role",      "content",      "thinking", "images", "tool_calls",
-                                         "tool_name", "tool_call_id", "name",     NULL };
-
-    hth_fields_rest(fields, known);
-    turn->role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(
+        fields, HTH_NAMES("role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id", "name"));
+    turn->role = hth_api_parse_role(fields, HTH_NAMES("system", "developer", "user", "assistant", "tool"));
     if (!turn->role)
         return;
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn->name);
@@ -172,19 +278,15 @@ static void parse_messages(hth_api_parse *parse)
     json_t *array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
     size_t n = json_array_size(array);
     hearth_chat_turn *turns;
+    hth_fields fields;
 
     if (n == 0) {
         parse->request->is_load = true;
         return;
     }
     turns = hth_api_allocate_structs(parse, n, sizeof(*turns));
-    for (size_t i = 0; turns && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
-            return;
+    for (size_t i = 0; turns && hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == n, &turns[i]);
-    }
     if (!turns || parse->error->kind != HTH_API_NO_ERROR)
         return;
     pair_results(parse, turns, n);
@@ -195,30 +297,14 @@ static void parse_messages(hth_api_parse *parse)
 
 void hth_api_parse_ollama_chat(hth_api_parse *parse)
 {
-    static const char *const known[] = { API_OLLAMA_FIELDS, "messages", "tools", "tool_choice", NULL };
-
     parse->request->is_chat = true;
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body, HTH_NAMES(API_OLLAMA_FIELDS, "messages", "tools", "tool_choice"));
     parse_messages(parse);
     parse_ollama_common(parse);
     hth_api_parse_tools(parse);
 }
 
 /* ---- /api/generate ---- */
-
-/* Use the prompt without applying a template. */
-static void parse_raw(hth_api_parse *parse, const char *prompt)
-{
-    hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
-    hth_api_text_prompt *one = hth_api_allocate(parse, 1, sizeof(*one));
-
-    if (!piece || !one)
-        return;
-    piece->text = prompt;
-    *one = (hth_api_text_prompt){ .pieces = piece, .n_pieces = 1 };
-    parse->request->prompts = one;
-    parse->request->n_prompts = 1;
-}
 
 /* Make the prompt a user message, after the context if there is one. */
 static void parse_question(hth_api_parse *parse, const char *prompt)
@@ -269,8 +355,8 @@ static bool parse_is_raw(hth_api_parse *parse)
     hth_fields_string(&parse->body, "template", HTH_API_TEXT_BYTES_MAX, &template);
     hth_fields_string(&parse->body, "system", HTH_API_TEXT_BYTES_MAX, &system);
     if (is_raw && ((template && *template) || (system && *system) || hth_fields_has(&parse->body, "context")))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "raw",
-                        "is true, so 'template', 'system' and 'context' have no place; take them out");
+        hth_fields_refuse(&parse->body, "raw",
+                          "is true, so 'template', 'system' and 'context' have no place; take them out");
     if (is_raw || !template || !*template)
         return is_raw;
     if (is_bare_template(template) && !(system && *system) && !hth_fields_has(&parse->body, "context"))
@@ -284,15 +370,12 @@ static bool parse_is_raw(hth_api_parse *parse)
 
 void hth_api_parse_ollama_generate(hth_api_parse *parse)
 {
-    static const char *const known[] = { API_OLLAMA_FIELDS, DRAWING_FIELDS, "prompt", "suffix", "system",
-                                         "template",        "context",      "raw",    "images", NULL };
-    static const char *const drawing[] = { DRAWING_FIELDS };
     const char *prompt = "", *suffix = "";
     bool is_raw;
 
-    hth_fields_rest(&parse->body, known);
-    for (size_t i = 0; i < sizeof(drawing) / sizeof(drawing[0]); i++)
-        hth_fields_pass_over(&parse->body, drawing[i]);
+    hth_fields_rest(&parse->body, HTH_NAMES(API_OLLAMA_FIELDS, DRAWING_FIELDS, "prompt", "suffix", "system", "template",
+                                            "context", "raw", "images"));
+    hth_fields_pass_over_all(&parse->body, HTH_NAMES(DRAWING_FIELDS));
     hth_fields_string(&parse->body, "prompt", HTH_API_TEXT_BYTES_MAX, &prompt);
     hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &suffix);
     refuse_images(&parse->body);
@@ -304,7 +387,7 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
     if (!*prompt)
         parse->request->is_load = true;
     else if (is_raw)
-        parse_raw(parse, prompt);
+        hth_api_set_prompt(parse, prompt); /* without a template */
     else
         parse_question(parse, prompt);
     parse_ollama_common(parse);
@@ -314,132 +397,7 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
 
 void hth_api_parse_ollama_show(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "name", "verbose", "system", "template", "options", NULL };
-    static const char *const idle[] = { "system", "template", "options" };
-
-    hth_fields_rest(&parse->body, known);
-    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
-        hth_fields_pass_over(&parse->body, idle[i]);
+    hth_fields_rest(&parse->body, HTH_NAMES("model", "name", "verbose", "system", "template", "options"));
+    hth_fields_pass_over_all(&parse->body, HTH_NAMES("system", "template", "options"));
     hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &parse->request->model); /* the older name */
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
-}
-
-/*
- * ---- the fields that Ollama's chats and completions share ----
- *
- * Sampling options are read as in other APIs. Options for loading a model have no effect: the server decides that, and
- * reloading for a request would lose the content of the context.
- */
-
-enum { DURATION_BYTES_MAX = 64 };
-
-/* ---- keep_alive ---- */
-
-/* The front applies it (hth_api_peek_keep_alive). Here it is checked. Without a prompt, 0 gets a different response. */
-static void parse_keep_alive(hth_api_parse *parse)
-{
-    json_t *value = hth_fields_any(&parse->body, "keep_alive");
-    uint64_t ms = UINT64_MAX;
-
-    if (!value)
-        return;
-    if (json_is_number(value))
-        ms = json_number_value(value) != 0;
-    else if (!json_is_string(value))
-        hth_fields_wrong_type(&parse->body, "keep_alive", "a number of seconds or a duration such as \"5m\"", value);
-    else if (json_string_length(value) > DURATION_BYTES_MAX || !hth_api_keep_alive_read(json_string_value(value), &ms))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "keep_alive",
-                        "is '%.40s'; it must be a number of seconds or a duration such as \"5m\"",
-                        json_string_value(value));
-    parse->request->is_unload = ms == 0;
-}
-
-/* ---- options ---- */
-
-/* Options for loading a model. */
-#define IDLE_FIELDS                                                                                        \
-    "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", \
-        "logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline"
-
-static void parse_options(hth_api_parse *parse)
-{
-    static const char *const known[] = { HTH_API_SAMPLING_FIELDS, IDLE_FIELDS, "seed", "stop",
-                                         "num_predict",           "tfs_z",     NULL };
-    static const char *const idle[] = { IDLE_FIELDS };
-    hth_api_parse inside = *parse; /* the same request, with another object */
-    json_int_t n = parse->request->options.n_predict;
-    double tail_free = 1;
-
-    if (!hth_fields_enter(&parse->body, "options", &inside.body))
-        return;
-    hth_fields_rest(&inside.body, known);
-    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
-        hth_fields_pass_over(&inside.body, idle[i]);
-    hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
-    if (tail_free < 1 && tail_free > 0) /* other values disable it */
-        hth_fields_pass_over(&inside.body, "tfs_z");
-    hth_api_parse_chain(&inside, 1000);
-    hth_api_parse_logit_bias(&inside, 1e6);
-    hth_api_parse_grammar(&inside);
-    hth_api_parse_native_extras(&inside);
-    hth_api_parse_seed(&inside, -1);
-    hth_api_parse_stop(&inside, "stop");
-    hth_fields_integer(&inside.body, "num_predict", -2, INT32_MAX, &n);
-    hth_api_set_length(&inside, n);
-}
-
-/* Read "format": "json", or a JSON schema. */
-static void parse_format(hth_api_parse *parse)
-{
-    json_t *format = hth_fields_any(&parse->body, "format");
-    const char *word = json_string_value(format), *schema;
-
-    if (!format || (word && !*word))
-        return;
-    schema =
-        word && strcmp(word, "json") == 0 ? HTH_API_ANY_OBJECT : hth_api_parse_schema(parse, &parse->body, "format");
-    if (parse->request->is_chat)
-        parse->request->conversation.json_schema = schema;
-    else
-        parse->request->sampling.json_schema = schema;
-}
-
-static void parse_logprobs(hth_api_parse *parse)
-{
-    hearth_request *options = &parse->request->options;
-
-    hth_fields_bool(&parse->body, "logprobs", &options->logprobs);
-    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
-    if (!options->logprobs)
-        options->n_top_logprobs = 0;
-}
-
-/* Here a prompt that does not fit is an error, and a full context ends the reply, so these fields have no effect. */
-static void parse_overflow(hth_api_parse *parse)
-{
-    static const char *const names[] = { "truncate", "shift" };
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        bool is_wanted = false;
-
-        hth_fields_bool(&parse->body, names[i], &is_wanted);
-        if (is_wanted)
-            hth_fields_pass_over(&parse->body, names[i]);
-    }
-}
-
-static void parse_ollama_common(hth_api_parse *parse)
-{
-    hth_api_request *request = parse->request;
-
-    request->stream = true;
-    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
-    hth_fields_bool(&parse->body, "stream", &request->stream);
-    parse_options(parse);
-    parse_format(parse);
-    parse_logprobs(parse);
-    parse_keep_alive(parse);
-    parse_overflow(parse);
-    hth_api_parse_thinking(parse);
-    hth_api_parse_extras(parse);
 }

@@ -1,11 +1,9 @@
 /*
- * openai_request.c - /v1/chat/completions, and /apply-template, which accepts the same fields
+ * openai_request.c - /v1/chat/completions, /apply-template, which accepts the same fields, and /v1/completions
  */
 #include <string.h>
 
 #include "api/parse.h"
-#include "api/request_body.h"
-#include "base/words.h"
 #include "dialects/kinds.h"
 #include "models/given.h"
 
@@ -45,22 +43,18 @@ static const char *parse_arguments(hth_api_parse *parse, const hth_fields *funct
 
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
-    static const char *const known[] = { "id", "type", "function", "index", NULL };
-    static const char *const known_inside[] = { "name", "arguments", "index", NULL };
     const char *type = "function";
     hth_fields function;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("id", "type", "function", "index"));
     hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
     hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
     if (strcmp(type, "function") != 0)
         hth_fields_fail(fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only calls of functions are supported here",
                         type);
-    hth_fields_require(fields, "function");
-    (void)hth_fields_enter(fields, "function", &function); /* a missing field was refused */
-    hth_fields_rest(&function, known_inside);
-    hth_fields_require(&function, "name");
-    hth_fields_string(&function, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    (void)hth_fields_enter_required(fields, "function", &function); /* a missing one is refused */
+    hth_fields_rest(&function, HTH_NAMES("name", "arguments", "index"));
+    call->name = hth_fields_required(&function, "name", HTH_API_NAME_BYTES_MAX);
     if (call->name)
         call->name = hth_api_offered_name(parse, call->name);
     call->arguments = parse_arguments(parse, &function);
@@ -70,31 +64,22 @@ void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_
 {
     json_t *array = hth_fields_array(fields, "tool_calls", HTH_CALLS_MAX);
     hearth_chat_call *calls;
+    hth_fields call;
 
     if (!array)
         return;
     calls = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*calls));
-    for (size_t i = 0; calls && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields call;
-
-        if (!hth_fields_item(fields, "tool_calls", array, i, &call))
-            return;
+    for (size_t i = 0; calls && hth_fields_item(fields, "tool_calls", array, i, &call); i++)
         parse_call(parse, &call, &calls[i]);
-    }
     turn->calls = calls;
     turn->n_calls = calls ? json_array_size(array) : 0;
 }
 
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_last, hearth_chat_turn *turn)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", "function", NULL };
-    static const char *const known[] = {
-        "role",    "content",     "name",  "tool_calls", "tool_call_id", "reasoning_content", "reasoning",
-        "refusal", "annotations", "audio", NULL
-    };
-
-    hth_fields_rest(fields, known);
-    turn->role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(fields, HTH_NAMES("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content",
+                                      "reasoning", "refusal", "annotations", "audio"));
+    turn->role = hth_api_parse_role(fields, HTH_NAMES("system", "developer", "user", "assistant", "tool", "function"));
     if (!turn->role)
         return;
     if (strcmp(turn->role, "function") == 0) /* the older name of a tool */
@@ -127,12 +112,12 @@ static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
         goes_on = false;
     hth_fields_bool(&parse->body, "continue_final_message", &goes_on);
     if (begins && goes_on)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
-                        "and 'add_generation_prompt' are both true; a reply goes on with the last message or begins "
-                        "anew: leave one of them out");
+        hth_fields_refuse(&parse->body, "continue_final_message",
+                          "and 'add_generation_prompt' are both true; a reply goes on with the last message or begins "
+                          "anew: leave one of them out");
     if (goes_on && strcmp(last->role, "assistant") != 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
-                        "is true, but the last message is not the assistant's; append one, or set it to false");
+        hth_fields_refuse(&parse->body, "continue_final_message",
+                          "is true, but the last message is not the assistant's; append one, or set it to false");
     parse->request->conversation.continue_last = goes_on && hth_api_begins_reply(last);
     /*
      * A prompt that gets no reply may end with its last message; otherwise the prompt needs the beginning of a reply.
@@ -146,21 +131,17 @@ static void parse_messages(hth_api_parse *parse)
 {
     json_t *array;
     hearth_chat_turn *turns;
+    hth_fields fields;
 
     hth_fields_require(&parse->body, "messages");
     array = hth_fields_array(&parse->body, "messages", parse->limits->messages_max);
     if (!array)
         return;
     if (json_array_size(array) == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "messages", "is empty; give at least one message");
+        hth_fields_refuse(&parse->body, "messages", "is empty; give at least one message");
     turns = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*turns));
-    for (size_t i = 0; turns && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
-            return;
+    for (size_t i = 0; turns && hth_fields_item(&parse->body, "messages", array, i, &fields); i++)
         parse_message(parse, &fields, i + 1 == json_array_size(array), &turns[i]);
-    }
     parse->request->conversation.turns = turns;
     parse->request->conversation.n_turns = json_array_size(array);
     if (turns && parse->error->kind == HTH_API_NO_ERROR)
@@ -172,17 +153,14 @@ static void parse_messages(hth_api_parse *parse)
 /* Read the function of a tool, or of the older form 'functions'. */
 static void parse_function(hth_api_parse *parse, const hth_fields *function, hearth_chat_tool *tools, size_t i)
 {
-    static const char *const known[] = { "name", "description", "parameters", "strict", NULL };
     hearth_chat_tool *tool = &tools[i];
     json_t *parameters;
-    bool strict = false;
 
-    hth_fields_rest(function, known);
-    hth_fields_require(function, "name");
-    hth_fields_string(function, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
+    hth_fields_rest(function, HTH_NAMES("name", "description", "parameters", "strict"));
+    tool->name = hth_fields_required(function, "name", HTH_API_NAME_BYTES_MAX);
     hth_api_check_tool_name(parse, function, tools, i);
     hth_fields_string(function, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
-    hth_fields_bool(function, "strict", &strict); /* arguments always follow the schema */
+    hth_fields_bool(function, "strict", NULL); /* arguments always follow the schema */
     parameters = hth_fields_object(function, "parameters");
     if (parameters)
         hth_api_tool_schema(parse, tool, parameters);
@@ -191,7 +169,6 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
 /* Read tool *n of the conversation. A tool that is not a function is left out. */
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t *n)
 {
-    static const char *const known[] = { "type", "function", "cache_control", NULL };
     const char *type = "function";
     hth_fields function;
 
@@ -200,9 +177,8 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
         hth_fields_note(fields, type);
         return;
     }
-    hth_fields_rest(fields, known);
-    hth_fields_require(fields, "function");
-    (void)hth_fields_enter(fields, "function", &function); /* a missing one was refused */
+    hth_fields_rest(fields, HTH_NAMES("type", "function", "cache_control"));
+    (void)hth_fields_enter_required(fields, "function", &function); /* a missing one is refused */
     parse_function(parse, &function, tools, (*n)++);
 }
 
@@ -210,8 +186,8 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
 static void choose_tool(hth_api_parse *parse, const char *name)
 {
     if (!hth_api_choose_tool(parse, name))
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
+        hth_fields_refuse(&parse->body, "tool_choice",
+                          "names the tool '%.64s', which is not in 'tools'; name one of them", name);
 }
 
 /* Read the older form of tool_choice: auto, none, or {"name": ...}. */
@@ -225,8 +201,7 @@ static void parse_function_call(hth_api_parse *parse)
     else if (word && strcmp(word, "none") == 0)
         parse->request->conversation.tool_choice = HEARTH_TOOL_NONE;
     else if (!word || strcmp(word, "auto") != 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "function_call",
-                        "must be none, auto, or an object with a name");
+        hth_fields_refuse(&parse->body, "function_call", "must be none, auto, or an object with a name");
 }
 
 static void parse_tool_choice(hth_api_parse *parse)
@@ -243,18 +218,17 @@ static void parse_tool_choice(hth_api_parse *parse)
     }
     if (!choice)
         return;
-    if (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0 || strcmp(word, "required") == 0)) {
+    if (word && hth_is_among(word, HTH_NAMES("auto", "none", "required"))) {
         conversation->tool_choice = *word == 'a' ? HEARTH_TOOL_AUTO
                                   : *word == 'n' ? HEARTH_TOOL_NONE
                                                  : HEARTH_TOOL_REQUIRED;
         if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
-            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                            "is 'required', but there are no 'tools'; give some");
+            hth_fields_refuse(&parse->body, "tool_choice", "is 'required', but there are no 'tools'; give some");
         return;
     }
     if (word) {
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "is '%.40s'; it must be none, auto, required, or name a function", word);
+        hth_fields_refuse(&parse->body, "tool_choice",
+                          "is '%.40s'; it must be none, auto, required, or name a function", word);
         return;
     }
     if (!json_is_object(choice)) {
@@ -262,14 +236,11 @@ static void parse_tool_choice(hth_api_parse *parse)
         return;
     }
     (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* cannot fail: it is an object */
-    hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    type = hth_fields_required(&fields, "type", HTH_API_NAME_BYTES_MAX);
     if (type && strcmp(type, "function") != 0)
         hth_fields_fail(&fields, HTH_API_UNSUPPORTED, "type", "is '%.40s'; only function is supported here", type);
-    hth_fields_require(&fields, "function");
-    (void)hth_fields_enter(&fields, "function", &function); /* a missing one was refused */
-    hth_fields_require(&function, "name");
-    hth_fields_string(&function, "name", HTH_API_NAME_BYTES_MAX, &name);
+    (void)hth_fields_enter_required(&fields, "function", &function); /* a missing one is refused */
+    name = hth_fields_required(&function, "name", HTH_API_NAME_BYTES_MAX);
     if (name)
         choose_tool(parse, name);
 }
@@ -281,17 +252,14 @@ void hth_api_parse_tools(hth_api_parse *parse)
     bool is_old = !array && hth_fields_has(&parse->body, "functions");
     const char *name = is_old ? "functions" : "tools";
     hearth_chat_tool *tools;
+    hth_fields fields;
     size_t n = 0;
 
     if (is_old)
         array = hth_fields_array(&parse->body, name, HTH_TOOLS_MAX);
     if (array) {
         tools = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools));
-        for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-            hth_fields fields;
-
-            if (!hth_fields_item(&parse->body, name, array, i, &fields))
-                return;
+        for (size_t i = 0; tools && hth_fields_item(&parse->body, name, array, i, &fields); i++) {
             if (is_old)
                 parse_function(parse, &fields, tools, n++);
             else
@@ -310,19 +278,15 @@ void hth_api_parse_tools(hth_api_parse *parse)
 
 static void parse_response_format(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "json_schema", "schema", NULL };
-    static const char *const known_inside[] = { "name", "schema", "strict", "description", NULL };
-    static const char *const types[] = { "text", "json_object", "json_schema", NULL };
-    const char **json_schema = &parse->request->conversation.json_schema, *name = NULL, *description = NULL;
+    const char **json_schema = &parse->request->conversation.json_schema;
     hth_fields fields, inside;
-    bool strict = false;
     int type;
 
     if (!hth_fields_enter(&parse->body, "response_format", &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "json_schema", "schema"));
     hth_fields_require(&fields, "type");
-    type = hth_fields_word(&fields, "type", types);
+    type = hth_fields_word(&fields, "type", HTH_NAMES("text", "json_object", "json_schema"));
     if (type <= 0)
         return;
     *json_schema = HTH_API_ANY_OBJECT;
@@ -333,12 +297,11 @@ static void parse_response_format(hth_api_parse *parse)
     }
     if (type == 1)
         return;
-    hth_fields_require(&fields, "json_schema");
-    (void)hth_fields_enter(&fields, "json_schema", &inside); /* a missing one was refused */
-    hth_fields_rest(&inside, known_inside);
-    hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, &name);
-    hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, &description);
-    hth_fields_bool(&inside, "strict", &strict); /* replies always follow the schema */
+    (void)hth_fields_enter_required(&fields, "json_schema", &inside); /* a missing one is refused */
+    hth_fields_rest(&inside, HTH_NAMES("name", "schema", "strict", "description"));
+    hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, NULL);
+    hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, NULL);
+    hth_fields_bool(&inside, "strict", NULL); /* replies always follow the schema */
     if (hth_fields_has(&inside, "schema"))
         *json_schema = hth_api_parse_schema(parse, &inside, "schema");
 }
@@ -372,11 +335,11 @@ static void parse_length(hth_api_parse *parse)
 static void parse_reply_form(hth_api_parse *parse)
 {
     const hearth_conversation *conversation = &parse->request->conversation;
-    static const char *const formats[] = { "none", "auto", "deepseek", "deepseek-legacy", NULL };
     int format;
     bool has_calls = conversation->n_tools > 0 && conversation->tool_choice != HEARTH_TOOL_NONE, parses_calls = true;
 
-    format = hth_fields_word(&parse->body, "reasoning_format", formats);
+    format =
+        hth_fields_word(&parse->body, "reasoning_format", HTH_NAMES("none", "auto", "deepseek", "deepseek-legacy"));
     hth_fields_bool(&parse->body, "parse_tool_calls", &parses_calls);
     parse->request->is_raw = format == 0 && (!has_calls || !parses_calls);
     if (parse->request->is_raw)
@@ -404,17 +367,15 @@ static void parse_modalities(hth_api_parse *parse)
 /* The text that the reply probably contains: a draft of it. */
 static void parse_prediction(hth_api_parse *parse)
 {
-    static const char *const known[] = { "type", "content", NULL };
-    static const char *const types[] = { "content", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(turn), .role = "user" };
     const char **texts;
     hth_fields fields;
 
     if (!hth_fields_enter(&parse->body, "prediction", &fields))
         return;
-    hth_fields_rest(&fields, known);
+    hth_fields_rest(&fields, HTH_NAMES("type", "content"));
     hth_fields_require(&fields, "type");
-    (void)hth_fields_word(&fields, "type", types); /* the only type */
+    (void)hth_fields_word(&fields, "type", HTH_NAMES("content")); /* the only type */
     hth_api_parse_content(parse, &fields, false, &turn);
     if (turn.content) {
         texts = hth_api_allocate(parse, 1, sizeof(*texts));
@@ -430,18 +391,15 @@ static void parse_prediction(hth_api_parse *parse)
 
 void hth_api_parse_chat(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages",
-                                         "max_completion_tokens", "max_tokens", "n_predict", "logprobs", "top_logprobs",
-                                         "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls",
-                                         "response_format", "reasoning_format", "parse_tool_calls", "modalities",
-                                         "add_generation_prompt", "continue_final_message", "prediction",
-                                         /* accepted, without effect */
-                                         "user", "store", "metadata", "service_tier", "safety_identifier",
-                                         "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
-                                         "verbosity", "moderation", NULL };
-
     parse->request->is_chat = true;
-    hth_fields_rest(&parse->body, known);
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages", "max_completion_tokens",
+                              "max_tokens", "n_predict", "logprobs", "top_logprobs", "tools", "tool_choice",
+                              "functions", "function_call", "parallel_tool_calls", "response_format",
+                              "reasoning_format", "parse_tool_calls", "modalities", "add_generation_prompt",
+                              "continue_final_message", "prediction", /* accepted, without effect */ "user", "store",
+                              "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
+                              "prompt_cache_retention", "prompt_cache_options", "verbosity", "moderation"));
     parse_messages(parse);
     hth_api_parse_openai_common(parse);
     parse_length(parse);
@@ -452,4 +410,37 @@ void hth_api_parse_chat(hth_api_parse *parse)
     parse_reply_form(parse);
     parse_modalities(parse);
     parse_prediction(parse);
+}
+
+/* ---- /v1/completions ---- */
+
+void hth_api_parse_completion(hth_api_parse *parse)
+{
+    hth_api_request *request = parse->request;
+    json_int_t n_tokens = request->options.n_predict; /* OpenAI's default of 16 would truncate most replies */
+    uint32_t best_of;
+
+    hth_fields_rest(&parse->body, HTH_NAMES(HTH_API_OPENAI_FIELDS, "prompt", "max_tokens", "n_predict", "echo",
+                                            "logprobs", "best_of", "user", "suffix"));
+    hth_api_parse_openai_common(parse);
+    hth_fields_bool(&parse->body, "echo", &request->echo);
+    hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);
+    hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
+    request->options.echo = request->echo;
+    request->options.logprobs = hth_fields_has(&parse->body, "logprobs");
+    hth_fields_u32(&parse->body, "logprobs", 0, 5, &request->options.n_top_logprobs);
+    request->options.prompt_logprobs = request->options.logprobs && request->echo;
+    if (request->options.prompt_logprobs && (request->stream || request->options.n > 1))
+        hth_fields_fail(
+            &parse->body, HTH_API_UNSUPPORTED, "logprobs",
+            "together with 'echo' is not supported in a stream, nor with 'n' above 1; leave one of them out");
+    hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &request->suffix);
+    if (request->suffix && !*request->suffix)
+        request->suffix = NULL;
+    best_of = request->options.n;
+    hth_fields_u32(&parse->body, "best_of", 1, HTH_API_REPLIES_MAX, &best_of);
+    if (best_of != request->options.n)
+        hth_fields_pass_over(&parse->body, "best_of");
+    hth_api_parse_prompts(parse, /* mixed= */ false);
 }

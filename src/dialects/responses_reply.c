@@ -9,31 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/logprobs.h"
-#include "api/responses.h"
+#include "api/request.h"
 #include "api/sse.h"
-#include "api/usage.h"
 #include "api/writer.h"
 #include "dialects/kinds.h"
 #include "dialects/response_record.h"
 
 enum { RESPONSES_ID_BYTES = 80 };
-
-/* The status of an item at the response's end. */
-static const char *api_responses_status(const hth_api_choice *choice, size_t i);
-/* Is it a call of a tool whose input is text? */
-static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item);
-/* The text that such a tool receives. */
-static json_t *api_responses_input(const hth_api_call *call);
-
-static void api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
-static void api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
-static void api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take,
-                                   hth_buffer *out);
-static void api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,
-                                hth_buffer *out);
-static void api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
-static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 
 /*
  * The maximum number of log probabilities that the end of a text repeats: as JSON they take a hundred times the memory.
@@ -49,11 +31,11 @@ static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return hth_api_logprob_entry(reply, choice, i, logprob_json);
+    return hth_api_logprob_entry(reply, choice, i, logprob_json, "top_logprobs");
 }
 
 /* The log probabilities of tokens [begin, end). */
-static json_t *api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end)
+static json_t *logprobs_json(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end)
 {
     return hth_api_logprob_entries(reply, choice, begin, choice->told.n_each > 0 ? end : begin, entry_json);
 }
@@ -62,33 +44,13 @@ static json_t *all_logprobs(hth_api_reply *reply, const hth_api_choice *choice, 
 {
     bool is_short = (item->told_end - item->told_begin) * choice->told.n_each <= REPEATED_LOGPROBS_MAX;
 
-    return api_responses_logprobs(reply, choice, item->told_begin, is_short ? item->told_end : item->told_begin);
+    return logprobs_json(reply, choice, item->told_begin, is_short ? item->told_end : item->told_begin);
 }
 
 /* ---- items ---- */
 
-static const char *api_responses_item_id(const hth_api_reply *reply, const hth_api_choice *choice, size_t i,
-                                         char id[RESPONSES_ID_BYTES])
-{
-    static const char *const prefixes[] = {
-        [HEARTH_DELTA_REASONING] = "rs", [HEARTH_DELTA_CONTENT] = "msg", [HEARTH_DELTA_CALL] = "fc"
-    };
-    const hth_api_item *item = &choice->items[i];
-    bool is_custom = item->kind == HEARTH_DELTA_CALL && api_responses_is_custom(reply, choice, item);
-
-    (void)snprintf(id, RESPONSES_ID_BYTES, "%s_%s_%zu", is_custom ? "ctc" : prefixes[item->kind], reply->id,
-                   i); /* fits */
-    return id;
-}
-
-static json_t *api_responses_text(const hth_api_choice *choice, const hth_api_item *item)
-{
-    const hth_buffer *all = item->kind == HEARTH_DELTA_CONTENT ? &choice->content : &choice->reasoning;
-
-    return json_stringn(hth_buffer_text(all) + item->begin, item->end - item->begin);
-}
-
-static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item)
+/* Is it a call of a tool whose input is text? */
+static bool takes_text(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item)
 {
     const hth_api_responses_tool *tool =
         hth_api_responses_tool_find(reply->request->responses, choice->calls[item->call].name);
@@ -96,8 +58,29 @@ static bool api_responses_is_custom(const hth_api_reply *reply, const hth_api_ch
     return tool && tool->is_custom;
 }
 
+static const char *item_id(const hth_api_reply *reply, const hth_api_choice *choice, size_t i,
+                           char id[RESPONSES_ID_BYTES])
+{
+    static const char *const prefixes[] = {
+        [HEARTH_DELTA_REASONING] = "rs", [HEARTH_DELTA_CONTENT] = "msg", [HEARTH_DELTA_CALL] = "fc"
+    };
+    const hth_api_item *item = &choice->items[i];
+    bool is_custom = item->kind == HEARTH_DELTA_CALL && takes_text(reply, choice, item);
+
+    (void)snprintf(id, RESPONSES_ID_BYTES, "%s_%s_%zu", is_custom ? "ctc" : prefixes[item->kind], reply->id,
+                   i); /* fits */
+    return id;
+}
+
+static json_t *text_json(const hth_api_choice *choice, const hth_api_item *item)
+{
+    const hth_buffer *all = item->kind == HEARTH_DELTA_CONTENT ? &choice->content : &choice->reasoning;
+
+    return json_stringn(hth_buffer_text(all) + item->begin, item->end - item->begin);
+}
+
 /* The text for a tool whose input is text: the one argument, or all arguments if the model wrote something else. */
-static json_t *api_responses_input(const hth_api_call *call)
+static json_t *input_json(const hth_api_call *call)
 {
     json_t *arguments = hth_api_call_arguments(call);
     json_t *input = json_object_get(arguments, HTH_API_RESPONSES_INPUT);
@@ -115,14 +98,14 @@ static json_t *call_json(const hth_api_reply *reply, const hth_api_choice *choic
     const hth_api_call *call = &choice->calls[item->call];
     const hth_api_responses_tool *tool = hth_api_responses_tool_find(reply->request->responses, call->name);
     char id[RESPONSES_ID_BYTES];
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:s}", "type", tool && tool->is_custom ? "custom_tool_call" : "function_call", "id",
-        api_responses_item_id(reply, choice, i, id), "call_id", call->id, "name", tool ? tool->name : call->name);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s}", "type", tool && tool->is_custom ? "custom_tool_call" : "function_call", "id",
+                  item_id(reply, choice, i, id), "call_id", call->id, "name", tool ? tool->name : call->name);
 
     if (tool && tool->name_space)
         json_object_set_new(object, "namespace", json_string(tool->name_space));
     if (tool && tool->is_custom)
-        json_object_set_new(object, "input", is_empty ? json_string("") : api_responses_input(call));
+        json_object_set_new(object, "input", is_empty ? json_string("") : input_json(call));
     else
         json_object_set_new(object, "arguments",
                             is_empty ? json_string("")
@@ -132,10 +115,9 @@ static json_t *call_json(const hth_api_reply *reply, const hth_api_choice *choic
 }
 
 /* The one part of a message or of reasoning. */
-static json_t *api_responses_part(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item,
-                                  bool is_empty)
+static json_t *part_json(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item, bool is_empty)
 {
-    json_t *text = is_empty ? json_string("") : api_responses_text(choice, item);
+    json_t *text = is_empty ? json_string("") : text_json(choice, item);
 
     if (item->kind == HEARTH_DELTA_REASONING)
         return json_pack("{s:s, s:o}", "type",
@@ -153,9 +135,9 @@ static json_t *reasoning_json(hth_api_reply *reply, const hth_api_choice *choice
     json_t *parts = json_array(), *object;
 
     if (!is_empty)
-        json_array_append_new(parts, api_responses_part(reply, choice, item, false));
-    object = json_pack("{s:s, s:s, s:o}", "type", "reasoning", "id", api_responses_item_id(reply, choice, i, id),
-                       "summary", asked->has_summary ? parts : json_array());
+        json_array_append_new(parts, part_json(reply, choice, item, false));
+    object = json_pack("{s:s, s:s, s:o}", "type", "reasoning", "id", item_id(reply, choice, i, id), "summary",
+                       asked->has_summary ? parts : json_array());
     if (!asked->has_summary)
         json_object_set_new(object, "content", parts);
     if (asked->has_encrypted && !is_empty) {
@@ -171,8 +153,8 @@ static json_t *reasoning_json(hth_api_reply *reply, const hth_api_choice *choice
 }
 
 /* Item i in the client's form. is_empty: without content, as at its beginning. */
-static json_t *api_responses_item(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
-                                  bool is_empty)
+static json_t *item_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
+                         bool is_empty)
 {
     const hth_api_item *item = &choice->items[i];
     char id[RESPONSES_ID_BYTES];
@@ -184,9 +166,9 @@ static json_t *api_responses_item(hth_api_reply *reply, const hth_api_choice *ch
         return reasoning_json(reply, choice, i, status, is_empty);
     content = json_array();
     if (!is_empty)
-        json_array_append_new(content, api_responses_part(reply, choice, item, false));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id", api_responses_item_id(reply, choice, i, id),
-                     "status", status, "role", "assistant", "content", content);
+        json_array_append_new(content, part_json(reply, choice, item, false));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id", item_id(reply, choice, i, id), "status",
+                     status, "role", "assistant", "content", content);
 }
 
 /* ---- the object ---- */
@@ -228,7 +210,7 @@ static json_t *rounded(float value)
 }
 
 /* The response with this status and output; takes output. */
-static json_t *api_responses_object(const hth_api_reply *reply, const char *status, json_t *output_take)
+static json_t *response_json(const hth_api_reply *reply, const char *status, json_t *output_take)
 {
     const hearth_request *options = &reply->request->options;
     json_t *object = json_pack("{s:s+, s:s, s:I, s:s, s:b, s:n, s:n, s:n}", "id", "resp_", reply->id, "object",
@@ -261,33 +243,34 @@ static json_t *api_responses_object(const hth_api_reply *reply, const char *stat
 }
 
 /* Did anything other than the model end it? */
-static bool api_responses_is_cut(const hth_api_choice *choice)
+static bool was_cut(const hth_api_choice *choice)
 {
     return choice->finish != HEARTH_FINISH_STOP;
 }
 
+/* The status of an item at the response's end. */
+static const char *status_of(const hth_api_choice *choice, size_t i)
+{
+    return was_cut(choice) && i + 1 == choice->n_items ? "incomplete" : "completed";
+}
+
 /* The response at its end, with its whole output. */
-static json_t *api_responses_ended(hth_api_reply *reply, const hth_api_choice *choice)
+static json_t *ended_json(hth_api_reply *reply, const hth_api_choice *choice)
 {
     const hearth_stats *stats = &choice->stats;
     double ms = stats->queue_ms + stats->restore_ms + stats->prefill_ms + stats->decode_ms;
-    bool is_cut = api_responses_is_cut(choice);
+    bool is_cut = was_cut(choice);
     json_t *output = json_array(), *object;
 
     for (size_t i = 0; i < choice->n_items; i++)
-        json_array_append_new(output, api_responses_item(reply, choice, i, api_responses_status(choice, i), false));
-    object = api_responses_object(reply, is_cut ? "incomplete" : "completed", output);
+        json_array_append_new(output, item_json(reply, choice, i, status_of(choice, i), false));
+    object = response_json(reply, is_cut ? "incomplete" : "completed", output);
     if (is_cut)
         json_object_set_new(object, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     else /* from the reply's own times, which a second worker also knows */
         json_object_set_new(object, "completed_at", json_integer(reply->created_s + (json_int_t)(ms / 1000)));
     json_object_set_new(object, "usage", hth_api_usage_responses(reply));
     return object;
-}
-
-static const char *api_responses_status(const hth_api_choice *choice, size_t i)
-{
-    return api_responses_is_cut(choice) && i + 1 == choice->n_items ? "incomplete" : "completed";
 }
 
 static void put_record(const hth_api_reply *reply, json_t *response_take, hth_buffer *out)
@@ -304,7 +287,7 @@ void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out)
     const hth_api_responses *asked = reply->request->responses;
 
     if (asked && asked->is_kept && reply->has_ended && reply->failure == 0)
-        put_record(reply, api_responses_ended(reply, &reply->choices[0]), out);
+        put_record(reply, ended_json(reply, &reply->choices[0]), out);
 }
 
 void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out)
@@ -312,26 +295,8 @@ void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out)
     const hth_api_responses *asked = reply->request->responses;
 
     if (asked && asked->in_background && !reply->request->stream)
-        put_record(reply, api_responses_object(reply, "in_progress", json_array()), out);
+        put_record(reply, response_json(reply, "in_progress", json_array()), out);
 }
-
-/* ---- all at once ---- */
-
-static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
-{
-    hth_buffer_add_json_take(out, api_responses_ended(reply, choice));
-}
-
-const hth_api_writer hth_api_write_responses = {
-    .has_items = true,
-    .begin = api_responses_begin,
-    .idle = api_responses_idle,
-    .progress = api_responses_progress,
-    .delta = api_responses_delta,
-    .choice_end = api_responses_choice_end,
-    .fail = api_responses_fail,
-    .choice_body = put_choice_body,
-};
 
 /*
  * ---- a response as events ----
@@ -366,15 +331,6 @@ static void put(hth_api_choice *choice, const char *type, json_t *fields_take, h
     hth_sse_add_take(out, type, event);
 }
 
-/* Write an event with text of the reply, or with its end; takes fields. */
-static void put_text_of(const hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
-                        json_t *fields_take, hth_buffer *out)
-{
-    if (reply->request->wants_timings && strcmp(name, "delta") == 0)
-        hth_api_put_timings_so_far(fields_take, choice);
-    put(choice, type, fields_take, out);
-}
-
 /* Write an event about the last item that was opened. */
 static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *status, bool is_empty,
                      hth_buffer *out)
@@ -382,41 +338,35 @@ static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *t
     size_t i = choice->n_opened - 1;
 
     put(choice, type,
-        json_pack("{s:I, s:o}", "output_index", (json_int_t)i, "item",
-                  api_responses_item(reply, choice, i, status, is_empty)),
+        json_pack("{s:I, s:o}", "output_index", (json_int_t)i, "item", item_json(reply, choice, i, status, is_empty)),
         out);
 }
 
-/* Write an event about the part of the open item; takes value, the member of that name. */
+/*
+ * Write an event about the part of the open item; takes value, the member of that name, and the log probabilities of a
+ * text (NULL: none).
+ */
 static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
-                       json_t *value_take, hth_buffer *out)
+                       json_t *value_take, json_t *logprobs_take, hth_buffer *out)
 {
     size_t i = choice->n_opened - 1;
     const hth_api_item *item = &choice->items[i];
+    const bool is_reasoning = item->kind == HEARTH_DELTA_REASONING;
     char id[RESPONSES_ID_BYTES];
-    json_t *fields = json_pack("{s:s, s:I, s:o}", "item_id", api_responses_item_id(reply, choice, i, id),
-                               "output_index", (json_int_t)i, name, value_take);
+    json_t *fields = json_pack("{s:s, s:I}", "item_id", item_id(reply, choice, i, id), "output_index", (json_int_t)i);
 
-    if (item->kind == HEARTH_DELTA_CONTENT || item->kind == HEARTH_DELTA_REASONING)
+    if (logprobs_take)
+        json_object_set_new(fields, "content_index", json_integer(0));
+    json_object_set_new(fields, name, value_take);
+    if (logprobs_take)
+        json_object_set_new(fields, "logprobs", logprobs_take);
+    else if (is_reasoning || item->kind == HEARTH_DELTA_CONTENT)
         json_object_set_new(fields,
-                            item->kind == HEARTH_DELTA_REASONING && reply->request->responses->has_summary
-                                ? "summary_index"
-                                : "content_index",
+                            is_reasoning && reply->request->responses->has_summary ? "summary_index" : "content_index",
                             json_integer(0));
-    put_text_of(reply, choice, type, name, fields, out);
-}
-
-static void put_text(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
-                     json_t *text_take, json_t *logprobs_take, hth_buffer *out)
-{
-    size_t i = choice->n_opened - 1;
-    char id[RESPONSES_ID_BYTES];
-
-    put_text_of(reply, choice, type, name,
-                json_pack("{s:s, s:I, s:i, s:o, s:o}", "item_id", api_responses_item_id(reply, choice, i, id),
-                          "output_index", (json_int_t)i, "content_index", 0, name, text_take, "logprobs",
-                          logprobs_take),
-                out);
+    if (reply->request->wants_timings && strcmp(name, "delta") == 0)
+        hth_api_put_timings_so_far(fields, choice);
+    put(choice, type, fields, out);
 }
 
 /* ---- items ---- */
@@ -446,14 +396,14 @@ static void close_call(hth_api_reply *reply, hth_api_choice *choice, const hth_a
     const hth_api_call *call = &choice->calls[item->call];
     json_t *input;
 
-    if (!api_responses_is_custom(reply, choice, item)) {
+    if (!takes_text(reply, choice, item)) {
         put_inside(reply, choice, "response.function_call_arguments.done", "arguments",
-                   json_stringn(hth_buffer_text(&call->arguments), call->arguments.n), out);
+                   json_stringn(hth_buffer_text(&call->arguments), call->arguments.n), NULL, out);
         return;
     }
-    input = api_responses_input(call);
-    put_inside(reply, choice, "response.custom_tool_call_input.delta", "delta", json_incref(input), out);
-    put_inside(reply, choice, "response.custom_tool_call_input.done", "input", input, out);
+    input = input_json(call);
+    put_inside(reply, choice, "response.custom_tool_call_input.delta", "delta", json_incref(input), NULL, out);
+    put_inside(reply, choice, "response.custom_tool_call_input.done", "input", input, NULL, out);
 }
 
 static void close_item(hth_api_reply *reply, hth_api_choice *choice, const char *status, hth_buffer *out)
@@ -468,14 +418,11 @@ static void close_item(hth_api_reply *reply, hth_api_choice *choice, const char 
         close_call(reply, choice, item, out);
     } else {
         const part_types *types = types_of(reply, item);
-        json_t *part = api_responses_part(reply, choice, item, false);
+        json_t *part = part_json(reply, choice, item, false);
 
-        if (item->kind == HEARTH_DELTA_CONTENT)
-            put_text(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")),
-                     json_incref(json_object_get(part, "logprobs")), out);
-        else
-            put_inside(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")), out);
-        put_inside(reply, choice, types->part_done, "part", part, out);
+        put_inside(reply, choice, types->done, "text", json_incref(json_object_get(part, "text")),
+                   json_incref(json_object_get(part, "logprobs")), out);
+        put_inside(reply, choice, types->part_done, "part", part, NULL, out);
     }
     put_item(reply, choice, "response.output_item.done", status, false, out);
 }
@@ -490,20 +437,20 @@ static void open_item(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *
     choice->has_open_item = true;
     put_item(reply, choice, "response.output_item.added", "in_progress", true, out);
     if (item->kind != HEARTH_DELTA_CALL)
-        put_inside(reply, choice, types_of(reply, item)->added, "part", api_responses_part(reply, choice, item, true),
+        put_inside(reply, choice, types_of(reply, item)->added, "part", part_json(reply, choice, item, true), NULL,
                    out);
 }
 
 /* ---- the writer ---- */
 
-static void api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     if (choice->has_begun)
         return;
-    put(choice, "response.created",
-        json_pack("{s:o}", "response", api_responses_object(reply, "in_progress", json_array())), out);
+    put(choice, "response.created", json_pack("{s:o}", "response", response_json(reply, "in_progress", json_array())),
+        out);
     put(choice, "response.in_progress",
-        json_pack("{s:o}", "response", api_responses_object(reply, "in_progress", json_array())), out);
+        json_pack("{s:o}", "response", response_json(reply, "in_progress", json_array())), out);
     choice->has_begun = true;
 }
 
@@ -511,36 +458,35 @@ static void api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, ht
  * In llama.cpp's form. Like a keep-alive, it has no number of its own: the number of these events depends on the cache,
  * and a second worker continues the numbering of the first.
  */
-static void api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take, hth_buffer *out)
+static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take, hth_buffer *out)
 {
     json_t *event;
 
-    api_responses_begin(reply, choice, out);
+    begin(reply, choice, out);
     event = json_pack("{s:s, s:I, s:o, s:o}", "type", "response.in_progress", "sequence_number",
-                      (json_int_t)choice->n_events, "response",
-                      api_responses_object(reply, "in_progress", json_array()), "prompt_progress", progress_take);
+                      (json_int_t)choice->n_events, "response", response_json(reply, "in_progress", json_array()),
+                      "prompt_progress", progress_take);
     if (reply->request->wants_timings)
         hth_api_put_timings_so_far(event, choice);
     hth_sse_add_take(out, "response.in_progress", event);
 }
 
-static void api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     if (choice->has_begun)
         hth_sse_add_take(out, "keepalive",
                          json_pack("{s:s, s:I}", "type", "keepalive", "sequence_number", (json_int_t)choice->n_events));
     else
-        api_responses_begin(reply, choice, out);
+        begin(reply, choice, out);
 }
 
-static void api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,
-                                hth_buffer *out)
+static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
     const hth_api_item *item;
     size_t told_begin;
     json_t *text;
 
-    api_responses_begin(reply, choice, out);
+    begin(reply, choice, out);
     while (choice->n_opened < choice->n_items)
         open_item(reply, choice, out);
     if (!choice->has_open_item || delta->kind == HEARTH_DELTA_CALL || delta->n_bytes == 0)
@@ -548,31 +494,30 @@ static void api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, co
     item = &choice->items[choice->n_opened - 1];
     told_begin = choice->n_told_written > item->told_begin ? choice->n_told_written : item->told_begin;
     text = json_stringn(delta->text, delta->n_bytes);
-    if (delta->kind == HEARTH_DELTA_CONTENT)
-        put_text(reply, choice, content_part.delta, "delta", text,
-                 api_responses_logprobs(reply, choice, told_begin, item->told_end), out);
-    else if (delta->kind == HEARTH_DELTA_REASONING)
-        put_inside(reply, choice, types_of(reply, item)->delta, "delta", text, out);
-    else if (!api_responses_is_custom(reply, choice, item))
-        put_inside(reply, choice, "response.function_call_arguments.delta", "delta", text, out);
+    if (delta->kind == HEARTH_DELTA_CONTENT || delta->kind == HEARTH_DELTA_REASONING)
+        put_inside(
+            reply, choice, types_of(reply, item)->delta, "delta", text,
+            delta->kind == HEARTH_DELTA_CONTENT ? logprobs_json(reply, choice, told_begin, item->told_end) : NULL, out);
+    else if (!takes_text(reply, choice, item))
+        put_inside(reply, choice, "response.function_call_arguments.delta", "delta", text, NULL, out);
     else
         json_decref(text);
     choice->n_told_written = item->told_end;
 }
 
-static void api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    bool is_cut = api_responses_is_cut(choice);
-    json_t *fields = json_pack("{s:o}", "response", api_responses_ended(reply, choice));
+    bool is_cut = was_cut(choice);
+    json_t *fields = json_pack("{s:o}", "response", ended_json(reply, choice));
 
-    api_responses_begin(reply, choice, out);
+    begin(reply, choice, out);
     close_item(reply, choice, is_cut ? "incomplete" : "completed", out);
     hth_api_put_timings(fields, &choice->stats);
     put(choice, is_cut ? "response.incomplete" : "response.completed", fields, out);
 }
 
 /* An open item stays incomplete: the response says that it failed. */
-static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out)
+static void put_failure(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out)
 {
     hth_api_choice *choice = &reply->choices[0];
     json_t *problem = hth_api_error_json(HTH_API_OPENAI, error), *response;
@@ -582,13 +527,12 @@ static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error,
     if (!choice->has_begun) {
         hth_api_error_write_event(HTH_API_OPENAI_RESPONSES, error, out);
     } else {
-        response = api_responses_object(reply, "failed", json_array());
+        response = response_json(reply, "failed", json_array());
         for (size_t i = 0; i < choice->n_items; i++)
             json_array_append_new(
                 json_object_get(response, "output"),
-                api_responses_item(reply, choice, i,
-                                   i + 1 == choice->n_items && choice->has_open_item ? "incomplete" : "completed",
-                                   false));
+                item_json(reply, choice, i,
+                          i + 1 == choice->n_items && choice->has_open_item ? "incomplete" : "completed", false));
         json_object_set_new(response, "error",
                             json_pack("{s:s?, s:s}", "code",
                                       type && strcmp(type, "server_error") == 0
@@ -599,3 +543,21 @@ static void api_responses_fail(hth_api_reply *reply, const hth_api_error *error,
     }
     json_decref(problem);
 }
+
+/* ---- all at once ---- */
+
+static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
+{
+    hth_buffer_add_json_take(out, ended_json(reply, choice));
+}
+
+const hth_api_writer hth_api_write_responses = {
+    .has_items = true,
+    .begin = begin,
+    .idle = put_idle,
+    .progress = put_progress,
+    .delta = put_delta,
+    .choice_end = put_choice_end,
+    .fail = put_failure,
+    .choice_body = put_choice_body,
+};

@@ -5,312 +5,215 @@
  *   2. the tools, each with a name for the model and a name for the client
  *   3. the form of the reply: format, reasoning, length, sampling
  */
-#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+/* Without memory, an item is not found. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "api/parse.h"
-#include "api/responses.h"
+#include "api/request.h"
 #include "base/json_bounds.h"
 #include "dialects/kinds.h"
 #include "dialects/response_record.h"
 #include "models/given.h"
-
-/* The conversation while it grows; memory for one turn per item is allocated. */
-typedef struct api_turns {
-    hearth_chat_turn *turns;
-    size_t n;
-    bool is_open;             /* the last turn is the assistant's, and the assistant's next item belongs to it */
-    hth_api_joined reasoning; /* of that turn */
-} api_turns;
-
-/* Append a turn with one text. */
-static void turns_add(api_turns *turns, const char *role, const char *text);
-/* Append the items of an array; name is its field, for errors. */
-static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns);
-
-/* All items of the response that a request continues: its input, then its output. NULL with the error. */
-static json_t *past_items(hth_api_parse *parse, const char *id);
-
-/* An item of an earlier response, as JSON text or as a value. */
-typedef struct api_past_item {
-    const char *id; /* [n_id] */
-    size_t n_id;
-    size_t at;        /* its index among all */
-    const char *text; /* [n_text], in the request's record; NULL: value has it */
-    size_t n_text;    /* set in both cases */
-    json_t *value;    /* borrowed from values; NULL: text has not been parsed yet, or is_bad */
-    bool is_bad;      /* text is not JSON */
-} api_past_item;
-
-/* The earlier items that an input may name. They are indexed at the first lookup. Initially all zeros. */
-typedef struct api_past_index {
-    api_past_item *items; /* [n], in the order of ids */
-    size_t n;
-    json_t *values; /* the parsed values, owned */
-    bool is_read;
-} api_past_index;
-
-/* The item with this id, a new reference; NULL if there is none or, with the error filled, no room for it. */
-static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id);
-static void past_index_deinit(api_past_index *index);
-
-/* Read tools, tool_choice and parallel_tool_calls. */
-static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses);
-/* The name of a tool for the model: the namespace and the name as one. */
-static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name);
 
 enum {
     INCLUDES_MAX = 64,
     METADATA_MAX = 1024, /* members; clients send at most 16 */
 };
 
-/* ---- the conversation ---- */
-
-/* The item that a plain string stands for. */
-static json_t *item_of_text(const json_t *text)
-{
-    return json_pack("{s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "user", "content", "type", "input_text",
-                     "text", text);
-}
-
-/* The item itself, or the earlier item that it names, as a new reference; NULL with the error. */
-static json_t *item_meant(hth_api_parse *parse, api_past_index *past, size_t i, json_t *item)
-{
-    const char *type = json_string_value(json_object_get(item, "type"));
-    const char *id = json_string_value(json_object_get(item, "id"));
-    bool is_reference = type ? strcmp(type, "item_reference") == 0 : id && json_object_size(item) == 1;
-    char path[HTH_PATH_BYTES];
-    json_t *found;
-
-    if (!is_reference)
-        return json_incref(item);
-    (void)snprintf(path, sizeof(path), "input[%zu].id", i);
-    found = id ? past_find(parse, past, id) : NULL;
-    if (!found)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
-                     "'%s' is '%.80s', which is no item that is kept here (any more) for this key; send the item", path,
-                     id ? id : "");
-    return found;
-}
-
-static void check_count(hth_api_parse *parse, size_t n)
-{
-    if (n > parse->limits->messages_max)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
-                     "the conversation has %zu items; at most %u are allowed", n, parse->limits->messages_max);
-}
-
 /*
- * The input as a new array of items, in which references are replaced by the items themselves. n_before items come
- * before it. Fills the error.
+ * ---- items of earlier responses that a request continues or names ----
+ *
+ * With the request, the front passes the records of the responses that its body names. The response that the request
+ * continues is read as its input followed by its output. An item that is only referenced is looked up in all records.
+ *
+ * A reference is short and may occur often, and an item is long. So all referenced items together, counted once per
+ * reference, may have only as many bytes as a body that contains them.
  */
-static json_t *read_input(hth_api_parse *parse, size_t n_before)
-{
-    json_t *input = hth_fields_any(&parse->body, "input"), *items = json_array(), *item;
-    api_past_index past = { .n = 0 };
-    size_t i;
 
-    if (input && !json_is_string(input) && !json_is_array(input))
-        hth_fields_wrong_type(&parse->body, "input", "a text or an array of items", input);
-    if (json_is_string(input))
-        /* if out of memory, the input is empty, which is refused */
-        (void)json_array_append_new(items, item_of_text(input));
-    /* Checked before any item is looked up. */
-    check_count(parse, n_before + (json_is_string(input) ? 1 : json_array_size(input)));
-    json_array_foreach(input, i, item)
-    {
-        if (parse->error->kind == HTH_API_NO_ERROR)
-            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL if the error is filled */
+/* An item of an earlier response, as JSON text or as a value. */
+typedef struct past_item {
+    hth_response_item record; /* its text is in the request's record; NULL: value has it, or it is not JSON */
+    json_t *value;            /* borrowed from values; NULL: text has not been parsed yet */
+    UT_hash_handle hh;
+} past_item;
+
+/* The earlier items that an input may name. They are indexed at the first lookup. Initially all zeros. */
+typedef struct past_index {
+    past_item *by_id; /* the first item with each id */
+    json_t *values;   /* the parsed values, owned */
+    bool is_read;
+} past_index;
+
+/* Parse a value of a record; it was valid when it was written. */
+static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
+{
+    const hth_api_limits *limits = parse->limits;
+
+    return hth_json_is_within(text, n, limits->depth_max + 16, limits->values_max)
+             ? json_loadb(text, n, JSON_ALLOW_NUL, NULL)
+             : NULL;
+}
+
+/* Read the record at *at and advance *at past it; false after the last record. */
+static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_record *out)
+{
+    const hth_api_past *past = parse->past;
+
+    if (!past || !hth_response_record_read(past->bytes + *at, past->n_bytes - *at, out))
+        return false;
+    *at += out->n_bytes;
+    return true;
+}
+
+/* Count n more bytes of the request; false, with the error filled, if there are too many. */
+static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
+{
+    const size_t n_max = parse->limits->body_bytes_max;
+
+    if (parse->n_bytes > n_max || n > n_max - parse->n_bytes) {
+        hth_api_fail(parse->error, HTH_API_TOO_LARGE, param,
+                     "the request has more than %zu bytes, counting each item as often as it is named; name fewer "
+                     "items (the limit is limits.body_bytes_max, as for a body)",
+                     n_max);
+        return false;
     }
-    past_index_deinit(&past);
+    parse->n_bytes += n;
+    return true;
+}
+
+/* The length of value as text; 0 for NULL. */
+static size_t bytes_of(const json_t *value)
+{
+    return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
+}
+
+static hth_response_item *items_of(hth_api_parse *parse, const hth_response_record *record)
+{
+    hth_response_item *items = hth_api_allocate(parse, record->n_items, sizeof(*items));
+
+    if (items)
+        hth_response_record_items(record, items);
     return items;
 }
 
-/* Store the items of the request in their stored form: each has a type and an id. */
-static void keep_items(hth_api_parse *parse, const json_t *before, const json_t *items)
+static json_t *output_of(const hth_api_parse *parse, const hth_response_record *record)
 {
-    json_t *kept = json_copy((json_t *)before), *item;
-    size_t i;
+    json_t *response = load(parse, record->response, record->n_response);
+    json_t *output = json_incref(json_object_get(response, "output"));
 
-    if (!kept)
-        kept = json_array();
-    json_array_foreach(items, i, item)
-    {
-        json_t *copy = json_copy(item);
-        char id[32];
-
-        (void)snprintf(id, sizeof(id), "item_%zu", json_array_size(kept)); /* fits */
-        if (!json_object_get(copy, "type"))
-            json_object_set_new(copy, "type", json_string("message"));
-        if (!json_is_string(json_object_get(copy, "id")))
-            json_object_set_new(copy, "id", json_string(id));
-        json_array_append_new(kept, copy);
-    }
-    parse->request->items = kept;
+    json_decref(response);
+    return output;
 }
 
-static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
+/* All items up to the end of that response. */
+static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
 {
-    hearth_conversation *conversation = &parse->request->conversation;
-    api_turns turns = { .n = 0 };
-    const char *instructions = NULL, *previous = NULL;
-    json_t *before = NULL, *items;
+    hth_response_item *items = items_of(parse, record);
+    json_t *all = json_array(), *output;
+    bool is_good = true;
 
-    hth_fields_string(&parse->body, "instructions", HTH_API_TEXT_BYTES_MAX, &instructions);
-    hth_fields_string(&parse->body, "previous_response_id", HTH_API_NAME_BYTES_MAX, &previous);
-    responses->is_kept = true;
-    hth_fields_bool(&parse->body, "store", &responses->is_kept);
-    if (previous && parse->error->kind == HTH_API_NO_ERROR)
-        before = past_items(parse, previous);
-    items = read_input(parse, json_array_size(before));
-    if (parse->error->kind == HTH_API_NO_ERROR)
-        turns.turns =
-            hth_api_allocate_structs(parse, json_array_size(before) + json_array_size(items) + 1, sizeof(*turns.turns));
-    if (turns.turns) {
-        if (instructions && *instructions)
-            turns_add(&turns, "system", instructions);
-        parse_items(parse, "previous_response_id", before, &turns);
-        parse_items(parse, "input", items, &turns);
-        if (turns.n == 0)
-            hth_api_fail(parse->error, hth_fields_has(&parse->body, "input") ? HTH_API_INVALID_VALUE : HTH_API_MISSING,
-                         "input",
-                         hth_fields_has(&parse->body, "input") ? "'input' has no message; give at least one"
-                                                               : "'input' is missing");
-        keep_items(parse, before, items); /* the turns borrow from the items */
-        conversation->turns = turns.turns;
-        conversation->n_turns = turns.n;
-    }
-    json_decref(before);
-    json_decref(items);
+    for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
+        is_good &= json_array_append_new(all, load(parse, items[i].text, items[i].n_text)) == 0;
+    output = output_of(parse, record);
+    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
+    if (!is_good || !json_is_array(output) || json_array_extend(all, output))
+        hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
+                     "the response that 'previous_response_id' names cannot be read any more; send its items");
+    json_decref(output);
+    return all;
 }
 
-/* ---- how to answer ---- */
-
-static void parse_text(hth_api_parse *parse)
+static bool is_text(const char *text, size_t n, const char *wanted)
 {
-    static const char *const known[] = { "format", "verbosity", NULL };
-    static const char *const known_inside[] = { "type", "name", "schema", "strict", "description", NULL };
-    static const char *const types[] = { "text", "json_object", "json_schema", NULL };
-    const char *name = NULL;
-    hth_fields fields, format;
-    bool strict = false;
-    int type;
-
-    (void)hth_fields_enter(&parse->body, "text", &fields); /* if absent, there is no format */
-    hth_fields_rest(&fields, known);
-    hth_fields_pass_over(&fields, "verbosity");
-    if (!hth_fields_enter(&fields, "format", &format))
-        return;
-    hth_fields_rest(&format, known_inside);
-    hth_fields_require(&format, "type");
-    type = hth_fields_word(&format, "type", types);
-    hth_fields_string(&format, "name", HTH_API_NAME_BYTES_MAX, &name); /* some models read it */
-    hth_fields_bool(&format, "strict", &strict);                       /* the reply follows the schema in any case */
-    if (type <= 0)
-        return;
-    parse->request->conversation.json_schema = HTH_API_ANY_OBJECT;
-    if (type == 1)
-        return;
-    hth_fields_require(&format, "schema");
-    parse->request->conversation.json_schema = hth_api_parse_schema(parse, &format, "schema");
+    return strlen(wanted) == n && memcmp(text, wanted, n) == 0;
 }
 
-static void parse_include(hth_api_parse *parse, hth_api_responses *responses)
+/* All items of the response that a request continues: its input, then its output. NULL with the error. */
+static json_t *past_items(hth_api_parse *parse, const char *id)
 {
-    json_t *array = hth_fields_array(&parse->body, "include", INCLUDES_MAX);
+    hth_response_record record;
+    size_t at = 0;
 
-    for (size_t i = 0; i < json_array_size(array); i++) {
-        const char *word = json_string_value(json_array_get(array, i));
+    while (next_record(parse, &at, &record))
+        if (is_text(record.id, record.n_id, id))
+            return all_of(parse, &record);
+    hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "previous_response_id",
+                 "'previous_response_id' is '%.80s', which is not kept here (any more) for this key; send the "
+                 "conversation's items as 'input'",
+                 id);
+    return NULL;
+}
 
-        if (!word)
-            hth_fields_wrong_type(&parse->body, "include", "an array of texts", json_array_get(array, i));
-        else if (strcmp(word, "reasoning.encrypted_content") == 0)
-            responses->has_encrypted = true;
-        else if (strcmp(word, "message.output_text.logprobs") == 0)
-            responses->wants_logprobs = true;
-        else
-            hth_api_note(parse->notes, "include"); /* for tools that this server does not run */
+/* ---- items that are only referenced ---- */
+
+static void add(past_index *index, past_item *item)
+{
+    past_item *same;
+
+    HASH_FIND(hh, index->by_id, item->record.id, item->record.n_id, same);
+    if (!same)
+        HASH_ADD_KEYPTR(hh, index->by_id, item->record.id, item->record.n_id, item);
+}
+
+/* Each record is read once, however many of its items are referenced. If out of memory, no item is found. */
+static void read_records(hth_api_parse *parse, past_index *index)
+{
+    hth_response_record record;
+
+    index->is_read = true;
+    index->values = json_array();
+    for (size_t at = 0; next_record(parse, &at, &record);) {
+        json_t *output = output_of(parse, &record), *value;
+        hth_response_item *items = items_of(parse, &record);
+        past_item *to = hth_api_allocate(parse, record.n_items + json_array_size(output), sizeof(*to));
+        size_t i;
+
+        if (json_array_append_new(index->values, output ? output : json_null()) || !items || !to)
+            return;
+        for (size_t k = 0; k < record.n_items; k++) {
+            to->record = items[k];
+            add(index, to++);
+        }
+        json_array_foreach(output, i, value)
+        {
+            const char *id = json_string_value(json_object_get(value, "id"));
+
+            if (!id)
+                continue;
+            *to = (past_item){ .record = { .id = id, .n_id = strlen(id), .n_text = bytes_of(value) }, .value = value };
+            add(index, to++);
+        }
     }
 }
 
-static void parse_reasoning(hth_api_parse *parse, hth_api_responses *responses)
+/* The item with this id, a new reference; NULL if there is none or, with the error filled, no room for it. */
+static json_t *past_find(hth_api_parse *parse, past_index *index, const char *id)
 {
-    const json_t *reasoning = hth_fields_any(&parse->body, "reasoning");
-    const json_t *summary = json_object_get(reasoning, "summary");
+    past_item *item;
 
-    if (!json_is_string(summary))
-        summary = json_object_get(reasoning, "generate_summary"); /* the older name */
-    responses->has_summary = json_is_string(summary) && strcmp(json_string_value(summary), "none") != 0;
-    hth_api_parse_thinking(parse);
-}
+    if (!index->is_read)
+        read_records(parse, index);
+    HASH_FIND_STR(index->by_id, id, item);
+    if (item && !item->value && item->record.text) {
+        json_t *value = load(parse, item->record.text, item->record.n_text);
 
-static void parse_logprobs(hth_api_parse *parse, const hth_api_responses *responses)
-{
-    hearth_request *options = &parse->request->options;
-
-    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
-    options->logprobs = responses->wants_logprobs || options->n_top_logprobs > 0;
-}
-
-static void parse_length(hth_api_parse *parse)
-{
-    json_int_t n = parse->request->options.n_predict;
-
-    hth_fields_integer(&parse->body, "max_output_tokens", 1, INT32_MAX, &n);
-    hth_api_set_length(parse, n);
-}
-
-/* The reply repeats these fields, so they must have their types. */
-static void check_given_back(hth_api_parse *parse)
-{
-    const json_t *metadata = hth_fields_object(&parse->body, "metadata");
-    const char *text = NULL;
-
-    if (json_object_size(metadata) > METADATA_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "metadata", "has %zu members; at most %d are kept",
-                        json_object_size(metadata), METADATA_MAX);
-    hth_fields_string(&parse->body, "truncation", HTH_API_NAME_BYTES_MAX, &text);
-    if (text && strcmp(text, "disabled") != 0) /* shortening changes the conversation: the client must decide */
-        hth_fields_pass_over(&parse->body, "truncation");
-}
-
-void hth_api_parse_responses(hth_api_parse *parse)
-{
-    static const char *const known[] = { HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "input", "instructions",
-                                         "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls", "text",
-                                         "include", "top_logprobs", "metadata", "truncation",
-                                         /* accepted, without effect */
-                                         "user", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-                                         "prompt_cache_retention", "prompt_cache_options", "client_metadata",
-                                         "max_tool_calls", "background", "previous_response_id", NULL };
-    static const char *const unsupported[] = { "conversation", "prompt", NULL };
-    hth_api_responses *responses = hth_api_allocate(parse, 1, sizeof(*responses));
-
-    if (!responses)
-        return;
-    parse->request->is_chat = true;
-    parse->request->responses = responses;
-    hth_fields_unsupported(&parse->body, unsupported);
-    hth_fields_rest(&parse->body, known);
-    hth_fields_bool(&parse->body, "background", &responses->in_background);
-    parse_input(parse, responses);
-    hth_api_parse_openai_common(parse);
-    if (parse->request->options.n != 1) { /* a request has one response */
-        hth_fields_pass_over(&parse->body, "n");
-        parse->request->options.n = 1;
+        item->record.text = NULL;
+        if (json_array_append_new(index->values, value) == 0)
+            item->value = value;
     }
-    parse_length(parse);
-    parse_responses_tools(parse, responses);
-    parse_text(parse);
-    parse_include(parse, responses);
-    parse_reasoning(parse, responses);
-    parse_logprobs(parse, responses);
-    check_given_back(parse);
-    if (responses->in_background && !responses->is_kept)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "background",
-                        "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
+    if (!item || !item->value || !add_bytes(parse, "input", item->record.n_text))
+        return NULL;
+    return json_incref(item->value);
+}
+
+static void past_index_deinit(past_index *index)
+{
+    HASH_CLEAR(hh, index->by_id);
+    json_decref(index->values);
 }
 
 /*
@@ -322,6 +225,14 @@ void hth_api_parse_responses(hth_api_parse *parse)
  *
  * Items that only OpenAI's own servers understand (searches, images, programs) are left out with a note.
  */
+
+/* The conversation while it grows; memory for one turn per item is allocated. */
+typedef struct growing_turns {
+    hearth_chat_turn *turns;
+    size_t n;
+    bool is_open;             /* the last turn is the assistant's, and the assistant's next item belongs to it */
+    hth_api_joined reasoning; /* of that turn */
+} growing_turns;
 
 /* ---- texts ---- */
 
@@ -351,15 +262,12 @@ static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const 
 
 /* ---- an assistant's items ---- */
 
-static bool has_content(const hearth_chat_turn *turn)
+/* The turn of the assistant that an item belongs to. A text does not belong behind a message or a call. */
+static hearth_chat_turn *open_turn(growing_turns *turns, bool is_text)
 {
-    return turn->content || turn->n_parts > 0;
-}
+    const hearth_chat_turn *last = turns->is_open ? &turns->turns[turns->n - 1] : NULL;
 
-/* The turn of the assistant that an item belongs to. */
-static hearth_chat_turn *open_turn(api_turns *turns, bool is_new)
-{
-    if (!turns->is_open || is_new) {
+    if (!last || (is_text && (last->content || last->n_parts > 0 || last->n_calls > 0))) {
         turns->turns[turns->n++].role = "assistant";
         turns->is_open = true;
         turns->reasoning = (hth_api_joined){ .text = NULL };
@@ -367,7 +275,7 @@ static hearth_chat_turn *open_turn(api_turns *turns, bool is_new)
     return &turns->turns[turns->n - 1];
 }
 
-static void add_call(hth_api_parse *parse, api_turns *turns, const hearth_chat_call *call)
+static void add_call(hth_api_parse *parse, growing_turns *turns, const hearth_chat_call *call)
 {
     hearth_chat_turn *turn = open_turn(turns, false);
     hearth_chat_call *calls = (hearth_chat_call *)turn->calls; /* ours, and not shared yet */
@@ -384,6 +292,15 @@ static void add_call(hth_api_parse *parse, api_turns *turns, const hearth_chat_c
     calls[turn->n_calls++] = *call;
 }
 
+/* The name of a tool for the model: the namespace and the name as one. */
+static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
+{
+    size_t n = name_space ? strlen(name_space) : 0;
+    bool is_ended = n >= 2 && strcmp(name_space + n - 2, "__") == 0;
+
+    return n > 0 ? hth_api_join(parse, name_space, is_ended ? "" : "__", name) : name;
+}
+
 /* The members that both kinds of call share. The name becomes the model's. */
 static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
@@ -398,12 +315,11 @@ static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hear
         call->name = hth_api_offered_name(parse, responses_offered(parse, name_space, call->name));
 }
 
-static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_call(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "arguments", "status", NULL };
     hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .arguments = "" };
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "call_id", "name", "namespace", "arguments", "status"));
     parse_call_head(parse, fields, &call);
     hth_fields_string(fields, "arguments", HTH_API_TEXT_BYTES_MAX, &call.arguments);
     if (strspn(call.arguments, " \t\r\n") == strlen(call.arguments))
@@ -413,14 +329,13 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, api_turns
 }
 
 /* A call of a tool whose input is text, as a call of the function that represents it. */
-static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
     const char *input = "";
     hearth_chat_call call = { .struct_size = sizeof(hearth_chat_call), .name = NULL };
     json_t *arguments;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "call_id", "name", "namespace", "input", "status"));
     parse_call_head(parse, fields, &call);
     hth_fields_string(fields, "input", HTH_API_TEXT_BYTES_MAX, &input);
     arguments = json_pack("{s:s}", HTH_API_RESPONSES_INPUT, input);
@@ -447,14 +362,13 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
 }
 
 /* The reasoning of a reply: from content, from this server's encrypted_content, or from a summary. */
-static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
     static const char ours[] = HTH_API_RESPONSES_REASONING;
     const char *text = joined(parse, fields, "content"), *encrypted = NULL;
     hearth_chat_turn *turn;
 
-    hth_fields_rest(fields, known);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "summary", "content", "encrypted_content", "status"));
     hth_fields_string(fields, "encrypted_content", HTH_API_TEXT_BYTES_MAX, &encrypted);
     if (!text && encrypted && strncmp(encrypted, ours, sizeof(ours) - 1) == 0)
         text = encrypted + sizeof(ours) - 1;
@@ -462,8 +376,7 @@ static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields,
         text = joined(parse, fields, "summary");
     if (!text || parse->error->kind != HTH_API_NO_ERROR)
         return;
-    turn = open_turn(turns, turns->is_open &&
-                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
+    turn = open_turn(turns, true);
     hth_api_joined_add(parse, &turns->reasoning, text);
     turn->reasoning = turns->reasoning.text;
 }
@@ -471,14 +384,12 @@ static void parse_reasoning_item(hth_api_parse *parse, const hth_fields *fields,
 /* ---- items ---- */
 
 /* is_question: it is the last item, which the reply answers. */
-static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, api_turns *turns)
+static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, growing_turns *turns)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
-    static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = NULL }, *into;
 
-    hth_fields_rest(fields, known);
-    turn.role = hth_api_parse_role(fields, roles);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "role", "content", "status", "phase", "name"));
+    turn.role = hth_api_parse_role(fields, HTH_NAMES("system", "developer", "user", "assistant"));
     if (!turn.role)
         return;
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
@@ -491,22 +402,19 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
         turns->is_open = false;
         return;
     }
-    into = open_turn(turns, turns->is_open &&
-                                (has_content(&turns->turns[turns->n - 1]) || turns->turns[turns->n - 1].n_calls > 0));
+    into = open_turn(turns, true);
     into->content = turn.content;
     into->parts = turn.parts;
     into->n_parts = turn.n_parts;
     into->name = turn.name;
 }
 
-static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_turns *turns)
+static void parse_output(hth_api_parse *parse, const hth_fields *fields, growing_turns *turns)
 {
-    static const char *const known[] = { "type", "id", "call_id", "output", "status", "name", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "tool" };
 
-    hth_fields_rest(fields, known);
-    hth_fields_require(fields, "call_id");
-    hth_fields_string(fields, "call_id", HTH_API_NAME_BYTES_MAX, &turn.call_id);
+    hth_fields_rest(fields, HTH_NAMES("type", "id", "call_id", "output", "status", "name"));
+    turn.call_id = hth_fields_required(fields, "call_id", HTH_API_NAME_BYTES_MAX);
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
     (void)parse_texts(parse, fields, "output", &turn); /* as above */
     if (parse->error->kind != HTH_API_NO_ERROR)
@@ -515,7 +423,7 @@ static void parse_output(hth_api_parse *parse, const hth_fields *fields, api_tur
     turns->is_open = false;
 }
 
-static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, api_turns *turns)
+static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, growing_turns *turns)
 {
     const char *type = hth_fields_has(fields, "role") || !hth_fields_has(fields, "id") ? "message" : "item_reference";
 
@@ -534,21 +442,13 @@ static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_l
         hth_fields_note(fields, type);
 }
 
-static void turns_add(api_turns *turns, const char *role, const char *text)
+/* Append the items of an array; name is its field, for errors. */
+static void parse_items(hth_api_parse *parse, const char *name, json_t *array, growing_turns *turns)
 {
-    turns->turns[turns->n++] =
-        (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = role, .content = text };
-    turns->is_open = false;
-}
+    hth_fields fields;
 
-static void parse_items(hth_api_parse *parse, const char *name, json_t *array, api_turns *turns)
-{
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (hth_fields_item(&parse->body, name, array, i, &fields))
-            parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
-    }
+    for (size_t i = 0; hth_fields_item(&parse->body, name, array, i, &fields); i++)
+        parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
 }
 
 /*
@@ -566,22 +466,6 @@ typedef struct growing_tools {
     size_t n, n_max;
     bool may_repeat; /* a repeated tool is skipped and not refused */
 } growing_tools;
-
-static const char *responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
-{
-    size_t n = name_space ? strlen(name_space) : 0;
-    bool is_ended = n >= 2 && strcmp(name_space + n - 2, "__") == 0;
-
-    return n > 0 ? hth_api_join(parse, name_space, is_ended ? "" : "__", name) : name;
-}
-
-const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered)
-{
-    for (size_t i = 0; i < responses->n_tools; i++)
-        if (strcmp(responses->tools[i].offered, offered) == 0)
-            return &responses->tools[i];
-    return NULL;
-}
 
 /* ---- tools ---- */
 
@@ -617,23 +501,19 @@ static bool is_offered(const growing_tools *tools, const char *name)
 static void parse_function(hth_api_parse *parse, const hth_fields *fields, const char *name_space, bool is_custom,
                            growing_tools *tools)
 {
-    static const char *const known[] = { "type", "name", "description", "parameters", "strict", "format", NULL };
     hearth_chat_tool *tool;
     hth_api_responses_tool *names;
     char path[HTH_PATH_BYTES];
     json_t *parameters;
-    bool strict = false;
 
     if (tools->n == tools->n_max) { /* a guard, in case counting and reading ever differ */
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than the %zu tools that were counted",
-                        tools->n_max);
+        hth_fields_refuse(&parse->body, "tools", "has more than the %zu tools that were counted", tools->n_max);
         return;
     }
     tool = &tools->offered[tools->n];
     names = &tools->names[tools->n];
-    hth_fields_rest(fields, known);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &names->name);
+    hth_fields_rest(fields, HTH_NAMES("type", "name", "description", "parameters", "strict", "format"));
+    names->name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (!names->name)
         return;
     names->name_space = name_space;
@@ -644,7 +524,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     hth_api_check_tool_name(parse, fields, tools->offered, tools->n);
     names->offered = tool->name;
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
-    hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
+    hth_fields_bool(fields, "strict", NULL); /* arguments follow the schema in any case */
     tools->n++;
     if (is_custom) {
         offer_custom(parse, fields, tool);
@@ -663,19 +543,14 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const cha
 /* The tools in a namespace. */
 static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, growing_tools *tools)
 {
-    static const char *const known[] = { "type", "name", "description", "tools", NULL };
     json_t *array = hth_fields_array(fields, "tools", HTH_TOOLS_MAX);
-    const char *name = NULL;
+    const char *name;
+    hth_fields inside;
 
-    hth_fields_rest(fields, known);
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &name);
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields inside;
-
-        if (hth_fields_item(fields, "tools", array, i, &inside))
-            parse_tool(parse, &inside, name, tools);
-    }
+    hth_fields_rest(fields, HTH_NAMES("type", "name", "description", "tools"));
+    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
+    for (size_t i = 0; hth_fields_item(fields, "tools", array, i, &inside); i++)
+        parse_tool(parse, &inside, name, tools);
 }
 
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools)
@@ -752,11 +627,9 @@ static void choose_word(hth_api_parse *parse, const hth_fields *fields, const ch
     else if (strcmp(word, "required") == 0)
         conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     else
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is '%.40s'; it must be none, auto, required, or name a tool", word);
+        hth_fields_refuse(fields, name, "is '%.40s'; it must be none, auto, required, or name a tool", word);
     if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
-        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
-                        "is 'required', but there are no 'tools' that can be called here; give some");
+        hth_fields_refuse(fields, name, "is 'required', but there are no 'tools' that can be called here; give some");
 }
 
 /* Choose one tool: a function, or one of OpenAI's own, which cannot be called here and so is ignored. */
@@ -771,8 +644,7 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
         hth_fields_note(fields, type);
         return;
     }
-    hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &name);
+    name = hth_fields_required(fields, "name", HTH_API_NAME_BYTES_MAX);
     if (parse->error->kind != HTH_API_NO_ERROR || !name)
         return;
     names = json_pack("[O]", fields->object);
@@ -780,8 +652,8 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
     json_decref(names);
     conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     if (conversation->n_tools == 0)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
-                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
+        hth_fields_refuse(&parse->body, "tool_choice",
+                          "names the tool '%.64s', which is not in 'tools'; name one of them", name);
 }
 
 static void parse_choice(hth_api_parse *parse, const hth_api_responses *responses)
@@ -822,14 +694,13 @@ static json_t *added_tools(const json_t *item)
 
 static void parse_tools(hth_api_parse *parse, const json_t *array, growing_tools *tools)
 {
-    for (size_t i = 0; tools->names && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
+    hth_fields fields;
 
-        if (hth_fields_item(&parse->body, "tools", array, i, &fields))
-            parse_tool(parse, &fields, NULL, tools);
-    }
+    for (size_t i = 0; tools->names && hth_fields_item(&parse->body, "tools", array, i, &fields); i++)
+        parse_tool(parse, &fields, NULL, tools);
 }
 
+/* Read tools, tool_choice and parallel_tool_calls. */
 static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses)
 {
     hearth_conversation *conversation = &parse->request->conversation;
@@ -843,8 +714,7 @@ static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *respo
 
     hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
     if (n > HTH_TOOLS_MAX)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has %zu tools; at most %d are allowed", n,
-                        HTH_TOOLS_MAX);
+        hth_fields_refuse(&parse->body, "tools", "has %zu tools; at most %d are allowed", n, HTH_TOOLS_MAX);
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     if (n > 0) {
@@ -864,211 +734,231 @@ static void parse_responses_tools(hth_api_parse *parse, hth_api_responses *respo
         parse_choice(parse, responses);
 }
 
+/* ---- the conversation ---- */
+
+/* The item itself, or the earlier item that it names, as a new reference; NULL with the error. */
+static json_t *item_meant(hth_api_parse *parse, past_index *past, size_t i, json_t *item)
+{
+    const char *type = json_string_value(json_object_get(item, "type"));
+    const char *id = json_string_value(json_object_get(item, "id"));
+    bool is_reference = type ? strcmp(type, "item_reference") == 0 : id && json_object_size(item) == 1;
+    char path[HTH_PATH_BYTES];
+    json_t *found;
+
+    if (!is_reference)
+        return json_incref(item);
+    (void)snprintf(path, sizeof(path), "input[%zu].id", i);
+    found = id ? past_find(parse, past, id) : NULL;
+    if (!found)
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
+                     "'%s' is '%.80s', which is no item that is kept here (any more) for this key; send the item", path,
+                     id ? id : "");
+    return found;
+}
+
 /*
- * ---- items of earlier responses that a request continues or names ----
- *
- * With the request, the front passes the records of the responses that its body names. The response that the request
- * continues is read as its input followed by its output. An item that is only referenced is looked up in all records.
- *
- * A reference is short and may occur often, and an item is long. So all referenced items together, counted once per
- * reference, may have only as many bytes as a body that contains them.
+ * The input as a new array of items, in which references are replaced by the items themselves. n_before items come
+ * before it. Fills the error.
  */
-
-/* Parse a value of a record; it was valid when it was written. */
-static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
+static json_t *read_input(hth_api_parse *parse, size_t n_before)
 {
-    const hth_api_limits *limits = parse->limits;
+    json_t *input = hth_fields_any(&parse->body, "input"), *items = json_array(), *item;
+    past_index past = { .is_read = false };
+    size_t i, n;
 
-    return hth_json_is_within(text, n, limits->depth_max + 16, limits->values_max)
-             ? json_loadb(text, n, JSON_ALLOW_NUL, NULL)
-             : NULL;
-}
-
-/* Read the record at *at and advance *at past it; false after the last record. */
-static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_record *out)
-{
-    const hth_api_past *past = parse->past;
-
-    if (!past || !hth_response_record_read(past->bytes + *at, past->n_bytes - *at, out))
-        return false;
-    *at += out->n_bytes;
-    return true;
-}
-
-/* Count n more bytes of the request; false, with the error filled, if there are too many. */
-static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
-{
-    const size_t n_max = parse->limits->body_bytes_max;
-
-    if (parse->n_bytes > n_max || n > n_max - parse->n_bytes) {
-        hth_api_fail(parse->error, HTH_API_TOO_LARGE, param,
-                     "the request has more than %zu bytes, counting each item as often as it is named; name fewer "
-                     "items (the limit is limits.body_bytes_max, as for a body)",
-                     n_max);
-        return false;
+    if (input && !json_is_string(input) && !json_is_array(input))
+        hth_fields_wrong_type(&parse->body, "input", "a text or an array of items", input);
+    if (json_is_string(input))
+        /* if out of memory, the input is empty, which is refused */
+        (void)json_array_append_new(items, json_pack("{s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "user",
+                                                     "content", "type", "input_text", "text", input));
+    n = n_before + (json_is_string(input) ? 1 : json_array_size(input));
+    if (n > parse->limits->messages_max) /* before any item is looked up */
+        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "input",
+                     "the conversation has %zu items; at most %u are allowed", n, parse->limits->messages_max);
+    json_array_foreach(input, i, item)
+    {
+        if (parse->error->kind == HTH_API_NO_ERROR)
+            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL if the error is filled */
     }
-    parse->n_bytes += n;
-    return true;
-}
-
-/* The length of value as text; 0 for NULL. */
-static size_t bytes_of(const json_t *value)
-{
-    return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
-}
-
-static hth_response_item *items_of(hth_api_parse *parse, const hth_response_record *record)
-{
-    hth_response_item *items = hth_api_allocate(parse, record->n_items, sizeof(*items));
-
-    if (items)
-        hth_response_record_items(record, items);
+    past_index_deinit(&past);
     return items;
 }
 
-static json_t *output_of(const hth_api_parse *parse, const hth_response_record *record)
+/* Store the items of the request in their stored form: each has a type and an id. */
+static void keep_items(hth_api_parse *parse, const json_t *before, const json_t *items)
 {
-    json_t *response = load(parse, record->response, record->n_response);
-    json_t *output = json_incref(json_object_get(response, "output"));
-
-    json_decref(response);
-    return output;
-}
-
-/* All items up to the end of that response. */
-static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
-{
-    hth_response_item *items = items_of(parse, record);
-    json_t *all = json_array(), *output;
-
-    for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
-        if (json_array_append_new(all, load(parse, items[i].text, items[i].n_text)))
-            hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
-                         "the response that 'previous_response_id' names cannot be read any more; send its items");
-    output = output_of(parse, record);
-    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
-    if (!json_is_array(output) || json_array_extend(all, output))
-        hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
-                     "the response that 'previous_response_id' names cannot be read any more; send its items");
-    json_decref(output);
-    return all;
-}
-
-static bool is_text(const char *text, size_t n, const char *wanted)
-{
-    return strlen(wanted) == n && memcmp(text, wanted, n) == 0;
-}
-
-static json_t *past_items(hth_api_parse *parse, const char *id)
-{
-    hth_response_record record;
-    size_t at = 0;
-
-    while (next_record(parse, &at, &record))
-        if (is_text(record.id, record.n_id, id))
-            return all_of(parse, &record);
-    hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "previous_response_id",
-                 "'previous_response_id' is '%.80s', which is not kept here (any more) for this key; send the "
-                 "conversation's items as 'input'",
-                 id);
-    return NULL;
-}
-
-/* ---- items that are only referenced ---- */
-
-/* By id; equal ids in the order of the records. */
-static int compare(const void *a, const void *b)
-{
-    const api_past_item *one = a, *other = b;
-    size_t n;
-    int order;
-
-    assert(one);
-    assert(other);
-    n = one->n_id < other->n_id ? one->n_id : other->n_id;
-    order = memcmp(one->id, other->id, n);
-    if (order == 0 && one->n_id != other->n_id)
-        return one->n_id < other->n_id ? -1 : 1;
-    return order ? order : one->at < other->at ? -1 : one->at > other->at;
-}
-
-static void add(api_past_index *index, api_past_item item)
-{
-    item.at = index->n;
-    index->items[index->n++] = item;
-}
-
-static void add_record(hth_api_parse *parse, api_past_index *index, const hth_response_record *record, json_t *output)
-{
-    hth_response_item *items = items_of(parse, record);
-    json_t *item;
+    json_t *kept = json_copy((json_t *)before), *item;
     size_t i;
 
-    for (size_t k = 0; items && k < record->n_items; k++)
-        add(index, (api_past_item){
-                       .id = items[k].id, .n_id = items[k].n_id, .text = items[k].text, .n_text = items[k].n_text });
-    json_array_foreach(output, i, item)
+    if (!kept)
+        kept = json_array();
+    json_array_foreach(items, i, item)
     {
-        const char *id = json_string_value(json_object_get(item, "id"));
+        json_t *copy = json_copy(item);
+        char id[32];
 
-        if (id)
-            add(index, (api_past_item){ .id = id, .n_id = strlen(id), .n_text = bytes_of(item), .value = item });
+        (void)snprintf(id, sizeof(id), "item_%zu", json_array_size(kept)); /* fits */
+        if (!json_object_get(copy, "type"))
+            json_object_set_new(copy, "type", json_string("message"));
+        if (!json_is_string(json_object_get(copy, "id")))
+            json_object_set_new(copy, "id", json_string(id));
+        json_array_append_new(kept, copy);
     }
+    parse->request->items = kept;
 }
 
-/* Each record is read once, however many of its items are referenced. */
-static void read_records(hth_api_parse *parse, api_past_index *index)
+static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
 {
-    hth_response_record record;
-    size_t n = 0, i = 0;
+    hearth_conversation *conversation = &parse->request->conversation;
+    growing_turns turns = { .n = 0 };
+    const char *instructions = NULL, *previous = NULL;
+    json_t *before = NULL, *items;
 
-    index->is_read = true;
-    index->values = json_array();
-    for (size_t at = 0; next_record(parse, &at, &record);) {
-        json_t *output = output_of(parse, &record);
-
-        n += record.n_items + json_array_size(output);
-        if (json_array_append_new(index->values, output ? output : json_null()))
-            return; /* if out of memory, no item is found */
+    hth_fields_string(&parse->body, "instructions", HTH_API_TEXT_BYTES_MAX, &instructions);
+    hth_fields_string(&parse->body, "previous_response_id", HTH_API_NAME_BYTES_MAX, &previous);
+    responses->is_kept = true;
+    hth_fields_bool(&parse->body, "store", &responses->is_kept);
+    if (previous && parse->error->kind == HTH_API_NO_ERROR)
+        before = past_items(parse, previous);
+    items = read_input(parse, json_array_size(before));
+    if (parse->error->kind == HTH_API_NO_ERROR)
+        turns.turns =
+            hth_api_allocate_structs(parse, json_array_size(before) + json_array_size(items) + 1, sizeof(*turns.turns));
+    if (turns.turns) {
+        if (instructions && *instructions)
+            turns.turns[turns.n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn),
+                                                         .role = "system",
+                                                         .content = instructions };
+        parse_items(parse, "previous_response_id", before, &turns);
+        parse_items(parse, "input", items, &turns);
+        if (turns.n == 0)
+            hth_api_fail(parse->error, hth_fields_has(&parse->body, "input") ? HTH_API_INVALID_VALUE : HTH_API_MISSING,
+                         "input",
+                         hth_fields_has(&parse->body, "input") ? "'input' has no message; give at least one"
+                                                               : "'input' is missing");
+        keep_items(parse, before, items); /* the turns borrow from the items */
+        conversation->turns = turns.turns;
+        conversation->n_turns = turns.n;
     }
-    index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
-    for (size_t at = 0; index->items && next_record(parse, &at, &record);)
-        add_record(parse, index, &record, json_array_get(index->values, i++));
-    if (index->items && index->n > 1)
-        qsort(index->items, index->n, sizeof(*index->items), compare);
+    json_decref(before);
+    json_decref(items);
 }
 
-static json_t *past_find(hth_api_parse *parse, api_past_index *index, const char *id)
+/* ---- how to answer ---- */
+
+static void parse_text(hth_api_parse *parse)
 {
-    size_t low = 0, high, n_id = strlen(id);
+    hth_fields fields, format;
+    int type;
 
-    if (!index->is_read)
-        read_records(parse, index);
-    for (high = index->n; low < high;) { /* find the first item that is not before id */
-        size_t middle = low + (high - low) / 2;
+    (void)hth_fields_enter(&parse->body, "text", &fields); /* if absent, there is no format */
+    hth_fields_rest(&fields, HTH_NAMES("format", "verbosity"));
+    hth_fields_pass_over(&fields, "verbosity");
+    if (!hth_fields_enter(&fields, "format", &format))
+        return;
+    hth_fields_rest(&format, HTH_NAMES("type", "name", "schema", "strict", "description"));
+    hth_fields_require(&format, "type");
+    type = hth_fields_word(&format, "type", HTH_NAMES("text", "json_object", "json_schema"));
+    hth_fields_string(&format, "name", HTH_API_NAME_BYTES_MAX, NULL); /* some models read it */
+    hth_fields_bool(&format, "strict", NULL);                         /* the reply follows the schema in any case */
+    if (type <= 0)
+        return;
+    parse->request->conversation.json_schema = HTH_API_ANY_OBJECT;
+    if (type == 1)
+        return;
+    hth_fields_require(&format, "schema");
+    parse->request->conversation.json_schema = hth_api_parse_schema(parse, &format, "schema");
+}
 
-        if (compare(&index->items[middle], &(api_past_item){ .id = id, .n_id = n_id }) < 0)
-            low = middle + 1;
+static void parse_include(hth_api_parse *parse, hth_api_responses *responses)
+{
+    json_t *array = hth_fields_array(&parse->body, "include", INCLUDES_MAX);
+
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const char *word = json_string_value(json_array_get(array, i));
+
+        if (!word)
+            hth_fields_wrong_type(&parse->body, "include", "an array of texts", json_array_get(array, i));
+        else if (strcmp(word, "reasoning.encrypted_content") == 0)
+            responses->has_encrypted = true;
+        else if (strcmp(word, "message.output_text.logprobs") == 0)
+            responses->wants_logprobs = true;
         else
-            high = middle;
+            hth_api_note(parse->notes, "include"); /* for tools that this server does not run */
     }
-    for (; low < index->n && is_text(index->items[low].id, index->items[low].n_id, id); low++) {
-        api_past_item *item = &index->items[low];
-
-        if (!item->value && !item->is_bad) {
-            item->value = load(parse, item->text, item->n_text);
-            item->is_bad = json_array_append_new(index->values, item->value) != 0;
-            if (item->is_bad)
-                item->value = NULL; /* released after a failure, or not parsed */
-        }
-        if (item->value)
-            return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;
-    }
-    return NULL;
 }
 
-static void past_index_deinit(api_past_index *index)
+static void parse_reasoning(hth_api_parse *parse, hth_api_responses *responses)
 {
-    json_decref(index->values);
-    *index = (api_past_index){ .n = 0 };
+    const json_t *reasoning = hth_fields_any(&parse->body, "reasoning");
+    const json_t *summary = json_object_get(reasoning, "summary");
+
+    if (!json_is_string(summary))
+        summary = json_object_get(reasoning, "generate_summary"); /* the older name */
+    responses->has_summary = json_is_string(summary) && strcmp(json_string_value(summary), "none") != 0;
+    hth_api_parse_thinking(parse);
+}
+
+/* The reply repeats these fields, so they must have their types. */
+static void check_given_back(hth_api_parse *parse)
+{
+    const json_t *metadata = hth_fields_object(&parse->body, "metadata");
+    const char *text = NULL;
+
+    if (json_object_size(metadata) > METADATA_MAX)
+        hth_fields_refuse(&parse->body, "metadata", "has %zu members; at most %d are kept", json_object_size(metadata),
+                          METADATA_MAX);
+    hth_fields_string(&parse->body, "truncation", HTH_API_NAME_BYTES_MAX, &text);
+    if (text && strcmp(text, "disabled") != 0) /* shortening changes the conversation: the client must decide */
+        hth_fields_pass_over(&parse->body, "truncation");
+}
+
+void hth_api_parse_responses(hth_api_parse *parse)
+{
+    hth_api_responses *responses = hth_api_allocate(parse, 1, sizeof(*responses));
+    hearth_request *options = &parse->request->options;
+    json_int_t n_tokens = options->n_predict;
+
+    if (!responses)
+        return;
+    parse->request->is_chat = true;
+    parse->request->responses = responses;
+    hth_fields_unsupported(&parse->body, HTH_NAMES("conversation", "prompt"));
+    hth_fields_rest(&parse->body,
+                    HTH_NAMES(HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "input", "instructions",
+                              "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls", "text", "include",
+                              "top_logprobs", "metadata", "truncation", /* accepted, without effect */ "user", "store",
+                              "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+                              "prompt_cache_options", "client_metadata", "max_tool_calls", "background",
+                              "previous_response_id"));
+    hth_fields_bool(&parse->body, "background", &responses->in_background);
+    parse_input(parse, responses);
+    hth_api_parse_openai_common(parse);
+    if (options->n != 1) { /* a request has one response */
+        hth_fields_pass_over(&parse->body, "n");
+        options->n = 1;
+    }
+    hth_fields_integer(&parse->body, "max_output_tokens", 1, INT32_MAX, &n_tokens);
+    hth_api_set_length(parse, n_tokens);
+    parse_responses_tools(parse, responses);
+    parse_text(parse);
+    parse_include(parse, responses);
+    parse_reasoning(parse, responses);
+    hth_fields_u32(&parse->body, "top_logprobs", 0, 20, &options->n_top_logprobs);
+    options->logprobs = responses->wants_logprobs || options->n_top_logprobs > 0;
+    check_given_back(parse);
+    if (responses->in_background && !responses->is_kept)
+        hth_fields_refuse(&parse->body, "background",
+                          "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
+}
+
+/* ---- for replies ---- */
+
+const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered)
+{
+    for (size_t i = 0; i < responses->n_tools; i++)
+        if (strcmp(responses->tools[i].offered, offered) == 0)
+            return &responses->tools[i];
+    return NULL;
 }

@@ -22,7 +22,6 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "engine/chat_reply.h"
 
 /* Increases with every change of this header. A module with another number is refused. */
 #define HTH_BACKEND_ABI 16u
@@ -108,16 +107,21 @@ typedef struct hth_engine_device {
 enum { HTH_NO_TOKEN = -1 };
 #define HTH_PLAIN_MARK ((char)0xFF) /* see tokenize; a byte that never occurs in UTF-8, so no client can send it */
 enum { HTH_CONTEXT_STEP = 256 };    /* the engine rounds the tokens of a context up to a multiple of it */
-/* The sampling options that a model's file recommends, unchecked. NAN: the file does not name the option. */
+
+/* The sampling options that a model's file may recommend: field, and the end of its key in the metadata. */
+#define HTH_SAMPLING_ADVICE_EACH(ROW)       \
+    ROW(temperature, "temp")                \
+    ROW(top_k, "top_k")                     \
+    ROW(top_p, "top_p")                     \
+    ROW(min_p, "min_p")                     \
+    ROW(repeat_penalty, "penalty_repeat")   \
+    ROW(repeat_last_n, "penalty_last_n")    \
+    ROW(xtc_probability, "xtc_probability") \
+    ROW(xtc_threshold, "xtc_threshold")
+#define HTH_SAMPLING_ADVICE_FIELD(field, key) float field;
+/* Unchecked. NAN: the file does not name the option. */
 typedef struct hth_sampling_advice {
-    float temperature;
-    float top_k;
-    float top_p;
-    float min_p;
-    float repeat_penalty;
-    float repeat_last_n;
-    float xtc_probability;
-    float xtc_threshold;
+    HTH_SAMPLING_ADVICE_EACH(HTH_SAMPLING_ADVICE_FIELD)
 } hth_sampling_advice;
 
 typedef struct hth_engine_model_info {
@@ -282,6 +286,36 @@ typedef struct hth_sample_at {
 enum {
     HTH_PIECE_BYTES_MAX = HEARTH_TOKEN_BYTES_MAX
 }; /* buffer size for the text of one token, here and in all layers above */
+
+/*
+ * ---- conversations: the parts of a prompt and of a reply ----
+ *
+ * All memory comes from malloc, so that the library can free the results of an engine module.
+ */
+
+typedef struct hth_chat_reply_call {
+    char *id; /* "" if there is none */
+    char *name;
+    char *arguments; /* n_arguments bytes */
+    size_t n_arguments;
+} hth_chat_reply_call;
+
+/* Strings are terminated and not NULL, except in a zeroed reply. Strings with a length may contain NUL bytes. */
+typedef struct hth_chat_reply {
+    char *reasoning; /* n_reasoning bytes */
+    char *content;   /* n_content bytes */
+    size_t n_reasoning;
+    size_t n_content;
+    hth_chat_reply_call *calls; /* [n_calls] */
+    size_t n_calls;
+} hth_chat_reply;
+
+/* Free the triggers and leave none. */
+void hth_chat_prompt_clear_triggers(hearth_chat_prompt *prompt);
+/* Free everything in it and zero it. */
+void hth_chat_prompt_clear(hearth_chat_prompt *prompt);
+/* Likewise. */
+void hth_chat_reply_clear(hth_chat_reply *reply);
 
 /* ---- embeddings ---- */
 

@@ -1,7 +1,7 @@
 /*
- * chat_reply.c - see chat_reply.h
+ * chat_reply.c - release an engine's results for conversations
  */
-#include "engine/chat_reply.h"
+#include "engine/backend.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * engine_options.h - read and check hearth_engine_options and the texts in them
+ * engine_options.h - read and check hearth_engine_options and the texts in them, and addresses of RPC servers
  *
  * The functions know neither the model nor the devices: hth_backend.model_load checks the rest. Any thread may call
  * them.
@@ -63,6 +63,23 @@ typedef struct hth_metadata_override {
  */
 hearth_status hth_tensor_override_read(const char **at, hth_tensor_override *out, hearth_error *err);
 hearth_status hth_metadata_override_read(const char **at, hth_metadata_override *out, hearth_error *err);
+
+/* ---- addresses of RPC servers ---- */
+
+enum { HTH_RPC_SERVERS_MAX = 16, HTH_RPC_ADDRESS_BYTES = 300 };
+
+/* The addresses in "host:port,host:port", in order. */
+typedef struct hth_rpc_addresses {
+    char texts[HTH_RPC_SERVERS_MAX][HTH_RPC_ADDRESS_BYTES]; /* "host:port" */
+    uint16_t ports[HTH_RPC_SERVERS_MAX];
+    unsigned n;
+} hth_rpc_addresses;
+
+/*
+ * HEARTH_MISUSE for a text that is not an address, an address given twice, or too many addresses; the message names the
+ * first such text.
+ */
+hearth_status hth_rpc_addresses_read(const char *text, hth_rpc_addresses *out, hearth_error *err);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "engine/module_lock.h"
 
 enum { PIECE_BYTES_MAX = 65536 };
@@ -39,25 +40,18 @@ static uint32_t common_beginning(const hth_piece *a, const hth_piece *b)
 /* Append every token's text to vocabulary->bytes; pieces get their lengths. False when memory runs out. */
 static bool read_pieces(hth_vocabulary *vocabulary, const hth_vocabulary_source *source, char *text)
 {
-    size_t n_bytes = 0;
-    size_t capacity = (size_t)source->n_tokens * 8 + PIECE_BYTES_MAX;
+    size_t n_bytes = 0, capacity = 0;
 
-    vocabulary->bytes = malloc(capacity);
-    if (!vocabulary->bytes)
-        return false;
     for (uint32_t i = 0; i < source->n_tokens; i++) {
+        uint8_t *grown;
         size_t n = 0;
 
         if (source->piece(source->model, (hearth_token)i, text, PIECE_BYTES_MAX, &n) != HEARTH_OK)
             n = 0;
-        if (capacity - n_bytes < n) {
-            uint8_t *more = realloc(vocabulary->bytes, 2 * capacity);
-
-            if (!more)
-                return false;
-            vocabulary->bytes = more;
-            capacity *= 2;
-        }
+        grown = hth_grown_by(vocabulary->bytes, n_bytes, n + 1, &capacity, 1);
+        if (!grown)
+            return false;
+        vocabulary->bytes = grown;
         memcpy(vocabulary->bytes + n_bytes, text, n);
         n_bytes += n;
         vocabulary->pieces[i] = (hth_piece){ .n_bytes = (uint32_t)n, .token = (hearth_token)i };
@@ -162,24 +156,21 @@ uint32_t hth_texts_n_tokens(const hth_texts *texts)
 /* The tokens that end a reply, which are few. */
 static hearth_token *find_ends(const hth_vocabulary_source *source, size_t *n_out)
 {
-    size_t capacity = 16;
-    hearth_token *ends = malloc(capacity * sizeof(ends[0]));
+    size_t capacity = 0;
+    hearth_token *ends = hth_grown(NULL, 0, &capacity, sizeof(*ends)); /* not NULL, even if there are none */
 
     *n_out = 0;
     for (uint32_t i = 0; ends && i < source->n_tokens; i++) {
+        hearth_token *grown;
+
         if (!source->is_end(source->model, (hearth_token)i))
             continue;
-        if (*n_out == capacity) {
-            hearth_token *more = realloc(ends, 2 * capacity * sizeof(ends[0]));
-
-            if (!more) {
-                free(ends);
-                return NULL;
-            }
-            ends = more;
-            capacity *= 2;
-        }
-        ends[(*n_out)++] = (hearth_token)i;
+        grown = hth_grown(ends, *n_out, &capacity, sizeof(*ends));
+        if (!grown)
+            free(ends);
+        else
+            grown[(*n_out)++] = (hearth_token)i;
+        ends = grown;
     }
     return ends;
 }

@@ -273,23 +273,6 @@ static bool has_name(int fd, const char *path)
 
 /* ---- headers ---- */
 
-static void encode(const hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES], uint32_t data_crc,
-                   uint8_t header[HEADER_BYTES])
-{
-    memset(header, 0, HEADER_BYTES);
-    memcpy(header, magic, sizeof(magic));
-    header[8] = FORMAT;
-    header[AT_KEPT] = region->keep;
-    hth_put_u64(header + AT_BYTES, region->n_bytes);
-    hth_put_u32(header + AT_DATA_CRC, data_crc);
-    hth_put_u32(header + AT_MACHINE, region->machine);
-    memcpy(header + AT_KEY, region->key, sizeof(region->key));
-    memcpy(header + AT_LAYOUT, layout, HTH_WEIGHT_LAYOUT_BYTES);
-    memcpy(header + AT_MODEL, region->model, sizeof(region->model));
-    memcpy(header + AT_PATH, region->model_path, strlen(region->model_path));
-    hth_put_u32(header + AT_CRC, hth_crc32c(0, header + AT_BYTES, HEADER_BYTES - AT_BYTES));
-}
-
 static bool is_header(const uint8_t header[HEADER_BYTES])
 {
     return memcmp(header, magic, sizeof(magic)) == 0 && header[8] == FORMAT && header[9] == 0 &&
@@ -697,34 +680,43 @@ const char *hth_weight_region_path(const hth_weight_region *region)
     return region->path;
 }
 
-static hearth_status make_visible(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
-                                  hearth_error *err)
+hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
+                                        hearth_error *err)
 {
-    uint8_t header[HEADER_BYTES], now[HTH_SHA256_BYTES];
+    uint8_t *header = region->map, now[HTH_SHA256_BYTES];
     hearth_status status = HEARTH_OK;
 
-    if (hth_weight_model_digest(region->model_path, now) != 0 || memcmp(now, region->model, sizeof(now)) != 0)
-        return hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded", region->model_path);
-    encode(region, layout, hth_crc32c(0, region->map + HEADER_BYTES, region->n_bytes), header);
-    memcpy(region->map, header, HEADER_BYTES);
-    if (mprotect(region->map, region->map_bytes, PROT_READ) != 0)
-        return hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
-    if (!lock_with_retries(region->folder_fd, HTH_FS_LOCK_TRY))
-        return fail_lock(err, errno, "examining the folder of", region->path);
+    if (hth_weight_model_digest(region->model_path, now) != 0 || memcmp(now, region->model, sizeof(now)) != 0) {
+        status = hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded", region->model_path);
+        goto out;
+    }
+    memset(header, 0, HEADER_BYTES);
+    memcpy(header, magic, sizeof(magic));
+    header[8] = FORMAT;
+    header[AT_KEPT] = region->keep;
+    hth_put_u64(header + AT_BYTES, region->n_bytes);
+    hth_put_u32(header + AT_DATA_CRC, hth_crc32c(0, region->map + HEADER_BYTES, region->n_bytes));
+    hth_put_u32(header + AT_MACHINE, region->machine);
+    memcpy(header + AT_KEY, region->key, sizeof(region->key));
+    memcpy(header + AT_LAYOUT, layout, HTH_WEIGHT_LAYOUT_BYTES);
+    memcpy(header + AT_MODEL, region->model, sizeof(region->model));
+    memcpy(header + AT_PATH, region->model_path, strlen(region->model_path));
+    hth_put_u32(header + AT_CRC, hth_crc32c(0, header + AT_BYTES, HEADER_BYTES - AT_BYTES));
+    if (mprotect(region->map, region->map_bytes, PROT_READ) != 0) {
+        status = hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
+        goto out;
+    }
+    if (!lock_with_retries(region->folder_fd, HTH_FS_LOCK_TRY)) {
+        status = fail_lock(err, errno, "examining the folder of", region->path);
+        goto out;
+    }
     if (!has_name(region->fd, region->filling_path) || rename(region->filling_path, region->path) != 0)
         status = hth_fail_errno(err, errno, "cannot publish '%s'", region->path);
     else if (flock(region->fd, LOCK_SH | LOCK_NB) != 0)
         status = hth_fail_errno(err, errno, "cannot share '%s'", region->path);
     unlock(region->folder_fd);
     region->is_filled = status == HEARTH_OK;
-    return status;
-}
-
-hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
-                                        hearth_error *err)
-{
-    hearth_status status = make_visible(region, layout, err);
-
+out:
     if (status != HEARTH_OK)
         (void)leave(region, false); /* so that no process waits for it */
     return status;

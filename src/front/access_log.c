@@ -7,19 +7,31 @@
  */
 #include "front/access_log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "api/notes.h"
+#include "base/hash.h"
+#include "base/status.h"
 #include "wire/log_line.h"
-#include "wire/log_sink.h"
 
 /* Bounds of texts, in bytes as written. All texts and numbers of a line together are below HTH_SERVER_LOG_LINE_MAX. */
 enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
+
+typedef struct log_sink {
+    int fd;       /* -1: closed */
+    bool is_ours; /* not standard error */
+    bool is_torn; /* the last write ended within a line */
+} log_sink;
 
 struct hth_server_log {
     /* Fixed at creation. */
@@ -30,9 +42,72 @@ struct hth_server_log {
 
     /* Guards the fields below; no other lock is taken while it is held. */
     pthread_mutex_t lock;
-    hth_log_sink sink;
+    log_sink sink;
     uint64_t n_lost; /* lost lines since the last report */
 };
+
+/*
+ * ---- the sink: writes lines without ever waiting ----
+ *
+ * A line is written in one call, and only if the system can accept it now; otherwise it is lost. The server shares
+ * standard error with its parent, so it is not made non-blocking: poll() says whether a write would wait. A ready pipe
+ * takes a page, and no line is longer. A file is always ready, and returns ENOSPC when it is full.
+ */
+
+/* path NULL: standard error. HEARTH_PERMISSION, HEARTH_NOT_FOUND, HEARTH_IO. */
+static hearth_status sink_open(const char *path, log_sink *out, hearth_error *err)
+{
+    /* Non-blocking, and not the controlling terminal, in case it is a pipe or a device. */
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    int fd;
+
+    if (!path) {
+        *out = (log_sink){ .fd = STDERR_FILENO };
+        return HEARTH_OK;
+    }
+    fd = open(path, flags, 0640);
+    if (fd < 0)
+        return hth_fail_errno(err, errno, "cannot open the log file '%s' for appending", path);
+    *out = (log_sink){ .fd = fd, .is_ours = true };
+    return HEARTH_OK;
+}
+
+static void sink_close(log_sink *sink)
+{
+    if (sink->is_ours && sink->fd >= 0)
+        (void)close(sink->fd); /* bytes that were not written by now are lost */
+    sink->fd = -1;
+}
+
+/* Would a line be accepted now? */
+static bool is_ready(int fd)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+    return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) && !(ready.revents & (POLLERR | POLLNVAL));
+}
+
+static size_t write_once(int fd, const char *text, size_t n)
+{
+    ssize_t n_written = is_ready(fd) ? write(fd, text, n) : -1;
+
+    return n_written < 0 ? 0 : (size_t)n_written;
+}
+
+/* Write a whole line with its newline. False: it is lost. */
+static bool sink_write(log_sink *sink, const char *line, size_t n)
+{
+    size_t n_written;
+
+    /* A disk that became full may have cut a line: end it before the next begins. */
+    if (sink->is_torn && write_once(sink->fd, "\n", 1) != 1)
+        return false;
+    n_written = write_once(sink->fd, line, n);
+    sink->is_torn = n_written > 0 && n_written < n;
+    return n_written == n;
+}
+
+/* ---- the log ---- */
 
 hearth_status hth_server_log_new(const char *file, hth_log_format format, hearth_log_level level, hth_server_log **out,
                                  hearth_error *err)
@@ -49,12 +124,12 @@ hearth_status hth_server_log_new(const char *file, hth_log_format format, hearth
     }
     log->path = file ? strdup(file) : NULL;
     status = file && !log->path ? hth_fail(err, HEARTH_NO_MEMORY, "no memory for the log")
-                                : hth_log_sink_open(file, &log->sink, err);
+                                : sink_open(file, &log->sink, err);
     if (status != HEARTH_OK) {
         hth_server_log_free(log);
         return status;
     }
-    log->is_short = hth_log_sink_is_terminal(&log->sink);
+    log->is_short = isatty(log->sink.fd) == 1;
     log->is_json = format == HTH_LOG_JSON || (format == HTH_LOG_AUTO && !log->is_short);
     atomic_init(&log->level, level);
     *out = log;
@@ -65,7 +140,7 @@ void hth_server_log_free(hth_server_log *log)
 {
     if (!log)
         return;
-    hth_log_sink_close(&log->sink);
+    sink_close(&log->sink);
     (void)pthread_mutex_destroy(&log->lock); /* no thread holds it */
     free(log->path);
     free(log);
@@ -84,16 +159,16 @@ static void unlock(hth_server_log *log)
 
 hearth_status hth_server_log_reopen(hth_server_log *log, hearth_error *err)
 {
-    hth_log_sink sink;
+    log_sink sink;
     hearth_status status;
 
     if (!log->path)
         return HEARTH_OK;
-    status = hth_log_sink_open(log->path, &sink, err);
+    status = sink_open(log->path, &sink, err);
     if (status != HEARTH_OK)
         return status;
     lock(log);
-    hth_log_sink_close(&log->sink);
+    sink_close(&log->sink);
     log->sink = sink;
     unlock(log);
     return HEARTH_OK;
@@ -167,7 +242,7 @@ static bool tell_lost_locked(hth_server_log *log)
                   log->n_lost);
     message.text[message.n] = '\0';
     format_event(log, HEARTH_LOG_WARNING, "hearth", message.text, &line);
-    if (!hth_log_sink_write(&log->sink, line.text, line.n))
+    if (!sink_write(&log->sink, line.text, line.n))
         return false;
     log->n_lost = 0;
     return true;
@@ -176,7 +251,7 @@ static bool tell_lost_locked(hth_server_log *log)
 static void write_line(hth_server_log *log, const hth_line *line)
 {
     lock(log);
-    if ((log->n_lost > 0 && !tell_lost_locked(log)) || !hth_log_sink_write(&log->sink, line->text, line->n))
+    if ((log->n_lost > 0 && !tell_lost_locked(log)) || !sink_write(&log->sink, line->text, line->n))
         log->n_lost++;
     unlock(log);
 }
@@ -202,13 +277,6 @@ static const char *outcome_of(int status)
                                             : "ok";
 }
 
-static const char *finish_of(const hth_record *record)
-{
-    return record->summary.finish == HEARTH_FINISH_NONE
-             ? ""
-             : hearth_finish_reason_name((hearth_finish_reason)record->summary.finish);
-}
-
 /* Times come first. */
 static void json_summary(const hth_record *record, hth_line *line)
 {
@@ -225,7 +293,9 @@ static void json_summary(const hth_record *record, hth_line *line)
         else if (hth_figures[i].in_log)
             hth_line_json_count(line, hth_figures[i].in_log, hth_figure_count(&hth_figures[i], figures));
     }
-    hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
+    if (record->summary.finish != HEARTH_FINISH_NONE)
+        hth_line_json_text(line, "finish", hearth_finish_reason_name((hearth_finish_reason)record->summary.finish),
+                           ID_MAX);
 }
 
 /* The path without its query, which may hold secrets. */
@@ -342,4 +412,50 @@ void hth_server_log_request(hth_server_log *log, const hth_record *record)
     else
         format_text(log, record, path, &line);
     write_line(log, &line);
+}
+
+/* ---- which lines are written ---- */
+
+#define LINE_NS (UINT64_C(1000000000) / HTH_REFUSALS_PER_SECOND)
+
+bool hth_refusals_take(hth_refusals *refusals, uint64_t now_ns, uint64_t *n_untold_out)
+{
+    const uint64_t passed_ns = now_ns > refusals->at_ns ? now_ns - refusals->at_ns : 0;
+
+    refusals->used_ns -= passed_ns < refusals->used_ns ? passed_ns : refusals->used_ns;
+    if (passed_ns > 0)
+        refusals->at_ns = now_ns;
+    if (refusals->used_ns > (HTH_REFUSALS_AT_ONCE - 1) * LINE_NS) {
+        refusals->n_untold++;
+        return false;
+    }
+    refusals->used_ns += LINE_NS;
+    *n_untold_out = refusals->n_untold;
+    refusals->n_untold = 0;
+    return true;
+}
+
+static bool is_new(hth_passed_over *seen, const char *key, const char *note)
+{
+    uint32_t crc = hth_crc32c(hth_crc32c(0, key, strlen(key) + 1), note, strlen(note));
+
+    for (size_t i = 0; i < seen->n; i++)
+        if (seen->told[i] == crc)
+            return false;
+    if (seen->n == HTH_PASSED_OVER_MAX)
+        return false;
+    seen->told[seen->n++] = crc;
+    return true;
+}
+
+void hth_passed_over_log(hth_passed_over *seen, const hth_log *log, const char *key, const char *endpoint,
+                         const char *notes)
+{
+    char note[HTH_API_NOTE_BYTES + 1];
+
+    if (!hth_log_wants(log, HEARTH_LOG_DEBUG))
+        return; /* nothing is logged or remembered: it is logged once the level changes */
+    while (hth_api_notes_next(&notes, note))
+        if (is_new(seen, key, note))
+            hth_debug(log, "%s%s%s: '%s' has no effect here; said once", endpoint, *key ? " from key " : "", key, note);
 }

@@ -119,31 +119,27 @@ static bool read_name(const char *host, char name[NAME_BYTES])
     return true;
 }
 
+/* Is the name below a domain such as ".localhost"? */
+static bool is_below(const char *name, const char *domain)
+{
+    const size_t n = strlen(name), n_domain = strlen(domain);
+
+    return n > n_domain && strcasecmp(name + n - n_domain, domain) == 0;
+}
+
 bool hth_host_is_own(const hth_server_options *options, const char *host)
 {
-    const size_t n_suffix = strlen(".localhost");
     char name[NAME_BYTES];
-    size_t n;
 
     if (!read_name(host, name))
         return false;
-    n = strlen(name);
     if (is_address(name) || strcasecmp(name, "localhost") == 0 || is_machine(name) ||
-        is_name_of(&options->admin, name) || (n > n_suffix && strcasecmp(name + n - n_suffix, ".localhost") == 0))
+        is_name_of(&options->admin, name) || is_below(name, ".localhost"))
         return true;
     for (size_t i = 0; i < options->n_listen; i++)
         if (is_name_of(&options->listen[i], name))
             return true;
     return false;
-}
-
-/* Names that no registry assigns. Containers use them for their machine: host.docker.internal. */
-static bool is_private_name(const char *name)
-{
-    static const char below[] = ".internal";
-    const size_t n = strlen(name), n_below = sizeof(below) - 1;
-
-    return n > n_below && strcasecmp(name + n - n_below, below) == 0;
 }
 
 bool hth_host_is_known(const hth_server_options *options, const char *host)
@@ -154,7 +150,8 @@ bool hth_host_is_known(const hth_server_options *options, const char *host)
         return true;
     if (!read_name(host, name))
         return false;
-    if (is_private_name(name))
+    /* Names that no registry assigns. Containers use them for their machine: host.docker.internal. */
+    if (is_below(name, ".internal"))
         return true;
     for (size_t i = 0; i < options->n_cors_origins; i++)
         if (hth_origin_rule_has_host(options->cors_origins[i], name, strlen(name)))

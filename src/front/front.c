@@ -9,23 +9,24 @@
  * Requests that began under the old set keep it until they end.
  */
 #include "front/front.h"
-#include "front/front_routes.h"
 
 #include <event2/event.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/os.h"
 #include "base/status.h"
-#include "front/admin_models.h"
-#include "front/front_inside.h"
+#include "front/front_request.h"
 #include "supervisor/descriptors.h"
-#include "wire/notify.h"
 
 enum {
     SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
@@ -138,8 +139,10 @@ static bool take_options(hth_front *front, const hth_server_options *options,
     return false;
 }
 
-bool hth_front_reload(hth_front *front, hearth_error *err)
+/* SIGHUP, or an operator's order. False: the new configuration is wrong, the old one stays. */
+static bool reload(void *user_data, hearth_error *err)
 {
+    hth_front *front = user_data;
     const hth_server_options *options;
     hth_http_options http;
     hearth_error problem;
@@ -148,16 +151,11 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
         return false;
     if (hth_server_log_reopen(front->server_log, &problem) != HEARTH_OK)
         hth_warn(&front->log, "%s; the log stays where it was", problem.message);
-    if (!front->hooks->reload)
-        return true;
     options = front->hooks->reload(front->options->options, front->hooks->user_data, err);
     if (!options)
         return false;
-    if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err)) {
-        front->hooks->release(options, front->hooks->user_data);
-        return false;
-    }
-    if (front->tls && hth_tls_reload(front->tls, err) != HEARTH_OK) {
+    if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err) ||
+        (front->tls && hth_tls_reload(front->tls, err) != HEARTH_OK)) {
         front->hooks->release(options, front->hooks->user_data);
         return false;
     }
@@ -178,14 +176,39 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     return true;
 }
 
+/*
+ * Tell the service manager the state, "READY=1" or "STOPPING=1": the protocol of sd_notify(3), without its library. Does
+ * nothing if $NOTIFY_SOCKET is not set. Never blocks.
+ */
+static void notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    size_t n = path ? strlen(path) : 0;
+    int fd;
+
+    if (n == 0 || n >= sizeof(address.sun_path))
+        return;
+    memcpy(address.sun_path, path, n);
+    if (address.sun_path[0] == '@')
+        address.sun_path[0] = '\0'; /* an abstract socket */
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return;
+    /* If the manager does not listen, the datagram is lost. */
+    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+    (void)close(fd);
+}
+
 static void reload_and_tell(hth_front *front)
 {
     hearth_error err;
 
-    hth_notify("RELOADING=1");
-    if (!hth_front_reload(front, &err))
+    notify("RELOADING=1");
+    if (!reload(front, &err))
         hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
-    hth_notify("READY=1");
+    notify("READY=1");
 }
 
 static void on_folders_changed(void *user_data)
@@ -255,15 +278,17 @@ static void on_timer(int fd, short what, void *user_data)
         end_requests(front);
 }
 
-void hth_front_drain(hth_front *front)
+/* SIGTERM, or an operator's order. */
+static void drain(void *user_data)
 {
+    hth_front *front = user_data;
     const uint32_t ms = front->options->options->drain_timeout_ms;
     const struct timeval timeout = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
 
     if (front->is_draining)
         return;
     front->is_draining = true;
-    hth_notify("STOPPING=1");
+    notify("STOPPING=1");
     hth_http_server_drain(front->http);
     if (front->n_requests == 0) {
         stop_workers(front);
@@ -284,7 +309,7 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
     } else if (number == SIGHUP) {
         reload_and_tell(front);
     } else if (!front->is_draining) {
-        hth_front_drain(front);
+        drain(front);
     } else {
         front->was_killed = true;
         (void)event_base_loopbreak(front->base); /* fails only without an event base */
@@ -292,16 +317,6 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
 }
 
 /* ---- pages for operators ---- */
-
-static void order_drain(void *user_data)
-{
-    hth_front_drain(user_data);
-}
-
-static bool order_reload(void *user_data, hearth_error *err)
-{
-    return hth_front_reload(user_data, err);
-}
 
 /* Put options in force that have one model more or fewer. options NULL: they failed, and *err has the reason. */
 static hearth_status take_models(hth_front *front, const hth_server_options *options, const char *name,
@@ -324,8 +339,6 @@ static hearth_status order_name_model(const char *name, const char *settings, vo
     hth_front *front = user_data;
     const hth_front_hooks *hooks = front->hooks;
 
-    if (!hooks->name_model)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no further models");
     if (!may_change(front, err))
         return err->status;
     return take_models(front, hooks->name_model(front->options->options, name, settings, hooks->user_data, err), name,
@@ -337,8 +350,6 @@ static hearth_status order_forget_model(const char *name, void *user_data, heart
     hth_front *front = user_data;
     const hth_front_hooks *hooks = front->hooks;
 
-    if (!hooks->forget_model)
-        return hth_fail(err, HEARTH_NOT_FOUND, "this server takes no further models");
     if (!may_change(front, err))
         return err->status;
     return take_models(front, hooks->forget_model(front->options->options, name, hooks->user_data, err), name,
@@ -352,8 +363,6 @@ static hearth_status order_set_pressure(const char *text, void *user_data, heart
     hth_pressure_settings settings = *hth_pressure_watch_settings(front->pressure);
     hearth_status status;
 
-    if (!hooks->read_pressure)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no settings of pressure while it runs");
     status = hooks->read_pressure(text, &settings, hooks->user_data, err);
     if (status != HEARTH_OK)
         return status;
@@ -371,8 +380,8 @@ static hth_admin orders_of(hth_front *front)
         .http = front->http,
         .feed = front->feed,
         .pressure = front->pressure,
-        .drain = order_drain,
-        .reload = order_reload,
+        .drain = drain,
+        .reload = reload,
         .name_model = order_name_model,
         .forget_model = order_forget_model,
         .set_pressure = order_set_pressure,
@@ -433,15 +442,6 @@ static json_t *snapshot(void *user_data)
     return hth_admin_models_json(front->supervisor, front->is_draining, front->n_requests, &numbers);
 }
 
-static hearth_status make_feed(hth_front *front, const hth_server_options *options, hearth_error *err)
-{
-    const hearth_status status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
-
-    if (status == HEARTH_OK)
-        hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
-    return status;
-}
-
 static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data)
 {
     return hth_supervisor_relieve(user_data, n_bytes, is_device, patience);
@@ -452,26 +452,23 @@ static void hold(bool is_held, void *user_data)
     hth_supervisor_hold(user_data, is_held);
 }
 
-static hearth_status make_pressure_watch(hth_front *front, const hth_server_options *options, hearth_error *err)
-{
-    const hth_pressure_orders orders = { .relieve = relieve, .hold = hold, .user_data = front->supervisor };
-
-    return hth_pressure_watch_new(front->base, front->hooks->program, options, &orders, &front->log, front->feed,
-                                  &front->pressure, err);
-}
-
 /* Called after the addresses are bound, so that a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
 
     if (status == HEARTH_OK)
-        status = make_feed(front, options, err);
+        status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
+    if (status == HEARTH_OK)
+        hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
     if (status == HEARTH_OK)
         status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, front->feed,
                                     &front->supervisor, err);
     if (status == HEARTH_OK)
-        status = make_pressure_watch(front, options, err);
+        status = hth_pressure_watch_new(
+            front->base, front->hooks->program, options,
+            &(hth_pressure_orders){ .relieve = relieve, .hold = hold, .user_data = front->supervisor }, &front->log,
+            front->feed, &front->pressure, err);
     if (status == HEARTH_OK)
         status = hth_kept_streams_new(front->base, &options->kept, &front->kept, err);
     if (status == HEARTH_OK)
@@ -573,7 +570,7 @@ static hearth_status make_all(hth_front *front, const hth_server_options *option
         status = listen_all(front, options, ports, err);
     if (status == HEARTH_OK)
         status = make_workers(front, options, err);
-    if (status == HEARTH_OK && front->hooks->on_listening)
+    if (status == HEARTH_OK)
         front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin(options), front->hooks->user_data);
     free(ports);
     return status;
@@ -624,7 +621,7 @@ hearth_status hth_front_run(const hth_server_options *options, const hth_front_h
     status = make_all(&front, options, err);
     if (status == HEARTH_OK) {
         front.admin = orders_of(&front); /* no request is read before the loop runs */
-        hth_notify("READY=1");
+        notify("READY=1");
         if (event_base_dispatch(front.base) < 0)
             status = hth_fail(err, HEARTH_FAILED, "the event loop failed");
         else if (front.was_killed)

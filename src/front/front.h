@@ -24,13 +24,12 @@ typedef struct hth_front_hooks {
     /*
      * Read the configuration again (SIGHUP), with the models that operators added at run time. current: the options in
      * force. NULL with err: it is wrong, and the old one stays. release gets the options when they are no longer used.
-     * May be NULL: reload does nothing.
      */
     const hth_server_options *(*reload)(const hth_server_options *current, void *user_data, hearth_error *err);
     void (*release)(const hth_server_options *options, void *user_data);
     /*
      * The options in force with one more model, or without a model that was added so (else HEARTH_NOT_FOUND). settings:
-     * a JSON object with keys of a model's section. NULL with err: the options stay. Both may be NULL.
+     * a JSON object with keys of a model's section. NULL with err: the options stay.
      */
     const hth_server_options *(*name_model)(const hth_server_options *current, const char *name, const char *settings,
                                             void *user_data, hearth_error *err);
@@ -38,14 +37,12 @@ typedef struct hth_front_hooks {
                                               hearth_error *err);
     /*
      * Read pressure settings, a JSON object with keys of their section, into *settings, which is unchanged if one is
-     * wrong. May be NULL.
+     * wrong.
      */
     hearth_status (*read_pressure)(const char *text, hth_pressure_settings *settings, void *user_data,
                                    hearth_error *err);
     hth_options_json json;
-    /*
-     * The server listens on these ports, in the order of options->listen (0: a unix socket). May be NULL.
-     */
+    /* The server listens on these ports, in the order of options->listen (0: a unix socket). */
     void (*on_listening)(const uint16_t *ports, size_t n, void *user_data);
     void *user_data;
 } hth_front_hooks;

@@ -46,8 +46,6 @@ bool hth_front_knows_key(hth_front *front, const hth_http_exchange *exchange)
 
 bool hth_front_identify(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
     if (!hth_front_has_keys(r))
         return true;
     r->use = find_key(r->front, r->exchange);
@@ -55,19 +53,18 @@ bool hth_front_identify(hth_front_request *r)
         r->record.key = hth_key_use_key(r->use)->name;
     if (r->use && !is_expired(r->use))
         return true;
-    if (r->use)
-        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
-                     "the API key '%.64s' is expired; ask who gave it out for another one, or to let it live longer "
-                     "(hearth key expire)",
-                     r->record.key);
-    else if (shows_key(r->exchange))
-        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
-                     "the API key is not known here; check it with who gave it out");
-    else
-        hth_api_fail(&error, HTH_API_UNAUTHORIZED, NULL,
-                     "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
     hth_http_header_add(r->exchange, "WWW-Authenticate", "Bearer");
-    hth_front_request_refuse(r, &error, r->use ? "expired" : "unauthorized");
+    if (r->use)
+        hth_front_request_fail(r, "expired", HTH_API_UNAUTHORIZED,
+                               "the API key '%.64s' is expired; ask who gave it out for another one, or to let it live "
+                               "longer (hearth key expire)",
+                               r->record.key);
+    else
+        hth_front_request_fail(
+            r, "unauthorized", HTH_API_UNAUTHORIZED, "%s",
+            shows_key(r->exchange)
+                ? "the API key is not known here; check it with who gave it out"
+                : "this server wants an API key, as 'Authorization: Bearer KEY' or 'x-api-key: KEY'");
     return false;
 }
 
@@ -110,8 +107,6 @@ bool hth_front_admit(hth_front_request *r)
 
 bool hth_front_may_administer(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
     if (hth_http_tag(r->exchange) == HTH_FRONT_ADMIN)
         return true;
     if (r->use && hth_key_use_key(r->use)->is_admin)
@@ -119,30 +114,28 @@ bool hth_front_may_administer(hth_front_request *r)
     /* Without keys and without an operators' listener, any client may read the metrics: they have no other place. */
     if (!hth_front_has_keys(r) && !hth_server_has_admin(r->options->options) && strcmp(r->path, "/metrics") == 0)
         return true;
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 hth_front_has_keys(r) || hth_server_has_admin(r->options->options)
-                     ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
-                     : "this server has no address for operators; start it with --admin unix:FILE (or --admin "
-                       "127.0.0.1:8090, which all accounts of the machine reach) and ask there, or make an operator's "
-                       "key ('hearth help key')");
-    hth_front_request_refuse(r, &error, "forbidden");
+    hth_front_request_fail(
+        r, "forbidden", HTH_API_FORBIDDEN, "%s",
+        hth_front_has_keys(r) || hth_server_has_admin(r->options->options)
+            ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
+            : "this server has no address for operators; start it with --admin unix:FILE (or --admin 127.0.0.1:8090, "
+              "which all accounts of the machine reach) and ask there, or make an operator's key ('hearth help key')");
     return false;
 }
 
 bool hth_front_may_name_paths(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
     const hth_key_use *use = r->use ? r->use : find_key(r->front, r->exchange);
 
     if (hth_http_tag(r->exchange) == HTH_FRONT_ADMIN && strcmp(r->peer, "unix") == 0)
         return true;
     if (use && hth_key_use_key(use)->is_admin && !is_expired(use))
         return true;
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "this order names files that the server reads and folders that it writes, and every account of this "
-                 "machine reaches this address; show a key with 'admin = true' ('hearth help key'), or let 'admin' be "
-                 "a unix socket (--admin unix:/run/hearth/admin.sock) and order there");
-    hth_front_request_refuse(r, &error, "forbidden");
+    hth_front_request_fail(
+        r, "forbidden", HTH_API_FORBIDDEN,
+        "this order names files that the server reads and folders that it writes, and every account of this machine "
+        "reaches this address; show a key with 'admin = true' ('hearth help key'), or let 'admin' be a unix socket "
+        "(--admin unix:/run/hearth/admin.sock) and order there");
     return false;
 }
 

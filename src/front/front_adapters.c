@@ -10,18 +10,18 @@
  * An order goes on when its client leaves, or got a time-out error while the worker was busy with it. A list changes
  * nothing, and waits in no queue.
  */
-#include <assert.h>
 #include <event2/event.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "api/fields.h"
 #include "api/peek.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "front/adapter_page.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
 #include "wire/frames.h"
@@ -80,11 +80,8 @@ static void order_free(hth_adapter_order *o)
 static void end(hth_adapter_order *o)
 {
     hth_front *front = o->front;
-    hth_adapter_order **link = &front->orders;
 
-    while (*link != o)
-        link = &(*link)->next;
-    *link = o->next;
+    LL_DELETE(front->orders, o);
     order_free(o);
     work(front);
 }
@@ -101,10 +98,16 @@ static void refuse(hth_adapter_order *o, const hth_api_error *error)
     end(o);
 }
 
-static void refuse_with(hth_adapter_order *o, hth_api_error_kind kind, const char *message)
+__attribute__((format(printf, 3, 4))) static void refuse_with(hth_adapter_order *o, hth_api_error_kind kind,
+                                                              const char *format, ...)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char message[sizeof(error.message)];
+    va_list arguments;
 
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    va_end(arguments);
     hth_api_fail(&error, kind, NULL, "%s", message);
     refuse(o, &error);
 }
@@ -132,28 +135,24 @@ static void on_limit(evutil_socket_t fd, short what, void *user_data)
     hth_adapter_order *o = user_data;
     const double seconds = limit_ms(o->front) / 1e3;
     hth_front_request *r = o->r;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     (void)fd;
     (void)what;
     if (!o->is_begun) {
-        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL,
-                     "the order waited %g s for an earlier one about the adapters of model '%s'; it changed nothing; "
-                     "if the earlier one never ends, restart the model",
-                     seconds, o->model);
-        refuse(o, &error);
+        refuse_with(o, HTH_API_TIMED_OUT,
+                    "the order waited %g s for an earlier one about the adapters of model '%s'; it changed nothing; "
+                    "if the earlier one never ends, restart the model",
+                    seconds, o->model);
     } else if (o->kind == ORDER_LIST) {
-        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL,
-                     "the worker of model '%s' has not answered within %g s; it may be busy with files", o->model,
-                     seconds);
-        refuse(o, &error);
+        refuse_with(o, HTH_API_TIMED_OUT,
+                    "the worker of model '%s' has not answered within %g s; it may be busy with files", o->model,
+                    seconds);
     } else if (r) {
-        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL,
-                     "the worker of model '%s' has not answered within %g s; it may still carry out the order: GET "
-                     "/admin/models/NAME/adapters shows it",
-                     o->model, seconds);
         o->r = NULL;
-        hth_front_request_refuse(r, &error, NULL);
+        hth_front_request_fail(r, NULL, HTH_API_TIMED_OUT,
+                               "the worker of model '%s' has not answered within %g s; it may still carry out the "
+                               "order: GET /admin/models/NAME/adapters shows it",
+                               o->model, seconds);
     }
 }
 
@@ -163,39 +162,21 @@ static void on_gone(void *user_data)
     hth_front_request *r = o->r;
 
     o->r = NULL;
-    r->record.status = HTH_STATUS_CLIENT_GONE;
-    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
-    hth_front_request_end(r);
+    hth_front_request_gone(r);
     if (o->kind == ORDER_LIST)
         end(o);
 }
 
 void hth_front_orders_free(hth_front *front)
 {
-    while (front->orders) {
-        hth_adapter_order *o = front->orders;
+    hth_adapter_order *o, *next;
 
-        front->orders = o->next;
-        order_free(o);
-    }
+    LL_FOREACH_SAFE(front->orders, o, next)
+    order_free(o);
+    front->orders = NULL;
 }
 
 /* ---- 2. the new state of a model ---- */
-
-static const hth_server_model *model_of(const hth_server_options *options, const char *name)
-{
-    for (size_t i = 0; i < options->n_models; i++)
-        if (strcmp(options->models[i].name, name) == 0)
-            return &options->models[i];
-    return NULL;
-}
-
-static bool is_same_folder(const hth_server_model *a, const hth_server_model *b)
-{
-    const char *one = a->adapters_directory, *other = b->adapters_directory;
-
-    return one && other && strcmp(one, other) == 0;
-}
 
 static bool is_name(const char *text)
 {
@@ -300,7 +281,7 @@ static void plan_scales(hth_adapter_order *o, const hth_server_model *model, hth
  */
 static bool plan(hth_adapter_order *o, hth_api_error *error)
 {
-    const hth_server_model *model = model_of(o->front->options->options, o->model);
+    const hth_server_model *model = hth_model_exactly(o->front->options->options, o->model);
     const hth_adapter_state *state = hth_supervisor_adapters(o->front->supervisor, o->model);
 
     hth_buffer_deinit(&o->body);
@@ -328,7 +309,7 @@ static bool plan(hth_adapter_order *o, hth_api_error *error)
 static void answer(hth_adapter_order *o, const json_t *list)
 {
     hth_front_request *r = o->r;
-    const hth_server_model *model = model_of(o->front->options->options, o->model);
+    const hth_server_model *model = hth_model_exactly(o->front->options->options, o->model);
     const char *type = "application/json";
     hth_buffer body = { .text = NULL };
 
@@ -348,25 +329,11 @@ static void answer(hth_adapter_order *o, const json_t *list)
         hth_buffer_add_text(&body, o->adapter.name);
         hth_buffer_add_text(&body, o->kind == ORDER_LOAD ? "' added successfully." : "' removed successfully.");
     }
-    if (body.failed) {
-        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "no memory for the list of adapters" };
-
-        hth_front_request_refuse(r, &error, NULL);
-    } else {
+    if (body.failed)
+        hth_front_request_fail(r, NULL, HTH_API_OVERLOADED, "no memory for the list of adapters");
+    else
         hth_front_request_answer(r, 200, type, &body);
-    }
     hth_buffer_deinit(&body);
-}
-
-/* The worker refused the order. */
-static void refuse_as_worker(hth_adapter_order *o, json_t *reply)
-{
-    const char *message = json_string_value(json_object_get(json_object_get(reply, "error"), "message"));
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, o->status == 400 ? HTH_API_INVALID_VALUE : HTH_API_OVERLOADED, NULL, "%s",
-                 message ? message : "the worker's answer cannot be read");
-    refuse(o, &error);
 }
 
 static void log_done(const hth_adapter_order *o)
@@ -382,10 +349,12 @@ static void log_done(const hth_adapter_order *o)
 static void finish(hth_adapter_order *o)
 {
     json_t *reply = json_loadb(hth_buffer_text(&o->reply), o->reply.n, 0, NULL);
+    const char *message = json_string_value(json_object_get(json_object_get(reply, "error"), "message"));
 
     hth_adapter_state_learn(&o->state, reply);
     if (o->status != 200 || !json_is_array(reply)) {
-        refuse_as_worker(o, reply);
+        refuse_with(o, o->status == 400 ? HTH_API_INVALID_VALUE : HTH_API_OVERLOADED, "%s",
+                    message ? message : "the worker's answer cannot be read");
     } else if (o->kind != ORDER_LIST &&
                !hth_supervisor_set_adapters(o->front->supervisor, o->model, o->generation, &o->state)) {
         refuse_with(o, HTH_API_OVERLOADED,
@@ -473,7 +442,7 @@ static void send_order(hth_adapter_order *o, const char *socket_path)
     hearth_error err;
 
     if (hth_upstream_begin(o->front->upstream, &request, &watch, &o->call, &err) != HEARTH_OK)
-        refuse_with(o, HTH_API_OVERLOADED, err.message);
+        refuse_with(o, HTH_API_OVERLOADED, "%s", err.message);
     else
         limit_begin(o);
 }
@@ -545,7 +514,7 @@ static void work(hth_front *front)
         if (!plan(o, &error))
             refuse(o, &error);
         else if (hth_supervisor_want(front->supervisor, o->model, o->after, &o->waiter, &err) != HEARTH_OK)
-            refuse_with(o, HTH_API_NOT_FOUND, err.message);
+            refuse_with(o, HTH_API_NOT_FOUND, "%s", err.message);
     }
     front->is_ordering = false;
 }
@@ -609,12 +578,12 @@ static hth_adapter_order *order_new(hth_front_request *r, order_kind kind, hth_a
 static void begin(hth_front_request *r, order_kind kind, const char *model)
 {
     hth_front *front = r->front;
-    hth_adapter_order **last = &front->orders, *o;
+    hth_adapter_order *o;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     int n_waiting = 0;
 
-    for (; *last; last = &(*last)->next)
-        n_waiting += ((*last)->kind == ORDER_LIST) == (kind == ORDER_LIST) && strcmp((*last)->model, model) == 0;
+    LL_FOREACH(front->orders, o)
+    n_waiting += (o->kind == ORDER_LIST) == (kind == ORDER_LIST) && strcmp(o->model, model) == 0;
     if (n_waiting >= WAITING_MAX)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
                      "%d orders about the adapters of model '%.128s' wait; try again in a moment", n_waiting, model);
@@ -626,7 +595,7 @@ static void begin(hth_front_request *r, order_kind kind, const char *model)
     (void)snprintf(o->model, sizeof(o->model), "%s", model); /* names are never longer */
     (void)snprintf(r->model, sizeof(r->model), "%s", model);
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = o });
-    *last = o;
+    LL_APPEND(front->orders, o);
     limit_begin(o);
     work(front);
 }
@@ -644,17 +613,15 @@ bool hth_front_administer_adapters(hth_front_request *r)
         { "/adapters/unload", "POST", ORDER_UNLOAD },
         { "/adapters/scale", "POST", ORDER_SCALE },
     };
-    const size_t n_prefix = sizeof(prefix) - 1, n_path = strlen(r->path);
 
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        const size_t n_end = strlen(pages[i].end);
         char model[sizeof(r->model) + 1];
+        size_t n;
 
-        if (n_path <= n_prefix + n_end || strncmp(r->path, prefix, n_prefix) != 0 ||
-            strcmp(r->path + n_path - n_end, pages[i].end) != 0)
+        if (!hth_path_has_name(r->path, prefix, pages[i].end, &n))
             continue;
-        (void)snprintf(model, sizeof(model), "%.*s", (int)(n_path - n_prefix - n_end),
-                       r->path + n_prefix); /* a name that is cut is longer than any model's name */
+        (void)snprintf(model, sizeof(model), "%.*s", (int)n,
+                       r->path + sizeof(prefix) - 1); /* a name that is cut is longer than any model's name */
         if (!hth_method_is(pages[i].method, r->method))
             hth_front_request_refuse_method(r, pages[i].method);
         else if (hth_front_request_check_body(r))
@@ -746,9 +713,11 @@ static bool fits(const hth_front *front, const hth_server_options *options, cons
 bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     for (size_t i = 0; i < options->n_models; i++) {
-        const hth_server_model *model = &options->models[i], *old = model_of(front->options->options, model->name);
+        const hth_server_model *model = &options->models[i],
+                               *old = hth_model_exactly(front->options->options, model->name);
 
-        if (old && is_same_folder(old, model) && /* otherwise its adapters are removed */
+        if (old && old->adapters_directory && model->adapters_directory &&
+            strcmp(old->adapters_directory, model->adapters_directory) == 0 && /* otherwise its adapters are removed */
             !fits(front, options, model, hth_supervisor_adapters(front->supervisor, model->name), err))
             return false;
     }

@@ -7,13 +7,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/sse.h"
 #include "api/peek.h"
 #include "base/gguf_text.h"
 #include "base/os.h"
+#include "dialects/ollama_answers.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
-#include "front/ollama_pages.h"
-#include "wire/model_files_size.h"
+#include "wire/needs_text.h"
+
+enum { NOT_IMPLEMENTED = 501 };
+
+static const char no_model[] = "there is no model '%.100s' here; GET /v1/models lists those that there are";
 
 const hth_server_model *hth_front_choose_model(hth_front_request *r)
 {
@@ -44,7 +49,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
                      hth_route_dialect(r->route) == HTH_API_OLLAMA /* its clients look for this text */
                          ? "model '%.100s' not found; GET /api/tags lists those that there are"
-                         : "there is no model '%.100s' here; GET /v1/models lists those that there are",
+                         : no_model,
                      named ? named : "");
         hth_front_request_refuse(r, &error, "not_found");
         return NULL;
@@ -128,13 +133,51 @@ static size_t list_adapters(const hth_server_options *options, const hth_supervi
     return n;
 }
 
+/* The model of this name, if the client may use it; the default model does not count. NULL: there is none. */
+static const hth_server_model *model_of(const hth_front_request *r, const char *name)
+{
+    const hth_server_model *model =
+        hth_model_named(r->options->options, name, hth_supervisor_adapter_owner(r->front->supervisor, name));
+
+    return model && hth_front_may_use(r, model->name) ? model : NULL;
+}
+
+/*
+ * Clients of Ollama pull the model that they want before they use it. A model that is there is pulled at once. Nothing is
+ * fetched: the operator alone decides which models there are. *type_out: the content type of the page.
+ */
+static void pull(const hth_front_request *r, hth_buffer *out, const char **type_out, hth_api_error *error)
+{
+    size_t n = 0;
+    const char *bytes = hth_http_body(r->exchange, &n);
+    hth_api_peeked peeked;
+    bool is_stream;
+
+    (void)hth_api_peek(bytes, n, &peeked); /* fields found before a parse error count */
+    is_stream = !peeked.has_stream || peeked.stream;
+    if (!peeked.has_model)
+        (void)hth_api_peek_as(bytes, n, "name", &peeked); /* the field's older name */
+    if (!peeked.has_model) {
+        hth_api_fail(error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
+    } else if (model_of(r, peeked.model)) {
+        *type_out = is_stream ? HTH_NDJSON_CONTENT_TYPE : *type_out;
+        hth_api_ollama_pulled_write(is_stream, out);
+    } else {
+        hth_api_fail(error, HTH_API_UNSUPPORTED, "model",
+                     "model '%.100s' is not here, and this server fetches none; give its file to 'hearth serve', as a "
+                     "model of that name",
+                     peeked.model);
+        error->status = NOT_IMPLEMENTED;
+    }
+}
+
 void hth_front_list_models(hth_front_request *r)
 {
     const hth_server_options *options = r->options->options;
-    const char *type = "application/json", *bytes;
+    const char *type = r->route->kind == HTH_ROUTE_ROOT ? "text/plain; charset=utf-8" : "application/json";
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
-    size_t n = 0, n_bytes;
+    size_t n = 0;
     hth_api_listed_model *models =
         calloc(options->n_models + n_adapters(options, r->front->supervisor) + 1, sizeof(*models));
     hth_worker_view *views = calloc(options->n_models + 1, sizeof(*views));
@@ -147,19 +190,22 @@ void hth_front_list_models(hth_front_request *r)
                     read_architecture(options->models[i].path, models[n].architecture, sizeof(models[n].architecture));
                 n++;
             }
-        bytes = hth_http_body(r->exchange, &n_bytes);
-        if (r->route->kind == HTH_ROUTE_MODELS)
+        switch (r->route->kind) {
+        case HTH_ROUTE_MODELS:
             hth_api_models_write(models, n + list_adapters(options, r->front->supervisor, models, n), &body);
-        else
-            (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
-                                                         .options = options,
-                                                         .supervisor = r->front->supervisor,
-                                                         .key = r->use ? hth_key_use_key(r->use) : NULL,
-                                                         .models = models,
-                                                         .n_models = n,
-                                                         .bytes = bytes,
-                                                         .n_bytes = n_bytes },
-                                  &body, &type, &error); /* error shows whether it failed */
+            break;
+        case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(models, n, &body); break;
+        case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(models, n, &body); break;
+        case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
+        case HTH_ROUTE_OLLAMA_PULL: pull(r, &body, &type, &error); break;
+        case HTH_ROUTE_OLLAMA_FILES:
+            hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
+                         "models are not made, copied, sent or removed over HTTP; the configuration of 'hearth serve' "
+                         "says which there are");
+            error.status = NOT_IMPLEMENTED;
+            break;
+        default: hth_buffer_add_text(&body, "Hearth is running\n"); break;
+        }
     }
     if (!models || !views || body.failed)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "no memory for the list of models");
@@ -172,30 +218,17 @@ void hth_front_list_models(hth_front_request *r)
     free(views);
 }
 
-/* The model of this name, if the client may use it. NULL with the error. */
-static const hth_server_model *model_of(const hth_front_request *r, const char *name, hth_api_error *error)
-{
-    const hth_server_model *model =
-        hth_model_named(r->options->options, name, hth_supervisor_adapter_owner(r->front->supervisor, name));
-
-    if (model && hth_front_may_use(r, model->name))
-        return model;
-    hth_api_fail(error, HTH_API_NOT_FOUND, "model",
-                 "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
-    return NULL;
-}
-
 void hth_front_show_model(hth_front_request *r)
 {
     const char *name = r->path + strlen(r->route->path);
-    const hth_server_model *model;
+    const hth_server_model *model = model_of(r, name);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_listed_model one;
     hth_worker_view view;
     hth_buffer body = { .text = NULL };
 
-    model = model_of(r, name, &error);
     if (!model) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model", no_model, name);
         hth_front_request_refuse(r, &error, "not_found");
         return;
     }
@@ -226,9 +259,11 @@ void hth_front_order_model(hth_front_request *r)
 
     (void)hth_api_peek(bytes ? bytes : "", n, &peeked); /* fields found before a parse error count */
     if (peeked.has_model)
-        model = model_of(r, peeked.model, &error);
+        model = model_of(r, peeked.model);
     else
         hth_api_fail(&error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
+    if (peeked.has_model && !model)
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model", no_model, peeked.model);
     if (model && order(r->front->supervisor, model->name, &err) != HEARTH_OK)
         hth_api_fail_order(&error, &err);
     if (error.kind != HTH_API_NO_ERROR) {

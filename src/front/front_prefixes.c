@@ -4,7 +4,6 @@
  * The request does not count as a use of the model: it starts no worker, and does not keep an idle model from leaving.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "front/front_request.h"
 
@@ -21,14 +20,6 @@ static void question_free(question *q)
 {
     hth_buffer_deinit(&q->reply);
     free(q);
-}
-
-static void refuse(hth_front_request *r, hth_api_error_kind kind, const char *why)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, kind, NULL, "%s", why);
-    hth_front_request_refuse(r, &error, NULL);
 }
 
 static void on_gone(void *user_data)
@@ -65,7 +56,8 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
 
     (void)err; /* of the connection */
     if (status != HEARTH_OK || q->reply.failed || q->status > HTH_UPSTREAM_STATUS_MAX) {
-        refuse(r, HTH_API_OVERLOADED, "the model's worker ended before it answered; ask again when the model is ready");
+        hth_front_request_fail(r, NULL, HTH_API_OVERLOADED,
+                               "the model's worker ended before it answered; ask again when the model is ready");
     } else {
         hth_http_reply(r->exchange, q->status, "application/json", hth_buffer_text(&q->reply), q->reply.n);
         hth_front_request_drop(r);
@@ -73,41 +65,33 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     question_free(q);
 }
 
-/* The socket of the model's worker; NULL: it accepts no requests now. */
-static const char *socket_of(const hth_front_request *r)
-{
-    hth_worker_view view;
-
-    return hth_supervisor_view_of(r->front->supervisor, r->model, &view) ? view.socket_path : NULL;
-}
-
 void hth_front_show_prefixes(hth_front_request *r)
 {
     hth_upstream_watch watch = { .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done };
-    const char *socket_path;
+    hth_worker_view view;
     hearth_error err;
     question *q;
 
     if (!hth_front_choose_model(r))
         return;
-    socket_path = socket_of(r);
-    if (!socket_path) {
-        refuse(r, HTH_API_CONFLICT,
-               "the model is not loaded, and its worker tells its prefixes; `hearth cache stat` shows those in files");
+    if (!hth_supervisor_view_of(r->front->supervisor, r->model, &view) || !view.socket_path) {
+        hth_front_request_fail(
+            r, NULL, HTH_API_CONFLICT,
+            "the model is not loaded, and its worker tells its prefixes; `hearth cache stat` shows those in files");
         return;
     }
     q = calloc(1, sizeof(*q));
     if (!q) {
-        refuse(r, HTH_API_OVERLOADED, "no memory for the request");
+        hth_front_request_fail(r, NULL, HTH_API_OVERLOADED, "no memory for the request");
         return;
     }
     q->r = r;
     watch.user_data = q;
     if (hth_upstream_begin(
             r->front->upstream,
-            &(hth_upstream_request){ .socket_path = socket_path, .method = "GET", .target = r->route->path }, &watch,
-            &q->call, &err) != HEARTH_OK) {
-        refuse(r, HTH_API_OVERLOADED, err.message);
+            &(hth_upstream_request){ .socket_path = view.socket_path, .method = "GET", .target = r->route->path },
+            &watch, &q->call, &err) != HEARTH_OK) {
+        hth_front_request_fail(r, NULL, HTH_API_OVERLOADED, "%s", err.message);
         question_free(q);
         return;
     }

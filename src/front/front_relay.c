@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "api/peek.h"
-#include "base/os.h"
 #include "front/front_request.h"
-#include "front/front_stream.h"
 
 /* ---- stored responses ---- */
 
@@ -58,10 +56,8 @@ static void on_gone(void *user_data)
 {
     hth_front_request *r = user_data;
 
-    hth_stored_cancel(&r->question);
-    r->record.status = HTH_STATUS_CLIENT_GONE;
-    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
-    hth_front_request_end(r);
+    hth_response_lookup_cancel(&r->question.lookup);
+    hth_front_request_gone(r);
 }
 
 static void on_answer(int status, const hth_buffer *body, const hth_api_error *error, void *user_data)
@@ -93,11 +89,10 @@ void hth_front_serve_stream(hth_front_request *r)
     const char *id = r->path + strlen(r->route->path);
     hth_kept_streams *kept = r->front->kept;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_buffer nothing = { .text = NULL };
 
     if (strcmp(r->method, "DELETE") == 0) {
-        if (hth_front_stream_drop(kept, id, key_of(r), &error))
-            hth_front_request_answer(r, 204, NULL, &nothing);
+        if (hth_kept_streams_drop(kept, id, key_of(r), &error))
+            hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
         else
             hth_front_request_refuse(r, &error, "not_found");
     } else if (strcmp(r->method, "GET") != 0) {
@@ -105,7 +100,7 @@ void hth_front_serve_stream(hth_front_request *r)
         hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
         error.status = 405;
         hth_front_request_refuse(r, &error, NULL);
-    } else if (hth_front_stream_read(kept, r->exchange, id, key_of(r), &error)) {
+    } else if (hth_kept_streams_read(kept, r->exchange, id, key_of(r), &error)) {
         r->record.status = 200;
         r->record.is_stream = true;
         hth_front_request_end(r);
@@ -142,18 +137,7 @@ static void on_relayed(const hth_record *record, void *user_data)
 {
     hth_front_request *r = user_data;
 
-    r->record.status = record->status;
-    r->record.is_stream = record->is_stream;
-    r->record.has_summary = record->has_summary;
-    r->record.summary = record->summary;
-    r->record.n_tokens_in = record->n_tokens_in;
-    r->record.n_tokens_out = record->n_tokens_out;
-    r->record.bytes_out = record->bytes_out;
-    r->record.duration_ms = record->duration_ms;
-    r->record.first_byte_ms = record->first_byte_ms;
-    r->record.n_resumed = record->n_resumed;
-    r->record.notes = record->notes;
-    r->record.why = record->why;
+    r->record = *record;
     hth_front_request_end(r);
 }
 
@@ -168,17 +152,16 @@ static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
 
 void hth_front_relay(hth_front_request *r)
 {
-    hth_front *front = r->front;
-    const hth_server_model *model = hth_front_choose_model(r);
+    const bool is_response = r->route->api == HTH_API_RESPONSES;
     hth_relay *relayed;
     uint64_t keep_ms = 0;
     bool wants_kept, keeps;
     char target[TARGET_BYTES];
 
-    if (!model)
+    if (!hth_front_choose_model(r))
         return; /* and the request is over */
     keeps = wants_to_keep(r, &keep_ms);
-    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
+    wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_kept_is_wanted(r->exchange);
     (void)snprintf(target, sizeof(target), "%s", r->route->path);
     if (r->route->kind == HTH_ROUTE_SLOT)
         write_slot_target(r, target);
@@ -198,8 +181,8 @@ void hth_front_relay(hth_front_request *r)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
     /* Without keys, any client that has the id can fetch the reply again. So the id must not be guessable. */
-    if (wants_kept || r->route->api == HTH_API_RESPONSES)
-        hth_front_stream_id(r->id);
+    if (wants_kept || is_response)
+        hth_kept_id_draw(r->id);
     hth_front_tell_begin(r);
     relayed =
         hth_proxy_relay(r->front->proxy, r->exchange,
@@ -217,8 +200,9 @@ void hth_front_relay(hth_front_request *r)
                             .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
                             .past = r->past.records.text,
                             .past_bytes = r->past.records.n,
-                            .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
-                            .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
+                            .on_record = is_response ? on_record : NULL,
+                            .on_begun = is_response ? on_begun : NULL,
+                            .record = &r->record,
                             .wants_events = r->wants_events,
                             .wants_kept = wants_kept,
                             .key = key_of(r),
@@ -229,7 +213,7 @@ void hth_front_relay(hth_front_request *r)
         return; /* and the request is gone */
     r->running.relay = relayed;
     if (keeps)
-        hth_supervisor_keep(front->supervisor, r->model, keep_ms);
+        hth_supervisor_keep(r->front->supervisor, r->model, keep_ms);
 }
 
 static void on_past(void *user_data)

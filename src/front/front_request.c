@@ -1,14 +1,14 @@
 /*
- * front_request.c - the answer and the end of a request: logs, metrics and the key's limits
+ * front_request.c - the answer and the end of a request: logs, metrics, events and the key's limits
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/os.h"
 #include "base/status.h"
 #include "front/front_request.h"
-#include "http/body_check.h"
 
 enum {
     BYTES_A_TOKEN = 4, /* a guess, of text */
@@ -38,6 +38,58 @@ static void note_over(hth_front *front)
         front->on_last_over(front);
 }
 
+/* ---- events for operators (event_feed.h), which docs/monitoring.md describes ---- */
+
+void hth_front_tell_begin(hth_front_request *r)
+{
+    r->is_told = true;
+    hth_event_feed_tell_take(r->front->feed, "request",
+                             json_pack("{s:s, s:s, s:s, s:b}", "id", r->record.request_id, "model", r->model,
+                                       "endpoint", r->record.endpoint, "stream", r->wants_events));
+}
+
+static void add_figure(json_t *object, const hth_figure *figure, const hth_frame_figures *figures)
+{
+    const char *name = hth_figure_name(figure->kind, figures);
+
+    if (figure->in_event && hth_figure_is_there(figure, figures))
+        (void)json_object_set_new(object, figure->in_event, /* left out without memory */
+                                  name                            ? json_string(name)
+                                  : figure->kind == HTH_FIGURE_MS ? json_real(hth_figure_ms(figure, figures))
+                                                                  : json_integer(hth_figure_count(figure, figures)));
+}
+
+/* Of a request for which a model worked: the tokens, the times, and the rest. NULL without memory. */
+static json_t *figures_json(const hth_frame_figures *figures)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++)
+        if (hth_figures[i].kind == HTH_FIGURE_COUNT)
+            add_figure(object, &hth_figures[i], figures);
+    for (size_t i = HTH_FIGURES_COUNTS; i < HTH_FIGURES; i++)
+        add_figure(object, &hth_figures[i], figures);
+    for (size_t i = 0; i < HTH_FIGURES_COUNTS; i++)
+        if (hth_figures[i].kind != HTH_FIGURE_COUNT)
+            add_figure(object, &hth_figures[i], figures);
+    return object;
+}
+
+/* Report the end of a request, if its beginning was reported. */
+static void tell_end(const hth_front_request *r)
+{
+    const hth_record *record = &r->record;
+    json_t *event;
+
+    if (!r->is_told)
+        return;
+    event = json_pack("{s:s, s:s, s:s, s:i, s:f}", "id", record->request_id, "model", r->model, "endpoint",
+                      record->endpoint, "status", record->status, "ms", record->duration_ms);
+    if (record->has_summary)
+        (void)json_object_update_new(event, figures_json(&record->summary.figures)); /* left out without memory */
+    hth_event_feed_tell_take(r->front->feed, "request_end", event);
+}
+
 /* ---- ends ---- */
 
 /*
@@ -58,7 +110,6 @@ static uint64_t n_tokens_used(const hth_record *record)
              : 0;
 }
 
-/* May one more refusal be logged? First logs the number of refusals that were not logged. */
 bool hth_front_may_log_refusal(hth_front *front)
 {
     uint64_t n_untold = 0;
@@ -88,7 +139,6 @@ static void log_request(const hth_front_request *r)
                  record->why);
 }
 
-/* The request was answered and is over: update logs, metrics and the key's limits. */
 void hth_front_request_end(hth_front_request *r)
 {
     hth_front *front = r->front;
@@ -97,7 +147,7 @@ void hth_front_request_end(hth_front_request *r)
     if (r->is_counted)
         hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));
     hth_metrics_note(front->metrics, record);
-    hth_front_tell_end(r);
+    tell_end(r);
     if (record->notes)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
     log_request(r);
@@ -106,6 +156,13 @@ void hth_front_request_end(hth_front_request *r)
     hth_past_search_deinit(&r->past);
     free(r);
     note_over(front);
+}
+
+void hth_front_request_gone(hth_front_request *r)
+{
+    r->record.status = HTH_STATUS_CLIENT_GONE;
+    r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
+    hth_front_request_end(r);
 }
 
 void hth_front_request_drop(hth_front_request *r)
@@ -147,6 +204,19 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
     hth_buffer_deinit(&body);
 }
 
+void hth_front_request_fail(hth_front_request *r, const char *reason, hth_api_error_kind kind, const char *format, ...)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char message[sizeof(error.message)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    va_end(arguments);
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    hth_front_request_refuse(r, &error, reason);
+}
+
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -162,7 +232,7 @@ bool hth_front_request_check_body(hth_front_request *r)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     const bool may_be_empty = r->route->kind == HTH_ROUTE_SLOT || r->route->kind == HTH_ROUTE_STORED;
     char text[128];
-    const char *problem = strcmp(r->method, "POST") == 0 ? hth_body_problem(r->exchange, 0, may_be_empty, text) : NULL;
+    const char *problem = hth_body_problem(r->exchange, 0, may_be_empty, text);
 
     if (!problem)
         return true;

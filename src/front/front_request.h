@@ -1,19 +1,100 @@
 /*
- * front_request.h - one request at the front, shared by the files that handle it
+ * front_request.h - the front and one request, shared by the files that handle it
  *
- * front_routes.c handles its beginning, and front_request.c its end. front_access.c checks the key, front_models.c
- * chooses the model, and front_relay.c sends it to a worker. When a function returns false or NULL, it has answered:
- * the request is over, and its memory is freed.
+ * front.c has the life of the front. front_routes.c handles the beginning of a request, and front_request.c its end.
+ * front_access.c checks the key, front_models.c chooses the model, and front_relay.c sends it to a worker. When a
+ * function returns false or NULL, it has answered: the request is over, and its memory is freed.
  */
 #ifndef HTH_FRONT_FRONT_REQUEST_H
 #define HTH_FRONT_FRONT_REQUEST_H
 
 #include "api/model_pages.h"
-#include "front/front_inside.h"
-#include "front/past_search.h"
+#include "front/access_log.h"
+#include "front/admin.h"
+#include "front/front.h"
+#include "front/keys.h"
+#include "front/proxy.h"
 #include "front/stored_responses.h"
 #include "http/routes.h"
+#include "http/tls.h"
 #include "http/trace.h"
+#include "supervisor/folder_watch.h"
+
+struct event;
+struct event_base;
+
+/* The listener that an exchange came from. */
+typedef enum hth_front_tag { HTH_FRONT_PUBLIC, HTH_FRONT_ADMIN } hth_front_tag;
+
+/* A set of options, which lives while requests use its strings. */
+typedef struct hth_front_options {
+    const hth_server_options *options;
+    size_t n_users; /* requests and the front itself */
+    bool is_first;  /* the caller's, never released */
+} hth_front_options;
+
+typedef struct hth_adapter_order hth_adapter_order; /* front_adapters.c */
+
+typedef struct hth_front {
+    struct event_base *base;
+    const hth_front_hooks *hooks;
+    const hth_server_options *first_options; /* from the start; its addresses stay in use */
+    hth_front_options *options;              /* in force */
+    hth_server_log *server_log;
+    hth_log log;
+    hth_metrics *metrics;
+    hth_keys *keys;
+    hth_tls *tls; /* NULL: none */
+    hth_http_server *http;
+    hth_event_feed *feed;
+    hth_supervisor *supervisor;
+    hth_pressure_watch *pressure;
+    hth_upstream *upstream;
+    hth_kept_streams *kept;
+    hth_proxy *proxy;
+    hth_admin admin; /* for operators' pages; variable fields are filled for each request */
+    hth_response_store *responses;
+    hth_folder_watch *folders;
+    hth_running_response *running; /* responses in the background */
+    hth_adapter_order *orders;     /* about adapters, in order of arrival */
+    uint32_t n_adapters;           /* number of ids given to adapters by such orders */
+    bool is_ordering;              /* an order begins now */
+    int64_t started_s;             /* Unix time; shown as the creation time of models */
+    char id_prefix[17];            /* of ids of requests */
+    uint64_t n_ids;
+    hth_passed_over passed_over;
+    hth_refusals refusals; /* limits lines about refused requests in the log */
+    size_t n_requests;     /* in progress */
+    bool is_draining;
+    void (*on_last_over)(struct hth_front *front); /* called while it drains, with n_requests 0 */
+    bool is_stopping;                              /* the workers are stopping */
+    bool was_killed;                               /* by a second signal */
+    struct event *signals[3];
+    struct event *end_timer;   /* while draining, and after the end of the workers */
+    uint64_t end_by_ns;        /* the time of end_timer */
+    hth_buffer protocol_error; /* the last one written */
+} hth_front;
+
+/* Call after the end of all exchanges and before the end of the workers. */
+void hth_front_orders_free(hth_front *front);
+/* Are these options compatible with the adapters that were loaded at run time? False with err. */
+bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err);
+
+/* ---- front_routes.c: the callbacks of the front's HTTP server; user_data is the front ---- */
+
+/* An hth_http_handler. */
+void hth_front_handle(hth_http_exchange *exchange, void *user_data);
+/* An hth_http_gate_fn: without a valid key, or for an unknown path, the body is not read. */
+bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
+/* An hth_http_error_fn. */
+const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
+
+/* ---- sets of options ---- */
+
+hth_front_options *hth_front_options_hold(hth_front *front);
+void hth_front_options_drop(hth_front *front, hth_front_options *options);
+
+/* ---- a request ---- */
 
 /* A request, from its head to its line in the log. It owns the strings of record. */
 typedef struct hth_front_request {
@@ -42,8 +123,12 @@ typedef struct hth_front_request {
 
 /* ---- front_request.c: ends ---- */
 
+/* Report to operators that a model was chosen and the request goes to its worker. */
+void hth_front_tell_begin(hth_front_request *r);
 /* The request was answered: record it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
+/* The client disconnected before its answer: record that, and free the request. */
+void hth_front_request_gone(hth_front_request *r);
 /* A page for operators was answered: free the request without recording it. */
 void hth_front_request_drop(hth_front_request *r);
 void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body);
@@ -51,19 +136,15 @@ void hth_front_request_answer_bytes(hth_front_request *r, int status, const char
                                     size_t n);
 /* reason: a label of the metric of refused requests; NULL: not counted there. */
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
+/* The same with a new error. */
+void hth_front_request_fail(hth_front_request *r, const char *reason, hth_api_error_kind kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Refuse a method that is not in this list, the methods of the path. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
-/* May one more line about a refused request be logged (refusals.h)? Counts suppressed lines. */
+/* May one more line about a refused request be logged (hth_refusals)? If so, first logs the number of refusals that were not. */
 bool hth_front_may_log_refusal(hth_front *front);
-/* Can the body of a POST be read (body_check.h)? False when the request was refused. */
+/* Can the body of a POST be read (hth_body_problem)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);
-
-/* ---- front_events.c: events for operators ---- */
-
-/* Report that a model was chosen and the request goes to its worker. */
-void hth_front_tell_begin(hth_front_request *r);
-/* Report the end of a request, if its beginning was reported. */
-void hth_front_tell_end(const hth_front_request *r);
 
 /* ---- front_access.c ---- */
 
@@ -83,11 +164,6 @@ bool hth_front_may_administer(hth_front_request *r);
  */
 bool hth_front_may_name_paths(hth_front_request *r);
 bool hth_front_may_use(const hth_front_request *r, const char *model);
-
-/* ---- front_page.c ---- */
-
-/* Answer "/" for a browser. False: the client is no browser, or there is no page; the request is not over. */
-bool hth_front_show_page(hth_front_request *r);
 
 /* ---- front_models.c ---- */
 

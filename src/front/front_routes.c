@@ -9,27 +9,26 @@
  * An error on the way is answered at once in the form of the path's API. Requests to models are logged and counted when
  * they end, whichever part answered them. Operators' pages are not logged or counted.
  */
-#include "front/front_routes.h"
-
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/notes.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "front/cors.h"
 #include "front/front_request.h"
+#include "front/page.h"
 
-enum { PROPS_BYTES_MAX = 64 << 10 };
+enum { PROPS_BYTES_MAX = 64 << 10, NOT_MODIFIED = 304 };
 
 /* Answer a page without a log line, and end the request. */
 static void operate(hth_front_request *r)
 {
     hth_front *front = r->front;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
     const bool is_post = strcmp(r->method, "POST") == 0;
     hth_admin admin;
 
@@ -50,42 +49,29 @@ static void operate(hth_front_request *r)
         hth_front_request_drop(r);
         return;
     }
-    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no page '%.100s'; docs/monitoring.md lists them", r->path);
-    hth_front_request_refuse(r, &error, NULL);
-}
-
-static void refuse_path(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no path '%.100s'; docs/api.md lists those that there are",
-                 r->path);
-    hth_front_request_refuse(r, &error, NULL);
+    hth_front_request_fail(r, NULL, HTH_API_NOT_FOUND, "there is no page '%.100s'; docs/monitoring.md lists them",
+                           r->path);
 }
 
 /* Without keys, any page that a user of this machine opens could use a model. */
 static void refuse_foreign(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    char message[sizeof(error.message)];
+    char message[sizeof(((hth_api_error *)NULL)->message)];
 
     hth_cors_refusal(hth_http_header(r->exchange, "Origin"), message, sizeof(message));
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL, "%s", message);
-    hth_front_request_refuse(r, &error, "forbidden");
+    hth_front_request_fail(r, "forbidden", HTH_API_FORBIDDEN, "%s", message);
 }
 
 /* Likewise a page whose name was made to resolve to this machine (DNS rebinding): its reads carry no Origin. */
 static void refuse_strange(hth_front_request *r)
 {
     const char *host = hth_http_header(r->exchange, "Host");
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as "
-                 "localhost, or say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) "
-                 "that the name is yours",
-                 host, host);
-    hth_front_request_refuse(r, &error, "forbidden");
+    hth_front_request_fail(
+        r, "forbidden", HTH_API_FORBIDDEN,
+        "this server asks for no keys, and is not known under the name '%.100s'; ask it by address or as localhost, or "
+        "say with --cors-origin https://%.100s (cors { origins = [...] } in the configuration) that the name is yours",
+        host, host);
 }
 
 /* llama-server's request to change what /props reports. */
@@ -105,8 +91,7 @@ static bool takes(const hth_route *route, const char *method)
  */
 static void set_props(hth_front_request *r)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_buffer body = { .text = NULL };
+    static const char done[] = "{\"success\":true}";
     size_t n = 0;
     const char *text = hth_http_body(r->exchange, &n);
     hth_api_notes notes = { .text = "" };
@@ -114,17 +99,15 @@ static void set_props(hth_front_request *r)
     json_t *object, *value;
 
     if (!r->options->options->allows_props) {
-        hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
-                     "properties cannot be changed here; start the server with --props (props = true in the "
-                     "configuration) to have the order answered, and change options in the configuration");
-        hth_front_request_refuse(r, &error, "forbidden");
+        hth_front_request_fail(r, "forbidden", HTH_API_UNSUPPORTED,
+                               "properties cannot be changed here; start the server with --props (props = true in the "
+                               "configuration) to have the order answered, and change options in the configuration");
         return;
     }
     object = n > 0 && n <= PROPS_BYTES_MAX ? json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
     if (!json_is_object(object)) {
-        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the body must be a JSON object of at most %d bytes",
-                     PROPS_BYTES_MAX);
-        hth_front_request_refuse(r, &error, NULL);
+        hth_front_request_fail(r, NULL, HTH_API_INVALID_VALUE, "the body must be a JSON object of at most %d bytes",
+                               PROPS_BYTES_MAX);
         json_decref(object);
         return;
     }
@@ -132,9 +115,7 @@ static void set_props(hth_front_request *r)
     if (notes.text[0])
         hth_http_header_add(r->exchange, HTH_API_NOTES_HEADER, notes.text);
     json_decref(object);
-    hth_buffer_add_text(&body, "{\"success\":true}");
-    hth_front_request_answer(r, 200, "application/json", &body);
-    hth_buffer_deinit(&body);
+    hth_front_request_answer_bytes(r, 200, "application/json", done, sizeof(done) - 1);
 }
 
 /* Uses llama-server's wording, which programs know. */
@@ -155,19 +136,6 @@ static void list_slots(hth_front_request *r)
 }
 
 /*
- * A page in an operator's browser can reach the operators' addresses, and this listener cannot know which site it is
- * from.
- */
-static void refuse_page(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "the operators' address takes nothing from pages in browsers, which the header Origin tells");
-    hth_front_request_refuse(r, &error, "forbidden");
-}
-
-/*
  * A page whose name was made to resolve to this machine (DNS rebinding) reads without an Origin. A browser reaches a
  * unix socket through a forwarded port; other clients send no Host there, or any word. Only a name with a dot is a
  * site's name.
@@ -180,22 +148,78 @@ static bool is_rebound(const hth_front_request *r)
            !hth_host_is_own(r->options->options, host);
 }
 
-static void refuse_host(hth_front_request *r)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+/* ---- "/": the page ---- */
 
-    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
-                 "the operators' pages are not served under the name '%.100s'; ask by address, or by the name that "
-                 "'admin' configures",
-                 hth_http_header(r->exchange, "Host"));
-    hth_front_request_refuse(r, &error, "forbidden");
+/* Does a list such as "text/html, application/json;q=0.9" have the word, and not with "q=0"? list NULL: none. */
+static bool accepts(const char *list, const char *word)
+{
+    static const char blank[] = " \t";
+    const size_t n_word = strlen(word);
+
+    for (const char *at = list; at && *at; at += *at == ',') {
+        const char *const entry = at + strspn(at, blank);
+        const char *const rest = entry + strcspn(entry, ";, \t");
+        const char *weight;
+
+        at = entry + strcspn(entry, ",");
+        if ((size_t)(rest - entry) != n_word || strncasecmp(entry, word, n_word) != 0)
+            continue;
+        weight = rest + strspn(rest, "; \t");
+        return weight >= at || strncasecmp(weight, "q=", 2) != 0 || strtod(weight + 2, NULL) > 0;
+    }
+    return false;
+}
+
+static void add_headers(hth_http_exchange *exchange)
+{
+    static const char *const headers[][2] = {
+        { "Cache-Control", "no-cache" }, /* browsers revalidate each time, by the ETag */
+        { "Vary", "Accept, Accept-Encoding" },
+        { "X-Content-Type-Options", "nosniff" },
+        { "Referrer-Policy", "no-referrer" },
+        { "X-DNS-Prefetch-Control", "off" }, /* a link in a reply must not reveal its host's name by itself */
+        { "Cross-Origin-Opener-Policy", "same-origin" },
+        { "Cross-Origin-Resource-Policy", "same-origin" },
+    };
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        hth_http_header_add(exchange, headers[i][0], headers[i][1]);
+    hth_http_header_add(exchange, "ETag", hth_page_built.etag);
+    hth_http_header_add(exchange, "Content-Security-Policy", hth_page_built.policy);
+}
+
+/*
+ * Answer "/" for a browser. Only browsers accept HTML; other clients request "/" to see whether a server is there, and
+ * get a line of text. False: the client is no browser, or there is no page; the request is not over.
+ */
+static bool show_page(hth_front_request *r)
+{
+    const hth_page *page = &hth_page_built;
+    const char *known = hth_http_header(r->exchange, "If-None-Match");
+    const bool is_gzip = accepts(hth_http_header(r->exchange, "Accept-Encoding"), "gzip");
+
+    if (page->n_plain == 0 || r->options->options->no_ui ||
+        !accepts(hth_http_header(r->exchange, "Accept"), "text/html"))
+        return false;
+    add_headers(r->exchange);
+    if (known && strstr(known, page->etag)) {
+        hth_front_request_answer_bytes(r, NOT_MODIFIED, NULL, NULL, 0);
+        return true;
+    }
+    if (is_gzip)
+        hth_http_header_add(r->exchange, "Content-Encoding", "gzip");
+    hth_front_request_answer_bytes(r, 200, "text/html; charset=utf-8", is_gzip ? page->gzip : page->plain,
+                                   is_gzip ? page->n_gzip : page->n_plain);
+    return true;
 }
 
 static void serve_root(hth_front_request *r)
 {
-    if (!hth_front_show_page(r))
+    if (!show_page(r))
         hth_front_list_models(r);
 }
+
+/* ---- the kinds of routes ---- */
 
 static void serve_props(hth_front_request *r)
 {
@@ -271,7 +295,8 @@ static void serve(hth_front_request *r)
     bool is_admins = hth_http_tag(r->exchange) == HTH_FRONT_ADMIN;
 
     if (!route || !handlers[route->kind].serve) {
-        refuse_path(r);
+        hth_front_request_fail(r, NULL, HTH_API_NOT_FOUND,
+                               "there is no path '%.100s'; docs/api.md lists those that there are", r->path);
         return;
     }
     if (!takes(route, r->method)) {
@@ -282,12 +307,18 @@ static void serve(hth_front_request *r)
         handlers[route->kind].serve(r);
         return;
     }
+    /* A page in an operator's browser can reach the operators' addresses, and nothing tells which site it is from. */
     if (is_admins && hth_http_header(r->exchange, "Origin")) {
-        refuse_page(r);
+        hth_front_request_fail(
+            r, "forbidden", HTH_API_FORBIDDEN,
+            "the operators' address takes nothing from pages in browsers, which the header Origin tells");
         return;
     }
     if (is_admins && is_rebound(r)) {
-        refuse_host(r);
+        hth_front_request_fail(r, "forbidden", HTH_API_FORBIDDEN,
+                               "the operators' pages are not served under the name '%.100s'; ask by address, or by the "
+                               "name that 'admin' configures",
+                               hth_http_header(r->exchange, "Host"));
         return;
     }
     if (!is_admins && !hth_front_has_keys(r) && strcmp(r->path, "/metrics") != 0 &&
@@ -303,12 +334,6 @@ static void serve(hth_front_request *r)
     if (handlers[route->kind].is_work && (!hth_front_request_check_body(r) || !hth_front_admit(r)))
         return;
     handlers[route->kind].serve(r);
-}
-
-static void copy(char *out, size_t capacity, const char *text)
-{
-    (void)snprintf(out, capacity, "%s", text); /* cut: for logs */
-    hth_end_at_character(out, capacity);
 }
 
 static void name_request(hth_front_request *r)
@@ -338,7 +363,8 @@ static hth_front_request *request_new(const hth_http_exchange *exchange)
         return NULL;
     r->method = memcpy(r->text, method, n_method);
     r->path = memcpy(r->text + n_method, path, n_path);
-    copy(r->peer, sizeof(r->peer), hth_http_peer(exchange));
+    (void)snprintf(r->peer, sizeof(r->peer), "%s", hth_http_peer(exchange)); /* cut: for logs */
+    hth_end_at_character(r->peer, sizeof(r->peer));
     return r;
 }
 
@@ -380,9 +406,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     }
     is_allowed = hth_cors_add(r->options->options, exchange);
     if (is_allowed && strcmp(r->method, "OPTIONS") == 0) {
-        hth_buffer nothing = { .text = NULL };
-
-        hth_front_request_answer(r, 204, NULL, &nothing);
+        hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
     } else if (hth_cors_is_foreign(r->options->options, exchange) &&
                (!hth_front_has_keys(r) || hth_cors_is_preflight(exchange))) {
         refuse_foreign(r);
@@ -408,19 +432,9 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data)
 {
     hth_front *front = user_data;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_api_error_kind kind = status == 413 || status == 414 || status == 431 ? HTH_API_TOO_LARGE
-                            : status == 408                                   ? HTH_API_TIMED_OUT
-                            : status == 501                                   ? HTH_API_UNSUPPORTED
-                            : status == 503                                   ? HTH_API_OVERLOADED
-                                                                              : HTH_API_INVALID_VALUE;
 
     hth_metrics_note_refused(front->metrics, "protocol");
     if (hth_front_may_log_refusal(front))
         hth_info(&front->log, "a request%s%s is refused with %d: %s", *path ? " to " : "", path, status, why);
-    hth_api_fail(&error, kind, NULL, "%s", why);
-    error.status = status;
-    hth_buffer_clear(&front->protocol_error);
-    hth_api_error_write(hth_path_dialect(path), &error, &front->protocol_error);
-    return front->protocol_error.failed ? NULL : hth_buffer_text(&front->protocol_error);
+    return hth_protocol_error_text(status, why, path, &front->protocol_error);
 }

@@ -18,12 +18,12 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "api/ndjson.h"
 #include "api/sse.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 
-enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
+enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000, ID_RANDOM_BYTES = 16, DIGITS_MAX = 18 };
 
 /* An owner of streams, by its key. It is freed with its last stream. */
 typedef struct tenant {
@@ -436,6 +436,22 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole)
 
 /* ---- readers ---- */
 
+bool hth_kept_is_wanted(const hth_http_exchange *exchange)
+{
+    const char *value = hth_http_header(exchange, HTH_HEADER_RESUME);
+
+    return value && *value && strcmp(value, "0") != 0;
+}
+
+void hth_kept_id_draw(char out[HTH_KEPT_ID_BYTES])
+{
+    uint8_t random[ID_RANDOM_BYTES];
+
+    static_assert(2 * sizeof(random) < HTH_KEPT_ID_BYTES, "it fits");
+    hth_os_random(random, sizeof(random));
+    hth_hex_encode(random, sizeof(random), out);
+}
+
 /* Comparing ids and keys takes constant time, which reveals nothing about them. */
 static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)
 {
@@ -460,20 +476,59 @@ static size_t begin_of(const hth_kept_stream *stream, uint64_t after)
     return (size_t)(at - hth_buffer_text(&stream->log));
 }
 
-hth_kept_found hth_kept_streams_read(hth_kept_streams *streams, const char *id, const uint8_t *key, uint64_t after,
-                                     hth_http_exchange *exchange, uint64_t *limit_out)
+/* The last event that the client has seen; 0: none. */
+static bool read_after(hth_http_exchange *exchange, uint64_t *out, hth_api_error *error)
 {
-    hth_kept_stream *stream = find(streams, id, key);
+    const char *query = hth_http_query(exchange, "after");
+    const char *text = query ? query : hth_http_header(exchange, "Last-Event-ID");
+    size_t n = text ? strspn(text, "0123456789") : 0;
 
+    *out = 0;
+    if (!text || !*text)
+        return true;
+    if (text[n] || n > DIGITS_MAX) {
+        hth_api_fail(error, HTH_API_INVALID_VALUE, "after",
+                     "%s is '%.40s'; it must be the number of the last event that was seen, 0 for none",
+                     query ? "'after'" : "Last-Event-ID", text);
+        return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        *out = 10 * *out + (uint64_t)(text[i] - '0');
+    return true;
+}
+
+static bool fail_unknown(const char *id, hth_api_error *error)
+{
+    hth_api_fail(
+        error, HTH_API_NOT_FOUND, NULL,
+        "there is no stream '%.40s' for this key; streams are kept for requests with the header '" HTH_HEADER_RESUME
+        ": 1', and for a while only",
+        id);
+    return false;
+}
+
+bool hth_kept_streams_read(hth_kept_streams *streams, hth_http_exchange *exchange, const char *id, const uint8_t *key,
+                           hth_api_error *error)
+{
+    hth_kept_stream *stream;
+    uint64_t after;
+
+    if (!read_after(exchange, &after, error))
+        return false;
+    stream = find(streams, id, key);
     if (!stream)
-        return HTH_KEPT_UNKNOWN;
+        return fail_unknown(id, error);
     if (after < stream->first) {
-        *limit_out = stream->first;
-        return HTH_KEPT_GONE;
+        hth_api_fail(error, HTH_API_NOT_FOUND, "after",
+                     "events up to number %" PRIu64 " of this stream are not kept any more; 'after' is %" PRIu64,
+                     stream->first, after);
+        error->status = 410;
+        return false;
     }
     if (after > stream->last) {
-        *limit_out = stream->last;
-        return HTH_KEPT_TOO_FAR;
+        hth_api_fail(error, HTH_API_INVALID_VALUE, "after",
+                     "'after' is %" PRIu64 ", but this stream has come to event %" PRIu64 " only", after, stream->last);
+        return false;
     }
     hth_http_header_add(exchange, HTH_HEADER_STREAM, stream->id);
     hth_http_header_add(exchange, "Cache-Control", "no-cache");
@@ -482,16 +537,16 @@ hth_kept_found hth_kept_streams_read(hth_kept_streams *streams, const char *id, 
                           stream->form == HTH_KEPT_LINES ? HTH_NDJSON_CONTENT_TYPE : HTH_SSE_CONTENT_TYPE);
     stream->n_read = begin_of(stream, after);
     hth_kept_stream_take_reader(stream, exchange);
-    return HTH_KEPT_FOUND;
+    return true;
 }
 
-bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key)
+bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key, hth_api_error *error)
 {
     hth_kept_stream *stream = find(streams, id, key);
     hth_http_exchange *reader = stream ? stream->reader : NULL;
 
     if (!stream)
-        return false;
+        return fail_unknown(id, error);
     give_up(stream);
     stream->reader = NULL;
     if (reader)

@@ -21,6 +21,7 @@
 #ifndef HTH_FRONT_KEPT_STREAMS_H
 #define HTH_FRONT_KEPT_STREAMS_H
 
+#include "api/error.h"
 #include "http/http.h"
 #include "supervisor/options.h"
 
@@ -37,7 +38,7 @@ enum { HTH_KEPT_ID_BYTES = 41, HTH_KEPT_KEY_BYTES = 32 };
 
 typedef enum hth_kept_form {
     HTH_KEPT_EVENTS, /* server-sent events */
-    HTH_KEPT_LINES,  /* lines of JSON (api/ndjson.h) */
+    HTH_KEPT_LINES,  /* lines of JSON (api/sse.h) */
 } hth_kept_form;
 
 /* The writer of a stream. Callbacks come from the event loop, until hth_kept_stream_end. */
@@ -83,20 +84,19 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole);
 
 /* ---- readers ---- */
 
-typedef enum hth_kept_found {
-    HTH_KEPT_FOUND,
-    HTH_KEPT_UNKNOWN, /* no stream has this id and key */
-    HTH_KEPT_GONE,    /* events after that number were dropped */
-    HTH_KEPT_TOO_FAR, /* the stream has no event of that number yet */
-} hth_kept_found;
+/* Does the request ask for its stream to be kept? */
+bool hth_kept_is_wanted(const hth_http_exchange *exchange);
+/* Write an unguessable id to out: 32 hexadecimal digits, terminated. */
+void hth_kept_id_draw(char out[HTH_KEPT_ID_BYTES]);
 
 /*
- * Reply with the events after number `after`. FOUND: the stream owns the exchange. Otherwise the caller must answer it.
- * With GONE and TOO_FAR, *limit_out is the first, or the last, possible number.
+ * GET /v1/streams/ID: reply with the stream of this id, after the event that the query ("after") or the header
+ * Last-Event-ID names, else from its beginning. key, [HTH_KEPT_KEY_BYTES], is the client's. True: the stream owns the
+ * exchange. False with error: the caller must answer it. A stream of another key gets the same answer as a missing one.
  */
-hth_kept_found hth_kept_streams_read(hth_kept_streams *streams, const char *id, const uint8_t *key, uint64_t after,
-                                     hth_http_exchange *exchange, uint64_t *limit_out);
-/* Drop a stream: its writer's on_given_up is called, and its reader's connection ends. False: UNKNOWN. */
-bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key);
+bool hth_kept_streams_read(hth_kept_streams *streams, hth_http_exchange *exchange, const char *id, const uint8_t *key,
+                           hth_api_error *error);
+/* DELETE: drop a stream. Its writer's on_given_up is called, and its reader's connection ends. False with error. */
+bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key, hth_api_error *error);
 
 #endif

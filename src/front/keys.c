@@ -19,7 +19,6 @@
 #include <strings.h>
 
 #include "base/hash.h"
-#include "base/hmac.h"
 
 static_assert(HTH_SHA256_BYTES == HTH_HMAC_BYTES, "digests are compared as codes are");
 
@@ -31,10 +30,10 @@ typedef struct bucket {
 struct hth_key_use {
     hth_keys *keys;
     const hth_server_key *key; /* in the current options; NULL: gone */
-    char *name;
     bucket requests;
     bucket tokens;
     uint32_t n_running;
+    char name[];
 };
 
 struct hth_keys {
@@ -47,20 +46,12 @@ hth_keys *hth_keys_new(void)
     return calloc(1, sizeof(hth_keys));
 }
 
-static void use_free(hth_key_use *use)
-{
-    if (!use)
-        return;
-    free(use->name);
-    free(use);
-}
-
 void hth_keys_free(hth_keys *keys)
 {
     if (!keys)
         return;
     for (size_t i = 0; i < keys->n; i++)
-        use_free(keys->uses[i]);
+        free(keys->uses[i]);
     free(keys->uses);
     free(keys);
 }
@@ -77,40 +68,33 @@ static hth_key_use *use_of(const hth_keys *keys, const char *name)
 
 static hth_key_use *use_new(hth_keys *keys, const char *name)
 {
-    hth_key_use *use = calloc(1, sizeof(*use));
+    const size_t n = strlen(name) + 1;
+    hth_key_use *use = calloc(1, sizeof(*use) + n);
 
     if (!use)
         return NULL;
     use->keys = keys;
-    use->name = strdup(name);
-    if (!use->name) {
-        free(use);
-        return NULL;
-    }
+    memcpy(use->name, name, n);
     return use;
 }
 
 bool hth_keys_set(hth_keys *keys, const hth_server_options *options)
 {
     hth_key_use **uses = calloc(options->n_keys + keys->n + 1, sizeof(hth_key_use *));
-    bool *is_new = calloc(options->n_keys + 1, sizeof(*is_new));
     size_t n = 0;
 
-    while (uses && is_new && n < options->n_keys) {
+    for (; uses && n < options->n_keys; n++) {
         uses[n] = use_of(keys, options->keys[n].name);
-        is_new[n] = !uses[n];
-        if (is_new[n])
+        if (!uses[n])
             uses[n] = use_new(keys, options->keys[n].name);
         if (!uses[n])
             break;
-        n++;
     }
-    if (!uses || !is_new || n < options->n_keys) {
+    if (!uses || n < options->n_keys) {
         while (n-- > 0)
-            if (is_new[n])
-                use_free(uses[n]);
+            if (!use_of(keys, uses[n]->name))
+                free(uses[n]); /* a new one */
         free(uses);
-        free(is_new);
         return false;
     }
     /* Nothing fails from here on. */
@@ -124,10 +108,9 @@ bool hth_keys_set(hth_keys *keys, const hth_server_options *options)
         if (!use->key && use->n_running > 0)
             uses[n++] = use;
         else if (!use->key)
-            use_free(use);
+            free(use);
     }
     free(keys->uses);
-    free(is_new);
     keys->uses = uses;
     keys->n = n;
     return true;
@@ -145,7 +128,7 @@ static void remove_use(hth_key_use *use)
         keys->n--;
         break;
     }
-    use_free(use);
+    free(use);
 }
 
 /* ---- the client's key ---- */

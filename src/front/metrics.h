@@ -12,10 +12,10 @@
 #define HTH_FRONT_METRICS_H
 
 #include "api/buffer.h"
+#include "front/access_log.h"
 #include "http/http.h"
 #include "supervisor/options.h"
 #include "supervisor/supervisor.h"
-#include "wire/record.h"
 
 typedef struct hth_metrics hth_metrics;
 

@@ -42,19 +42,26 @@ static bool has_alias(const hth_server_model *model, const char *name)
     return false;
 }
 
+const hth_server_model *hth_model_exactly(const hth_server_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->n_models; i++)
+        if (strcmp(options->models[i].name, name) == 0)
+            return &options->models[i];
+    return NULL;
+}
+
 /*
  * Find a model by its name, then by an alias. A pattern that a client sends literally counts as an alias, too: it is a
  * configured text.
  */
 static const hth_server_model *find_exactly(const hth_server_options *options, const char *name)
 {
-    for (size_t i = 0; i < options->n_models; i++)
-        if (strcmp(options->models[i].name, name) == 0)
-            return &options->models[i];
-    for (size_t i = 0; i < options->n_models; i++)
+    const hth_server_model *model = hth_model_exactly(options, name);
+
+    for (size_t i = 0; i < options->n_models && !model; i++)
         if (has_alias(&options->models[i], name))
-            return &options->models[i];
-    return NULL;
+            model = &options->models[i];
+    return model;
 }
 
 static size_t n_own_characters(const char *pattern)
@@ -169,9 +176,10 @@ static bool may_use(const hth_server_key *key, const hth_server_model *model)
 /* The default model, or the first that the key may use. */
 static const hth_server_model *find_default(const hth_server_options *options, const hth_server_key *key)
 {
-    for (size_t i = 0; options->default_model && i < options->n_models; i++)
-        if (strcmp(options->models[i].name, options->default_model) == 0 && may_use(key, &options->models[i]))
-            return &options->models[i];
+    const hth_server_model *model = options->default_model ? hth_model_exactly(options, options->default_model) : NULL;
+
+    if (model && may_use(key, model))
+        return model;
     for (size_t i = 0; i < options->n_models; i++)
         if (may_use(key, &options->models[i]))
             return &options->models[i];

@@ -25,6 +25,8 @@
 /* hth_server_options.default_model: names that match no model are refused. */
 #define HTH_NO_DEFAULT_MODEL "none"
 
+/* The model whose own name this is; NULL: none. A pure function. */
+const hth_server_model *hth_model_exactly(const hth_server_options *options, const char *name);
 /* The model that a name matches by rules 1 to 5, or by rules 1 to 4; NULL: none. Pure functions. */
 const hth_server_model *hth_model_named(const hth_server_options *options, const char *name, const char *owner);
 const hth_server_model *hth_model_called(const hth_server_options *options, const char *name, const char *owner);

@@ -1,18 +1,30 @@
 /*
- * proxy.c - all relays: their models, the turns of suspects, the timer, and the end of relays
+ * proxy.c - see proxy.h
+ *
+ * relay_ask                    run, when a worker is ready
+ *   (begin) ----------------> WAITING ----------------------------------> RUNNING
+ *                              ^  | ^                                      |  |
+ *                give_turn     |  | `------------- broken -----------------'  | the last byte, or an error
+ *                              |  v on_ready: a suspect, not its turn         v
+ *                            IN LINE                                         OVER <---- from any state: the client
+ *                                                                                       left, or an error
+ *
+ * broken: the connection to the worker broke. judge decides whether the worker died: this is known when the supervisor
+ * has seen the death, and at the latest when there is a later worker. A death counts against the request, and from the
+ * second one on the request is a suspect (proxy.h).
  */
 #include "front/proxy.h"
 
 #include <assert.h>
 #include <event2/event.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-#include "api/ndjson.h"
 #include "api/notes.h"
 #include "api/request.h"
 #include "api/sse.h"
@@ -63,8 +75,19 @@ typedef enum stream_form {
     FORM_LINES, /* events, each a line of JSON */
 } stream_form;
 
-enum { RELAY_BODY_PIECE = 2 }; /* of a request to a worker: the client's body, after known and past */
-enum { SUSPECT_DEATHS = 2 };   /* deaths from which on a request is a suspect */
+enum {
+    TICK_MS_MIN = 10,
+    TICK_MS_MAX = 1000,
+    RELAY_BODY_PIECE = 2, /* of a request to a worker: the client's body, after known and past */
+    HEADERS_MAX = 12,
+    NUMBER_BYTES = 24,           /* of a number in a header */
+    SUSPECT_DEATHS = 2,          /* deaths from which on a request is a suspect */
+    BREAKS_MORE_MAX = 32,        /* broken connections without progress that a request is allowed */
+    CLEARED_TOKENS = 8,          /* a guess: a reply that progressed this far after a death was not its cause */
+    BODY_BYTES_KEPT = 256 << 10, /* a longer body is sent as it arrives */
+    AHEAD_BYTES_MAX = 256 << 20, /* of one step of a stream: far more than the text of a context */
+    PART_BYTES_KEPT = 64 << 10,  /* a larger buffer of partial frames is freed when it is empty */
+};
 
 struct hth_relay {
     hth_proxy *proxy;
@@ -72,23 +95,11 @@ struct hth_relay {
     hth_relay *prev, *next;           /* in one of the proxy's lists */
     hth_relay *line_prev, *line_next; /* IN_LINE: in the model's */
     relay_state state;
-    void (*on_over)(const hth_record *record, void *user_data);
-    void *user_data;
 
     /* The request. */
-    hth_http_exchange *exchange;                                        /* NULL: it has ended, or kept owns it */
-    const char *method, *target, *id, *request_id, *traceparent, *salt; /* in text */
-    hth_api_dialect dialect;
-    const void *past; /* [past_bytes] */
-    size_t past_bytes;
-    void (*on_record)(const void *bytes, size_t n, void *user_data); /* NULL: not stored */
-    void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits for the reply */
-    bool is_detached; /* the client was answered and the exchange has ended, but the reply goes on */
-    bool generates;
-    bool names_adapter;
-    bool is_once;
-    bool wants_events;
-    bool wants_kept; /* if the reply is a stream */
+    hth_relay_request request;   /* its texts are in text, and its key below */
+    hth_http_exchange *exchange; /* NULL: it has ended, or kept owns it */
+    bool is_detached;            /* the client was answered and the exchange has ended, but the reply goes on */
     uint8_t key[HTH_KEPT_KEY_BYTES];
     char *kept_body; /* owned: a copy of the body, [n_kept_body]; NULL: the exchange has the body */
     size_t n_kept_body;
@@ -151,62 +162,19 @@ struct hth_relay {
     char text[];
 };
 
-/* Start the timer for the time-outs of relays. */
-static void proxy_watch_time(hth_proxy *proxy);
-
-/* Wait for a worker of a generation later than after. */
-static void relay_ask(hth_relay *relay, uint64_t after);
-/* End the wait, the call and the turn. */
-static void relay_let_go(hth_relay *relay);
-static void relay_on_room(void *user_data);
-
-/* Process frames; the last one may be partial. */
-static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n);
-/* Process bytes of a body, of a reply with or without frames. */
-static void relay_take_body(hth_relay *relay, const char *bytes, size_t n);
-/* A reply without frames is complete. */
-static void relay_end_plain(hth_relay *relay);
-/* The names of ignored fields, for a header of the reply. A text of another form is dropped. */
-static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n);
-
-static void relay_begin_stream(hth_relay *relay, int status, const char *content_type);
-/* Answer the client with this body; the reply goes on without the client. False without memory: nothing changed. */
-static bool relay_detach(hth_relay *relay, const void *body, size_t n);
-static void relay_write(hth_relay *relay, const void *bytes, size_t n);
-static void relay_end_stream(hth_relay *relay, int status);
-static void relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n);
-/* End with an error: as a whole reply, as the last event of a stream, or by cutting it off. */
-static void relay_fail(hth_relay *relay, const hth_api_error *error);
-static void relay_fail_status(hth_relay *relay, const hearth_error *err);
-static void relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message);
-static void relay_fail_without_memory(hth_relay *relay);
-/* Cut off the reply, so that the client sees that its end is missing. */
-static void relay_cut(hth_relay *relay, int status);
-static void relay_on_close(void *user_data);
 /* Did workers die with this request so often that it has to wait for its turn? */
-static inline bool relay_is_suspect(const hth_relay *relay)
+static bool relay_is_suspect(const hth_relay *relay)
 {
     return relay->n_deaths >= SUSPECT_DEATHS && !relay->is_cleared;
 }
+
 /* May the stream begin before a worker has the request? */
-static inline bool relay_may_begin_early(const hth_relay *relay)
+static bool relay_may_begin_early(const hth_relay *relay)
 {
-    return relay->wants_events && relay->generates && !relay->has_begun &&
+    return relay->request.wants_events && relay->request.generates && !relay->has_begun &&
            !(relay->state == RELAY_RUNNING && relay->has_head) && relay->state != RELAY_OVER &&
            relay->proxy->options.limits.keep_alive_ms > 0;
 }
-
-/* Begin the stream with its head and a comment if it has waited too long for its worker, or in it. */
-static void relay_begin_early(hth_relay *relay, uint64_t now_ns);
-/*
- * If the stream was silent for too long, send a comment that says what the request waits for, or a space between lines.
- */
-static void relay_keep_alive(hth_relay *relay, uint64_t now_ns);
-/* Tell the reader of a kept stream of events, in a comment, that the worker ended and the reply waits for another. */
-static void relay_tell_break(hth_relay *relay);
-static bool relay_is_backlogged(const hth_relay *relay);
-
-enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
 
 /* ---- models ---- */
 
@@ -241,7 +209,17 @@ static void model_unref(hth_proxy *proxy, proxy_model *model)
     free(model);
 }
 
-/* ---- turns ---- */
+/* ---- turns and the clock ---- */
+
+/* Start the timer for the time-outs of relays. */
+static void proxy_watch_time(hth_proxy *proxy)
+{
+    const struct timeval wait = { .tv_sec = proxy->tick_ms / 1000,
+                                  .tv_usec = (suseconds_t)(proxy->tick_ms % 1000) * 1000 };
+
+    if (!event_pending(proxy->tick, EV_TIMEOUT, NULL))
+        (void)event_add(proxy->tick, &wait); /* fails without memory: the next relay tries again */
+}
 
 /* Release the turn, or end the wait for it. */
 static void relay_leave_line(hth_relay *relay)
@@ -274,67 +252,7 @@ static bool relay_take_turn(hth_relay *relay)
     return false;
 }
 
-static void give_turn(proxy_model *model)
-{
-    hth_relay *relay = model->line;
-
-    if (model->on_turn || !relay)
-        return;
-    DL_DELETE2(model->line, relay, line_prev, line_next);
-    relay->state = RELAY_WAITING;
-    model->on_turn = relay;
-    relay_ask(relay, relay->generation);
-}
-
-/* ---- the clock ---- */
-
-static void proxy_watch_time(hth_proxy *proxy)
-{
-    const struct timeval wait = { .tv_sec = proxy->tick_ms / 1000,
-                                  .tv_usec = (suseconds_t)(proxy->tick_ms % 1000) * 1000 };
-
-    if (!event_pending(proxy->tick, EV_TIMEOUT, NULL))
-        (void)event_add(proxy->tick, &wait); /* fails without memory: the next relay tries again */
-}
-
-static void fail_in_line(hth_relay *relay)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
-                 "workers of model '%s' died with this request, so it waits while other such requests are tried; it "
-                 "waited too long",
-                 relay->model->name);
-    error.retry_after_s = 10;
-    relay_fail(relay, &error);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_proxy *proxy = user_data;
-    uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.limits.wait_timeout_ms);
-    bool is_needed = false;
-    hth_relay *relay;
-
-    (void)fd;
-    (void)what;
-    /* The end of a relay may end others: see proxy_note_over. */
-    for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
-        proxy->next = relay->next;
-        if (relay->form != FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
-            relay_keep_alive(relay, now_ns);
-        else if (relay_may_begin_early(relay))
-            relay_begin_early(relay, now_ns);
-        is_needed =
-            is_needed || relay->form != FORM_BYTES || relay->state == RELAY_IN_LINE || relay_may_begin_early(relay);
-        if (relay->state == RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
-            fail_in_line(relay);
-    }
-    if (is_needed)
-        proxy_watch_time(proxy);
-}
-
-/* ---- ends ---- */
+/* ---- the end of a relay ---- */
 
 /* Note that the relay is over: on_over will be called. */
 static void proxy_note_over(hth_relay *relay)
@@ -348,383 +266,34 @@ static void proxy_note_over(hth_relay *relay)
     event_active(proxy->soon, EV_TIMEOUT, 0);
 }
 
-static void relay_free(hth_relay *relay)
-{
-    hth_buffer_deinit(&relay->part);
-    hth_buffer_deinit(&relay->ahead);
-    hth_buffer_deinit(&relay->record_bytes);
-    hth_buffer_deinit(&relay->body);
-    hth_buffer_deinit(&relay->known);
-    hth_buffer_deinit(&relay->fresh);
-    free(relay->more_step_ns);
-    free(relay->kept_body);
-    model_unref(relay->proxy, relay->model);
-    free(relay);
-}
-
-static void tell_over(hth_proxy *proxy)
-{
-    while (proxy->over) {
-        hth_relay *relay = proxy->over;
-
-        DL_DELETE(proxy->over, relay);
-        proxy->n_relays--;
-        relay->on_over(&relay->record, relay->user_data);
-        relay_free(relay);
-    }
-}
-
-static void on_soon(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_proxy *proxy = user_data;
-    proxy_model *model;
-
-    (void)fd;
-    (void)what;
-    LL_FOREACH(proxy->models, model)
-    give_turn(model);
-    tell_over(proxy);
-}
-
-void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error)
-{
-    while (proxy->relays)
-        relay_fail(proxy->relays, error);
-}
-
-/* ---- beginnings ---- */
-
-static size_t text_bytes(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
-
-static const char *copy_text(char **at, const char *text)
-{
-    char *copy = *at;
-    size_t n = text_bytes(text);
-
-    if (!text)
-        return NULL;
-    memcpy(copy, text, n);
-    *at += n;
-    return copy;
-}
-
-/* NULL without memory. */
-static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
-{
-    size_t n_text = text_bytes(request->method) + text_bytes(request->target) + text_bytes(request->id) +
-                    text_bytes(request->request_id) + text_bytes(request->traceparent) + text_bytes(request->salt);
-    hth_relay *relay = calloc(1, sizeof(*relay) + n_text);
-    proxy_model *model = relay ? model_ref(proxy, request->model) : NULL;
-    char *at;
-
-    if (!model) {
-        free(relay);
-        return NULL;
-    }
-    relay->proxy = proxy;
-    relay->model = model;
-    relay->exchange = exchange;
-    relay->on_over = request->on_over;
-    relay->user_data = request->user_data;
-    relay->on_record = request->on_record;
-    relay->on_begun = request->on_begun;
-    relay->past = request->past;
-    relay->past_bytes = request->past_bytes;
-    at = relay->text;
-    relay->method = copy_text(&at, request->method);
-    relay->target = copy_text(&at, request->target);
-    relay->id = copy_text(&at, request->id);
-    relay->request_id = request->request_id ? copy_text(&at, request->request_id) : relay->id;
-    relay->traceparent = copy_text(&at, request->traceparent);
-    relay->salt = copy_text(&at, request->salt);
-    relay->dialect = request->dialect;
-    relay->generates = request->generates;
-    relay->names_adapter = request->names_adapter;
-    relay->is_once = request->is_once;
-    relay->wants_events = request->wants_events;
-    relay->wants_kept = request->wants_kept && proxy->options.kept;
-    if (relay->wants_kept)
-        memcpy(relay->key, request->key, sizeof(relay->key));
-    relay->begun_ns = hth_os_monotonic_ns();
-    relay->created_s = hth_os_unix_seconds();
-    relay->seed = hth_draw_seed();
-    DL_APPEND(proxy->relays, relay);
-    proxy->n_relays++;
-    return relay;
-}
-
-static void refuse(hth_http_exchange *exchange, const hth_relay_request *request)
-{
-    static const char body[] = "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
-    const hth_api_error error = { .kind = HTH_API_OVERLOADED };
-    hth_record record = { .status = hth_api_error_http_status(request->dialect, &error),
-                          .bytes_out = sizeof(body) - 1 };
-
-    hth_http_reply(exchange, record.status, "application/json", body, sizeof(body) - 1);
-    request->on_over(&record, request->user_data);
-}
-
-hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
-{
-    hth_relay *relay = relay_new(proxy, exchange, request);
-
-    if (!relay) {
-        refuse(exchange, request);
-        return NULL;
-    }
-    hth_http_watch_set(exchange,
-                       &(hth_http_watch){ .on_close = relay_on_close, .on_room = relay_on_room, .user_data = relay });
-    relay_ask(relay, 0);
-    return relay;
-}
-
-void hth_proxy_cancel(hth_relay *relay)
-{
-    if (relay->state != RELAY_OVER)
-        relay_cut(relay, HTH_STATUS_CLIENT_GONE);
-}
-
-/* ---- the proxy ---- */
-
-hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err)
-{
-    struct event_base *base = hth_upstream_base(options->upstream);
-    hth_proxy *proxy = calloc(1, sizeof(*proxy));
-
-    if (!proxy)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
-    proxy->options = *options;
-    hth_proxy_set_limits(proxy, &options->limits);
-    proxy->soon = event_new(base, -1, 0, on_soon, proxy);
-    proxy->tick = event_new(base, -1, 0, on_tick, proxy);
-    if (!proxy->soon || !proxy->tick) {
-        hth_proxy_free(proxy);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
-    }
-    *out = proxy;
-    return HEARTH_OK;
-}
-
-void hth_proxy_free(hth_proxy *proxy)
-{
-    proxy_model *model, *next;
-
-    if (!proxy)
-        return;
-    assert(!proxy->relays);
-    tell_over(proxy);
-    LL_FOREACH_SAFE(proxy->models, model, next)
-    free(model);
-    if (proxy->soon)
-        event_free(proxy->soon);
-    if (proxy->tick)
-        event_free(proxy->tick);
-    free(proxy);
-}
-
-void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits)
-{
-    const uint32_t keep_alive_ms = limits->keep_alive_ms, wait_ms = limits->wait_timeout_ms;
-    const uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_ms ? keep_alive_ms : wait_ms;
-
-    proxy->options.limits = *limits;
-    proxy->tick_ms = shorter_ms / 4;
-    if (proxy->tick_ms < TICK_MS_MIN)
-        proxy->tick_ms = TICK_MS_MIN;
-    if (proxy->tick_ms > TICK_MS_MAX)
-        proxy->tick_ms = TICK_MS_MAX;
-}
-
-size_t hth_proxy_n_relays(const hth_proxy *proxy)
-{
-    return proxy->n_relays;
-}
-
-/*
- * ---- one relay and its workers: request, reply, replacement ----
- *
- * relay_ask                    run, when a worker is ready
- *   (begin) ----------------> WAITING ----------------------------------> RUNNING
- *                              ^  | ^                                      |  |
- *                give_turn     |  | `------------- broken -----------------'  | the last byte, or an error
- *                (proxy.c)     |  v on_ready: a suspect, not its turn         v
- *                            IN LINE                                         OVER <---- from any state: the client
- *                                                                                       left, or an error
- *
- * broken: the connection to the worker broke. judge decides whether the worker died: this is known when the supervisor
- * has seen the death, and at the latest when there is a later worker. A death counts against the request, and from the
- * second one on the request is a suspect (proxy.h).
- */
-
-enum {
-    BREAKS_MORE_MAX = 32, /* broken connections without progress that a request is allowed */
-    HEADERS_MAX = 12,
-};
-
-static void broken(hth_relay *relay);
-
-/* ---- errors ---- */
-
-/*
- * Fail with an error that the client must not retry: its library would send the request again, and the next worker
- * would die.
- */
-static void fail_for_good(hth_relay *relay, const hth_api_error *error)
-{
-    if (!relay->has_begun && relay->exchange)
-        hth_http_header_add(relay->exchange, "x-should-retry", "false");
-    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request_id, error->message);
-    relay_fail(relay, error);
-}
-
-static void fail_after_deaths(hth_relay *relay)
-{
-    static const char lines[] = "; its last lines:"; /* of the worker's log, which is not for clients */
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_worker_view view;
-    const char *cause = "", *end;
-
-    if (hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view))
-        cause = view.last_death;
-    end = strstr(cause, lines);
-    hth_api_fail(&error, HTH_API_INTERNAL, NULL,
-                 "workers of model '%s' died %u times while they computed this request, which is not tried again%s%.*s",
-                 relay->model->name, relay->n_vain, cause[0] ? "; the last one: " : "",
-                 end ? (int)(end - cause) : (int)strlen(cause), cause);
-    fail_for_good(relay, &error);
-}
-
-static void fail_after_breaks(hth_relay *relay)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(
-        &error, HTH_API_INTERNAL, NULL,
-        "connections to workers of model '%s' broke off %u times while they computed this request, which is not "
-        "tried again",
-        relay->model->name, relay->n_breaks);
-    fail_for_good(relay, &error);
-}
-
-static void fail_of_one_run(hth_relay *relay)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_api_fail(
-        &error, HTH_API_INTERNAL, NULL,
-        "the connection to the worker of model '%s' broke off before its answer; the request is not tried again: the "
-        "next worker's slots are empty, and the file may be written or not; send the prompt and the request anew",
-        relay->model->name);
-    fail_for_good(relay, &error);
-}
-
-/* ---- deaths ---- */
-
-/* Decide whether the worker died, if that is known now. False: it was one death too many, and the relay is over. */
-static bool judge(hth_relay *relay, const hth_worker_view *view)
-{
-    if (!relay->is_unjudged)
-        return true;
-    if (view->n_deaths > relay->n_deaths_then) {
-        relay->is_unjudged = false;
-        relay->is_cleared = false;
-        relay->n_deaths++;
-        relay->n_vain = relay->came_further && relay->proxy->options.limits.retries_max > 0 ? 0 : relay->n_vain + 1;
-    } else if (view->generation > relay->generation) {
-        relay->is_unjudged = false; /* it was stopped in order */
-    }
-    if (relay->n_vain <= relay->proxy->options.limits.retries_max)
-        return true;
-    fail_after_deaths(relay);
-    return false;
-}
-
-/* ---- waiting ---- */
-
-static hth_relay *relay_of(hth_worker_waiter *waiter)
-{
-    return (hth_relay *)((char *)waiter - offsetof(hth_relay, waiter));
-}
-
-static void run(hth_relay *relay, const char *socket_path, uint64_t generation);
-
-static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
-{
-    hth_relay *relay = relay_of(waiter);
-    proxy_model *model = relay->model;
-
-    /* A view costs system calls: take one only for a new generation and after a broken connection. */
-    if (generation != model->generation || relay->is_unjudged) {
-        hth_worker_view view;
-
-        if (hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view)) {
-            if (generation != model->generation)
-                model->n_deaths = view.n_deaths;
-            model->generation = generation;
-            if (!judge(relay, &view))
-                return;
-        }
-    }
-    if (relay_is_suspect(relay) && !relay_take_turn(relay)) {
-        hth_worker_waiter_cancel(&relay->waiter); /* the relay asks again at its turn */
-        return;
-    }
-    run(relay, socket_path, generation);
-}
-
-static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
-{
-    hth_relay *relay = relay_of(waiter);
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_worker_view view;
-
-    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view)) {
-        if (!judge(relay, &view))
-            return;
-        /* The worker works although the connection broke. */
-        if (relay->is_unjudged && view.state == HTH_WORKER_READY && view.generation == relay->generation) {
-            relay->is_unjudged = false;
-            relay_ask(relay, 0);
-            return;
-        }
-    }
-    hth_api_fail(&error,
-                 err->status == HEARTH_NOT_FOUND   ? HTH_API_NOT_FOUND
-                 : err->status == HEARTH_CANCELLED ? HTH_API_NOT_RESIDENT
-                                                   : HTH_API_OVERLOADED,
-                 NULL, "%s", err->message);
-    error.retry_after_s = err->retry_after_s;
-    if (error.kind == HTH_API_OVERLOADED && error.retry_after_s == 0)
-        error.retry_after_s = 1;
-    relay_fail(relay, &error);
-}
-
-static void relay_ask(hth_relay *relay, uint64_t after)
-{
-    hearth_error err;
-
-    relay->state = RELAY_WAITING;
-    hth_worker_waiter_cancel(&relay->waiter);
-    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready,
-                                         .on_failed = on_failed,
-                                         .since_ns = relay->begun_ns,
-                                         .outlasts_breaks = relay->record.n_tokens_out > 0 };
-    if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
-        HEARTH_OK)
-        relay_fail_status(relay, &err);
-    else if (relay_may_begin_early(relay))
-        proxy_watch_time(relay->proxy);
-}
-
+/* End the wait, the call and the turn. */
 static void relay_let_go(hth_relay *relay)
 {
     hth_worker_waiter_cancel(&relay->waiter);
     hth_upstream_cancel(relay->call);
     relay->call = NULL;
     relay_leave_line(relay);
+}
+
+static double ms_since(uint64_t ns)
+{
+    return (double)(hth_os_monotonic_ns() - ns) / 1e6;
+}
+
+/* End the relay. The caller ends the exchange, if there still is one. */
+static hth_http_exchange *take_exchange(hth_relay *relay, int status)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    assert(exchange || relay->kept || relay->is_detached);
+    relay_let_go(relay);
+    relay->exchange = NULL;
+    relay->state = RELAY_OVER;
+    relay->record.status = status;
+    relay->record.duration_ms = ms_since(relay->begun_ns);
+    relay->record.n_resumed = relay->n_runs > 1 ? relay->n_runs - 1 : 0;
+    proxy_note_over(relay);
+    return exchange;
 }
 
 static void relay_on_room(void *user_data)
@@ -736,225 +305,311 @@ static void relay_on_room(void *user_data)
     relay->is_paused = false;
 }
 
-/* ---- a run ---- */
+/* ---- one relay and its client: whole replies, streams, errors and ends ---- */
 
-/*
- * The worker sent bytes that are not a valid frame or reply; what describes the error. End its call, and go on as after
- * a broken connection.
- */
-static void relay_give_up_call(hth_relay *relay, const char *what)
+static const char body_type[] = "application/json";
+/* Used if there is no memory for another text. */
+static const char no_memory_body[] =
+    "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
+
+static void note_byte(hth_relay *relay)
 {
-    hth_upstream_cancel(relay->call);
-    relay->call = NULL;
-    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s",
-             relay->request_id, relay->model->name, what);
-    broken(relay);
+    if (relay->record.first_byte_ms <= 0)
+        relay->record.first_byte_ms = ms_since(relay->begun_ns);
 }
 
-static void on_head(const hth_upstream_head *head, void *user_data)
+static void add_notes(hth_relay *relay)
+{
+    if (relay->notes[0] && relay->exchange)
+        hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
+}
+
+/* End a stream that has begun. is_whole false: it is cut off, so that the client sees that its end is missing. */
+static void relay_end_stream(hth_relay *relay, int status, bool is_whole)
+{
+    hth_http_exchange *exchange = take_exchange(relay, status);
+
+    if (relay->kept)
+        hth_kept_stream_end(relay->kept, is_whole);
+    else if (exchange && is_whole)
+        hth_http_stream_end(exchange);
+    else if (exchange)
+        hth_http_abort(exchange);
+    relay->kept = NULL;
+}
+
+/* Cut off the reply. */
+static void relay_cut(hth_relay *relay, int status)
+{
+    relay_end_stream(relay, status, false);
+}
+
+/* ---- kept streams ---- */
+
+static void on_given_up(void *user_data)
 {
     hth_relay *relay = user_data;
 
-    if (head->status > HTH_UPSTREAM_STATUS_MAX) {
-        relay_give_up_call(relay, "reply");
-        return;
-    }
-    relay->run = relay->generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0 ? RUN_FRAMES : RUN_PLAIN;
-    if (relay->run == RUN_FRAMES)
-        return;
-    if (relay->has_begun) {
-        relay->is_refused = true; /* only a resumed stream can have begun */
-        relay->status = head->status;
-        return;
-    }
-    hth_buffer_clear(&relay->body);
-    relay->status = head->status;
-    relay->retry_after_s = head->retry_after_s;
-    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", head->content_type); /* cut if too long */
-    relay_note_ignored(relay, head->notes, strlen(head->notes));
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept owned it */
+    relay->kept = NULL;
 }
 
-static bool on_bytes(const void *bytes, size_t n, void *user_data)
+/* The exchange may end before the reply: copy the parts of the request that another worker needs. */
+static bool keep_request(hth_relay *relay)
 {
-    hth_relay *relay = user_data;
+    const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
+    size_t n = 0;
 
-    if (relay_is_backlogged(relay)) {
-        relay->is_paused = true;
+    body = hth_http_body(relay->exchange, &n);
+    relay->kept_body = malloc(n + 1);
+    if (!relay->kept_body)
         return false;
-    }
-    if (relay->run >= RUN_FRAMES)
-        relay_take_frames(relay, bytes, n);
-    else
-        relay_take_body(relay, bytes, n);
+    if (n > 0)
+        memcpy(relay->kept_body, body, n);
+    relay->n_kept_body = n;
+    if (relay->call)
+        hth_upstream_move_body(relay->call, RELAY_BODY_PIECE, relay->kept_body);
+    (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
+                   type ? type : body_type); /* cut if too long, which does no harm */
     return true;
 }
 
-static void on_done(hearth_status status, const hearth_error *err, void *user_data)
+/* Answer the client with this body; the reply goes on without the client. False without memory: nothing changed. */
+static bool relay_detach(hth_relay *relay, const void *body, size_t n)
+{
+    hth_http_exchange *exchange = relay->exchange;
+
+    if (!keep_request(relay))
+        return false;
+    add_notes(relay);
+    note_byte(relay);
+    relay->is_detached = true;
+    relay->exchange = NULL;
+    hth_http_reply(exchange, 200, body_type, body, n);
+    return true;
+}
+
+static void keep_stream(hth_relay *relay)
+{
+    const hth_kept_writer writer = { .on_room = relay_on_room, .on_given_up = on_given_up, .user_data = relay };
+    hth_kept_streams *streams = relay->proxy->options.kept;
+    size_t n = 0;
+
+    (void)hth_http_body(relay->exchange, &n);
+    if (!hth_kept_streams_have_room(streams, relay->key, n) || !keep_request(relay))
+        return;
+    relay->kept = hth_kept_stream_new(streams, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
+                                      relay->request.id, relay->key, n, &writer);
+    if (relay->kept)
+        hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->request.id);
+}
+
+/* ---- streams ---- */
+
+static void relay_begin_stream(hth_relay *relay, int status, const char *content_type)
+{
+    relay->has_begun = true;
+    relay->record.status = status;
+    relay->form = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0                             ? FORM_LINES
+                : strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0 ? FORM_EVENTS
+                                                                                                 : FORM_BYTES;
+    relay->record.is_stream = relay->form != FORM_BYTES;
+    if (relay->is_detached)
+        return;
+    if (relay->form != FORM_BYTES) {
+        hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
+        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* otherwise nginx would buffer events */
+    }
+    add_notes(relay);
+    if (relay->form != FORM_BYTES && relay->request.wants_kept)
+        keep_stream(relay);
+    note_byte(relay);
+    relay->written_ns = hth_os_monotonic_ns();
+    hth_http_stream_begin(relay->exchange, status, content_type);
+    if (relay->kept) {
+        hth_http_exchange *exchange = relay->exchange;
+
+        relay->exchange = NULL;
+        hth_kept_stream_take_reader(relay->kept, exchange);
+    }
+    if (relay->form != FORM_BYTES)
+        proxy_watch_time(relay->proxy);
+}
+
+static void relay_write(hth_relay *relay, const void *bytes, size_t n)
+{
+    const char *text = bytes;
+
+    if (n == 0 || relay->state == RELAY_OVER)
+        return;
+    if (n > 1)
+        relay->last_bytes[0] = text[n - 2];
+    else
+        relay->last_bytes[0] = relay->last_bytes[1];
+    relay->last_bytes[1] = text[n - 1];
+    relay->record.bytes_out += n;
+    relay->written_ns = hth_os_monotonic_ns();
+    if (relay->is_detached)
+        return;
+    if (!relay->kept)
+        hth_http_stream_write(relay->exchange, bytes, n);
+    else if (!hth_kept_stream_write(relay->kept, bytes, n))
+        relay_cut(relay, 503); /* no memory */
+}
+
+static bool relay_is_backlogged(const hth_relay *relay)
+{
+    if (relay->kept)
+        return hth_kept_stream_is_full(relay->kept);
+    return relay->has_begun && !relay->is_detached && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
+}
+
+static void relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n)
+{
+    uint32_t retry_after_s = relay->retry_after_s;
+    hth_http_exchange *exchange;
+
+    add_notes(relay);
+    note_byte(relay);
+    relay->record.bytes_out = n;
+    exchange = take_exchange(relay, status);
+    if (!exchange)
+        return; /* detached */
+    hth_http_retry_after_add(exchange, retry_after_s);
+    hth_http_reply(exchange, status, content_type, body, n);
+}
+
+/* Is the stream between two events, so that another one can follow? */
+static bool is_between_events(const hth_relay *relay)
+{
+    if (relay->form == FORM_BYTES || relay->record.bytes_out == 0)
+        return relay->form != FORM_BYTES;
+    if (relay->form == FORM_LINES) /* after a whole line or a space of keep_alive */
+        return relay->last_bytes[1] == '\n' || relay->last_bytes[1] == ' ';
+    return memcmp(relay->last_bytes, "\n\n", 2) == 0;
+}
+
+/* End with an error: as a whole reply, as the last event of a stream, or by cutting it off. */
+static void relay_fail(hth_relay *relay, const hth_api_error *error)
+{
+    int status = hth_api_error_http_status(relay->request.dialect, error);
+    hth_buffer text = { .text = NULL };
+
+    if (!relay->record.why) {                                                 /* the record outlives error */
+        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* both have the same size */
+        relay->record.why = relay->why;
+    }
+    if (relay->has_begun && is_between_events(relay)) {
+        hth_api_error_write_event(relay->request.dialect, error, &text);
+        if (text.failed) {
+            relay_cut(relay, status);
+        } else {
+            relay_write(relay, text.text, text.n);
+            if (relay->state != RELAY_OVER)
+                relay_end_stream(relay, status, true);
+        }
+    } else if (relay->has_begun) {
+        relay_cut(relay, status);
+    } else {
+        hth_api_error_write(relay->request.dialect, error, &text);
+        relay->retry_after_s = error->retry_after_s;
+        relay_reply(relay, status, body_type, text.failed ? no_memory_body : text.text,
+                    text.failed ? sizeof(no_memory_body) - 1 : text.n);
+    }
+    hth_buffer_deinit(&text);
+}
+
+static void relay_fail_status(hth_relay *relay, const hearth_error *err)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail_status(&error, err);
+    relay_fail(relay, &error);
+}
+
+static void relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    relay_fail(relay, &error);
+}
+
+static void relay_fail_without_memory(hth_relay *relay)
+{
+    relay_fail_with(relay, HTH_API_OVERLOADED, "the server has no memory for the reply");
+}
+
+static void relay_on_close(void *user_data)
 {
     hth_relay *relay = user_data;
 
-    relay->call = NULL;
-    if (status == HEARTH_NO_MEMORY)
-        relay_fail_status(relay, err);
-    else if (status == HEARTH_OK && relay->run < RUN_FRAMES)
-        relay_end_plain(relay);
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
+}
+
+/* The text of what it waits for; "": unknown, or its worker sends it. */
+static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
+{
+    const bool is_there = relay->state == RELAY_RUNNING;
+
+    out[0] = 0;
+    if (relay->state == RELAY_WAITING || is_there)
+        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there ? relay->generation : 0,
+                                 out);
+}
+
+/*
+ * If the stream was silent for too long, send a comment that says what the request waits for, or a space between lines.
+ */
+static void relay_keep_alive(hth_relay *relay, uint64_t now_ns)
+{
+    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms),
+                   silence_ns = now_ns - relay->written_ns;
+    hth_buffer text = { .text = NULL };
+    char wait[HTH_WAIT_TEXT_BYTES];
+
+    if (silence_ns < most_ns || !is_between_events(relay) || relay_is_backlogged(relay))
+        return;
+    tell_wait(relay, wait);
+    if (relay->state == RELAY_RUNNING && !*wait && silence_ns < 2 * most_ns)
+        return; /* the worker should send it */
+    if (relay->form == FORM_LINES)
+        hth_ndjson_add_nothing(&text);
     else
-        broken(relay);
+        hth_sse_add_comment(&text, wait);
+    if (!text.failed)
+        relay_write(relay, text.text, text.n);
+    hth_buffer_deinit(&text);
 }
 
-static void broken(hth_relay *relay)
+/* Begin the stream with its head and a comment if it has waited too long for its worker, or in it. */
+static void relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
-    proxy_model *model = relay->model;
-    bool is_anothers_turn =
-        (model->on_turn && model->on_turn != relay) || model->generation_of_turn == relay->generation;
-    hth_worker_view view;
+    char wait[HTH_WAIT_TEXT_BYTES];
 
-    if (relay->has_failed) {
-        relay_end_stream(relay, 500); /* the client has the error event */
+    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms))
         return;
-    }
-    if (!relay->generates && relay->has_begun) {
-        relay_cut(relay, 502);
+    tell_wait(relay, wait);
+    if (relay->state == RELAY_RUNNING && !*wait)
         return;
-    }
-    if (model->on_turn == relay) {
-        model->generation_of_turn = relay->generation;
-        is_anothers_turn = false;
-    }
-    relay_leave_line(relay);
-    relay->n_breaks += !relay->came_further;
-    relay->is_unjudged = !is_anothers_turn;
-    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
-             relay->request_id, model->name);
-    hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
-    if (relay->is_known_lost && relay->has_begun) {
-        relay_fail_with(
-            relay, HTH_API_OVERLOADED,
-            "the reply was broken off with its worker and cannot go on: it is too long to be remembered here");
-        return;
-    }
-    if (relay->is_once) {
-        fail_of_one_run(relay);
-        return;
-    }
-    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX) {
-        fail_after_breaks(relay);
-        return;
-    }
-    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view) &&
-        !judge(relay, &view))
-        return;
-    relay_tell_break(relay);
-    if (relay->state == RELAY_OVER) /* there was no memory for the comment */
-        return;
-    relay_ask(relay, relay->generation);
+    hth_buffer_clear(&relay->body); /* of an earlier worker */
+    relay->has_head = true;
+    relay->is_stream = true;
+    relay->status = 200;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
+                   hth_api_stream_type(relay->request.dialect)); /* fits */
+    relay_begin_stream(relay, relay->status, relay->content_type);
+    relay->written_ns = relay->begun_ns; /* so that the comment leaves now */
+    relay_keep_alive(relay, now_ns);
 }
 
-static void add_header(hth_upstream_request *request, hth_upstream_header *headers, const char *name, const char *value)
+/* Tell the reader of a kept stream of events, in a comment, that the worker ended and the reply waits for another. */
+static void relay_tell_break(hth_relay *relay)
 {
-    if (!value)
-        return;
-    assert(request->n_headers < HEADERS_MAX);
-    headers[request->n_headers++] = (hth_upstream_header){ .name = name, .value = value };
-}
+    static const char comment[] = ": worker ended\n\n";
 
-static const char *number_text(char *text, size_t capacity, uint64_t number)
-{
-    (void)snprintf(text, capacity, "%llu", (unsigned long long)number); /* fits */
-    return text;
-}
-
-/* Forget the reply: it starts again. */
-static void forget(hth_relay *relay)
-{
-    relay->has_head = false;
-    relay->is_known_lost = false;
-    relay->record.n_tokens_out = 0;
-    hth_buffer_clear(&relay->body);
-    hth_buffer_clear(&relay->known);
-    hth_buffer_clear(&relay->fresh);
-}
-
-static void begin_run(hth_relay *relay)
-{
-    relay->run = RUN_SILENT;
-    relay->is_refused = false;
-    relay->is_paused = false;
-    relay->n_new_tokens = 0;
-    relay->came_further = false;
-    relay->n_again = 0;
-    hth_buffer_clear(&relay->part);
-    hth_buffer_deinit(&relay->ahead);
-    hth_buffer_deinit(&relay->record_bytes);
-    relay->has_whole_record = false;
-    /* If the last worker's whole reply was an error, the next worker starts a new one. */
-    if (!relay->generates || (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
-        forget(relay);
-    if (relay->fresh.n > 0)
-        hth_buffer_add(&relay->known, relay->fresh.text, relay->fresh.n);
-    hth_buffer_clear(&relay->fresh);
-}
-
-static const char *body_of(const hth_relay *relay, size_t *n_out)
-{
-    if (!relay->kept_body)
-        return hth_http_body(relay->exchange, n_out);
-    *n_out = relay->n_kept_body;
-    return relay->kept_body;
-}
-
-/* Send the request. */
-static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
-{
-    const hth_upstream_watch watch = {
-        .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
-    };
-    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
-    hth_upstream_header headers[HEADERS_MAX];
-    hth_upstream_request request = {
-        .socket_path = socket_path, .method = relay->method, .target = relay->target, .headers = headers
-    };
-    char seed[24], created[24], n_known[24], n_past[24];
-    hearth_error err;
-
-    begin_run(relay);
-    if (relay->known.failed) {
-        relay_fail_without_memory(relay);
-        return;
-    }
-    if (strcmp(relay->method, "POST") == 0) /* other methods have no body; libcurl would not send HEAD with one */
-        request.body[RELAY_BODY_PIECE] = body_of(relay, &request.body_bytes[RELAY_BODY_PIECE]);
-    add_header(&request, headers, "Content-Type", type ? type : "application/json");
-    add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
-    add_header(&request, headers, "traceparent", relay->traceparent);
-    add_header(&request, headers, HTH_HEADER_SALT, relay->salt);
-    add_header(&request, headers, HTH_HEADER_ADAPTER, relay->names_adapter ? "1" : NULL);
-    if (relay->generates) {
-        add_header(&request, headers, HTH_HEADER_FRAMES, "1");
-        add_header(&request, headers, HTH_HEADER_ID, relay->id);
-        add_header(&request, headers, HTH_HEADER_CREATED, number_text(created, sizeof(created), relay->created_s));
-        add_header(&request, headers, HTH_HEADER_SEED, number_text(seed, sizeof(seed), relay->seed));
-    }
-    /* This header says that the request was in a queue before and keeps its place, even with 0 known bytes. */
-    if (relay->generates && relay->n_runs > 0) {
-        request.body[0] = relay->known.text;
-        request.body_bytes[0] = relay->known.n;
-        add_header(&request, headers, HTH_HEADER_KNOWN, number_text(n_known, sizeof(n_known), relay->known.n));
-    }
-    if (relay->past_bytes > 0) {
-        request.body[1] = relay->past;
-        request.body_bytes[1] = relay->past_bytes;
-        add_header(&request, headers, HTH_HEADER_PAST, number_text(n_past, sizeof(n_past), relay->past_bytes));
-    }
-    relay->generation = generation;
-    relay->n_deaths_then = relay->model->n_deaths;
-    relay->state = RELAY_RUNNING;
-    relay->n_runs++;
-    if (relay->n_runs > 1)
-        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", relay->request_id,
-                 relay->model->name);
-    if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
-        relay_fail_status(relay, &err);
+    if (relay->kept && relay->form == FORM_EVENTS && relay->has_begun && is_between_events(relay))
+        relay_write(relay, comment, sizeof(comment) - 1);
 }
 
 /*
@@ -974,14 +629,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
  * its reason ends the stream (is_refused).
  */
 
-enum {
-    CLEARED_TOKENS = 8,          /* a guess: a reply that progressed this far after a death was not its cause */
-    BODY_BYTES_KEPT = 256 << 10, /* a longer body is sent as it arrives */
-    AHEAD_BYTES_MAX = 256 << 20, /* of one step of a stream: far more than the text of a context */
-    KNOWN_BYTES_MAX = 16 << 20,  /* 4 million tokens; 32,000 with 64 log probabilities each */
-    PART_BYTES_KEPT = 64 << 10,  /* a larger buffer of partial frames is freed when it is empty */
-};
-
+/* The names of ignored fields, for a header of the reply. A text of another form is dropped. */
 static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n)
 {
     const char *at = relay->notes;
@@ -1058,18 +706,11 @@ static void note_tokens(hth_relay *relay, const hth_frame *frame)
 
 /* ---- bodies, with frames and without ---- */
 
-static void keep(hth_relay *relay, const void *bytes, size_t n)
-{
-    hth_buffer_add(&relay->body, bytes, n);
-    if (relay->body.failed)
-        relay_fail_without_memory(relay);
-}
-
 /* The client has bytes that differ from this worker's, and it is unknown which are right: cut off the reply. */
 static void cut_different(hth_relay *relay)
 {
     hth_warn(relay->proxy->options.log, "request %s: the next worker of model '%s' makes another reply of it: cut off",
-             relay->request_id, relay->model->name);
+             relay->request.request_id, relay->model->name);
     relay_cut(relay, 502);
 }
 
@@ -1083,15 +724,6 @@ static size_t pass_over(hth_relay *relay, const void *bytes, size_t n)
     if (relay->n_again == 0 && relay->again_crc != relay->body_crc)
         cut_different(relay);
     return n_passed;
-}
-
-/* The body is too long to be kept: begin to send it. */
-static void begin_body(hth_relay *relay)
-{
-    relay_begin_stream(relay, relay->status, relay->content_type);
-    relay->body_crc = hth_crc32c(0, hth_buffer_text(&relay->body), relay->body.n);
-    relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
-    hth_buffer_deinit(&relay->body);
 }
 
 /*
@@ -1110,12 +742,17 @@ static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
         return;
     if (relay->is_refused || !relay->has_begun) {
         if (relay->body.n + n <= BODY_BYTES_KEPT) {
-            keep(relay, bytes, n);
+            hth_buffer_add(&relay->body, bytes, n);
+            if (relay->body.failed)
+                relay_fail_without_memory(relay);
             return;
         }
         if (relay->is_refused) /* only the reason in its first bytes is needed */
             return;
-        begin_body(relay);
+        relay_begin_stream(relay, relay->status, relay->content_type); /* the body is too long to be kept */
+        relay->body_crc = hth_crc32c(0, hth_buffer_text(&relay->body), relay->body.n);
+        relay_write(relay, hth_buffer_text(&relay->body), relay->body.n);
+        hth_buffer_deinit(&relay->body);
     }
     relay->body_crc = hth_crc32c(relay->body_crc, bytes, n);
     relay_write(relay, bytes, n);
@@ -1193,22 +830,13 @@ static void fail_as_refused(hth_relay *relay, int status)
     relay_fail(relay, &error);
 }
 
-/* Release the call before the exchange ends, so that its connection can be reused. */
-static void release_call(hth_relay *relay)
-{
-    hth_upstream_call *call = relay->call;
-
-    relay->call = NULL;
-    hth_upstream_release(call);
-}
-
 /* Process a piece of the reply's record. A record that is not stored, or is too long, is dropped. */
 static void take_record(hth_relay *relay, const hth_frame *frame)
 {
     hth_buffer *record = &relay->record_bytes;
     hth_response_record read;
 
-    if (!relay->on_record || relay->has_whole_record)
+    if (!relay->request.on_record || relay->has_whole_record)
         return;
     if (record->n + frame->n_bytes > HTH_RESPONSE_RECORD_BYTES_MAX)
         record->failed = true;
@@ -1219,9 +847,9 @@ static void take_record(hth_relay *relay, const hth_frame *frame)
     }
     if (!frame->is_last)
         return;
-    if (relay->on_begun && relay->exchange && !relay->has_begun && !record->failed &&
+    if (relay->request.on_begun && relay->exchange && !relay->has_begun && !record->failed &&
         hth_response_record_read(record->text, record->n, &read) && relay_detach(relay, read.response, read.n_response))
-        relay->on_begun(record->text, record->n, relay->user_data);
+        relay->request.on_begun(record->text, record->n, relay->request.user_data);
     hth_buffer_deinit(record);
 }
 
@@ -1229,18 +857,20 @@ static void end_well(hth_relay *relay, int status)
 {
     note_served(relay);
     if (relay->has_whole_record)
-        relay->on_record(relay->record_bytes.text, relay->record_bytes.n, relay->user_data);
+        relay->request.on_record(relay->record_bytes.text, relay->record_bytes.n, relay->request.user_data);
     if (relay->has_begun)
-        relay_end_stream(relay, status);
+        relay_end_stream(relay, status, true);
     else
         relay_reply(relay, relay->status, relay->content_type, hth_buffer_text(&relay->body), relay->body.n);
 }
 
 static void take_end(hth_relay *relay, const hth_frame *frame)
 {
+    hth_upstream_call *call = relay->call;
     int status = (int)frame->summary.status;
 
-    release_call(relay);
+    relay->call = NULL;
+    hth_upstream_release(call); /* before the exchange ends, so that its connection can be reused */
     relay->record.has_summary = true;
     relay->record.summary = frame->summary;
     if (status < 200 || status > 599)
@@ -1300,7 +930,8 @@ static bool take(hth_relay *relay, const hth_frame *frame)
     return false;
 }
 
-static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n)
+/* Process frames; the last one may be partial. False: the worker sent no frame. */
+static bool relay_take_frames(hth_relay *relay, const char *bytes, size_t n)
 {
     hth_upstream_call *call = relay->call;
     bool is_joined = relay->part.n > 0;
@@ -1318,13 +949,11 @@ static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n)
         result = hth_frame_read(bytes, n, &frame, &n_used);
         bytes += n_used;
         n -= n_used;
-        if (result == HTH_FRAME_BAD || (result == HTH_FRAME_OK && !take(relay, &frame))) {
-            relay_give_up_call(relay, "frame");
-            return;
-        }
+        if (result == HTH_FRAME_BAD || (result == HTH_FRAME_OK && !take(relay, &frame)))
+            return false;
     }
     if (relay->call != call)
-        return; /* the call has ended */
+        return true; /* the call has ended */
     if (!is_joined && n > 0) {
         hth_buffer_add(&relay->part, bytes, n);
     } else if (is_joined && !relay->part.failed && bytes != relay->part.text) {
@@ -1336,6 +965,7 @@ static void relay_take_frames(hth_relay *relay, const char *bytes, size_t n)
         relay_fail_without_memory(relay);
     else if (n == 0 && relay->part.capacity > PART_BYTES_KEPT)
         hth_buffer_deinit(&relay->part);
+    return true;
 }
 
 /* ---- replies without frames ---- */
@@ -1349,6 +979,7 @@ static bool is_one_line(const hth_relay *relay)
     return relay->is_refused && relay->form == FORM_LINES && relay->status == 200 && relay->record.n_tokens_out == 0;
 }
 
+/* A reply without frames is complete. */
 static void relay_end_plain(hth_relay *relay)
 {
     if (is_one_line(relay)) {
@@ -1359,340 +990,607 @@ static void relay_end_plain(hth_relay *relay)
         }
         relay_write(relay, relay->body.text, relay->body.n);
         if (relay->state != RELAY_OVER)
-            relay_end_stream(relay, relay->status);
+            relay_end_stream(relay, relay->status, true);
     } else if (relay->is_refused)
         fail_as_refused(relay, relay->status);
     else if (relay->has_begun)
-        relay_end_stream(relay, relay->status);
+        relay_end_stream(relay, relay->status, true);
     else
         relay_reply(relay, relay->status, relay->content_type[0] ? relay->content_type : NULL,
                     hth_buffer_text(&relay->body), relay->body.n);
 }
 
-/* ---- one relay and its client: whole replies, streams, errors and ends ---- */
+/* ---- one relay and its workers: request, reply, replacement ---- */
 
-static const char body_type[] = "application/json";
-/* Used if there is no memory for another text. */
-static const char no_memory_body[] =
-    "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
+static void relay_ask(hth_relay *relay, uint64_t after);
 
-static double ms_since(uint64_t ns)
+/*
+ * Fail with an error that the client must not retry: its library would send the request again, and the next worker
+ * would die.
+ */
+__attribute__((format(printf, 2, 3))) static void fail_for_good(hth_relay *relay, const char *format, ...)
 {
-    return (double)(hth_os_monotonic_ns() - ns) / 1e6;
+    char message[sizeof(relay->why)];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    va_end(arguments);
+    if (!relay->has_begun && relay->exchange)
+        hth_http_header_add(relay->exchange, "x-should-retry", "false");
+    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request.request_id, message);
+    relay_fail_with(relay, HTH_API_INTERNAL, message);
 }
 
-static void note_byte(hth_relay *relay)
+static void fail_after_deaths(hth_relay *relay)
 {
-    if (relay->record.first_byte_ms <= 0)
-        relay->record.first_byte_ms = ms_since(relay->begun_ns);
+    static const char lines[] = "; its last lines:"; /* of the worker's log, which is not for clients */
+    hth_worker_view view;
+    const char *cause = "", *end;
+
+    if (hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view))
+        cause = view.last_death;
+    end = strstr(cause, lines);
+    fail_for_good(
+        relay, "workers of model '%s' died %u times while they computed this request, which is not tried again%s%.*s",
+        relay->model->name, relay->n_vain, cause[0] ? "; the last one: " : "",
+        end ? (int)(end - cause) : (int)strlen(cause), cause);
 }
 
-/* End the relay. The caller ends the exchange, if there still is one. */
-static hth_http_exchange *take_exchange(hth_relay *relay, int status)
+/* Decide whether the worker died, if that is known now. False: it was one death too many, and the relay is over. */
+static bool judge(hth_relay *relay, const hth_worker_view *view)
 {
-    hth_http_exchange *exchange = relay->exchange;
-
-    assert(exchange || relay->kept || relay->is_detached);
-    relay_let_go(relay);
-    relay->exchange = NULL;
-    relay->state = RELAY_OVER;
-    relay->record.status = status;
-    relay->record.duration_ms = ms_since(relay->begun_ns);
-    relay->record.n_resumed = relay->n_runs > 1 ? relay->n_runs - 1 : 0;
-    proxy_note_over(relay);
-    return exchange;
+    if (!relay->is_unjudged)
+        return true;
+    if (view->n_deaths > relay->n_deaths_then) {
+        relay->is_unjudged = false;
+        relay->is_cleared = false;
+        relay->n_deaths++;
+        relay->n_vain = relay->came_further && relay->proxy->options.limits.retries_max > 0 ? 0 : relay->n_vain + 1;
+    } else if (view->generation > relay->generation) {
+        relay->is_unjudged = false; /* it was stopped in order */
+    }
+    if (relay->n_vain <= relay->proxy->options.limits.retries_max)
+        return true;
+    fail_after_deaths(relay);
+    return false;
 }
 
-static void add_notes(hth_relay *relay)
+static void broken(hth_relay *relay)
 {
-    if (relay->notes[0] && relay->exchange)
-        hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
+    proxy_model *model = relay->model;
+    bool is_anothers_turn =
+        (model->on_turn && model->on_turn != relay) || model->generation_of_turn == relay->generation;
+    hth_worker_view view;
+
+    if (relay->has_failed) {
+        relay_end_stream(relay, 500, true); /* the client has the error event */
+        return;
+    }
+    if (!relay->request.generates && relay->has_begun) {
+        relay_cut(relay, 502);
+        return;
+    }
+    if (model->on_turn == relay) {
+        model->generation_of_turn = relay->generation;
+        is_anothers_turn = false;
+    }
+    relay_leave_line(relay);
+    relay->n_breaks += !relay->came_further;
+    relay->is_unjudged = !is_anothers_turn;
+    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
+             relay->request.request_id, model->name);
+    hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
+    if (relay->is_known_lost && relay->has_begun) {
+        relay_fail_with(
+            relay, HTH_API_OVERLOADED,
+            "the reply was broken off with its worker and cannot go on: it is too long to be remembered here");
+        return;
+    }
+    if (relay->request.is_once) {
+        fail_for_good(
+            relay,
+            "the connection to the worker of model '%s' broke off before its answer; the request is not tried again: "
+            "the next worker's slots are empty, and the file may be written or not; send the prompt and the request "
+            "anew",
+            model->name);
+        return;
+    }
+    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX) {
+        fail_for_good(relay,
+                      "connections to workers of model '%s' broke off %u times while they computed this request, which "
+                      "is not tried again",
+                      model->name, relay->n_breaks);
+        return;
+    }
+    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view) &&
+        !judge(relay, &view))
+        return;
+    relay_tell_break(relay);
+    if (relay->state == RELAY_OVER) /* there was no memory for the comment */
+        return;
+    relay_ask(relay, relay->generation);
 }
 
-/* ---- kept streams ---- */
-
-static void on_kept_room(void *user_data)
+/*
+ * The worker sent bytes that are not a valid frame or reply; what describes the error. End its call, and go on as after
+ * a broken connection.
+ */
+static void relay_give_up_call(hth_relay *relay, const char *what)
 {
-    relay_on_room(user_data);
+    hth_upstream_cancel(relay->call);
+    relay->call = NULL;
+    hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s",
+             relay->request.request_id, relay->model->name, what);
+    broken(relay);
 }
 
-static void on_given_up(void *user_data)
+static void on_head(const hth_upstream_head *head, void *user_data)
 {
     hth_relay *relay = user_data;
 
-    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept owned it */
-    relay->kept = NULL;
+    if (head->status > HTH_UPSTREAM_STATUS_MAX) {
+        relay_give_up_call(relay, "reply");
+        return;
+    }
+    relay->run =
+        relay->request.generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0 ? RUN_FRAMES : RUN_PLAIN;
+    if (relay->run == RUN_FRAMES)
+        return;
+    if (relay->has_begun) {
+        relay->is_refused = true; /* only a resumed stream can have begun */
+        relay->status = head->status;
+        return;
+    }
+    hth_buffer_clear(&relay->body);
+    relay->status = head->status;
+    relay->retry_after_s = head->retry_after_s;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", head->content_type); /* cut if too long */
+    relay_note_ignored(relay, head->notes, strlen(head->notes));
 }
 
-/* The exchange may end before the reply: copy the parts of the request that another worker needs. */
-static bool keep_request(hth_relay *relay)
+static bool on_bytes(const void *bytes, size_t n, void *user_data)
 {
-    const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
-    size_t n = 0;
+    hth_relay *relay = user_data;
 
-    body = hth_http_body(relay->exchange, &n);
-    relay->kept_body = malloc(n + 1);
-    if (!relay->kept_body)
+    if (relay_is_backlogged(relay)) {
+        relay->is_paused = true;
         return false;
-    if (n > 0)
-        memcpy(relay->kept_body, body, n);
-    relay->n_kept_body = n;
-    if (relay->call)
-        hth_upstream_move_body(relay->call, RELAY_BODY_PIECE, relay->kept_body);
-    (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
-                   type ? type : body_type); /* cut if too long, which does no harm */
+    }
+    if (relay->run < RUN_FRAMES)
+        relay_take_body(relay, bytes, n);
+    else if (!relay_take_frames(relay, bytes, n))
+        relay_give_up_call(relay, "frame");
     return true;
 }
 
-static bool relay_detach(hth_relay *relay, const void *body, size_t n)
+static void on_done(hearth_status status, const hearth_error *err, void *user_data)
 {
-    hth_http_exchange *exchange = relay->exchange;
+    hth_relay *relay = user_data;
 
-    if (!keep_request(relay))
-        return false;
-    add_notes(relay);
-    note_byte(relay);
-    relay->is_detached = true;
-    relay->exchange = NULL;
-    hth_http_reply(exchange, 200, body_type, body, n);
-    return true;
+    relay->call = NULL;
+    if (status == HEARTH_NO_MEMORY)
+        relay_fail_status(relay, err);
+    else if (status == HEARTH_OK && relay->run < RUN_FRAMES)
+        relay_end_plain(relay);
+    else
+        broken(relay);
 }
 
-static void keep_stream(hth_relay *relay)
+static void add_header(hth_upstream_request *request, hth_upstream_header *headers, const char *name, const char *value)
 {
-    const hth_kept_writer writer = { .on_room = on_kept_room, .on_given_up = on_given_up, .user_data = relay };
-    hth_kept_streams *streams = relay->proxy->options.kept;
-    size_t n = 0;
-
-    (void)hth_http_body(relay->exchange, &n);
-    if (!hth_kept_streams_have_room(streams, relay->key, n) || !keep_request(relay))
+    if (!value)
         return;
-    relay->kept = hth_kept_stream_new(streams, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, relay->id,
-                                      relay->key, n, &writer);
-    if (relay->kept)
-        hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
+    assert(request->n_headers < HEADERS_MAX);
+    headers[request->n_headers++] = (hth_upstream_header){ .name = name, .value = value };
 }
 
-/* ---- streams ---- */
-
-static void relay_begin_stream(hth_relay *relay, int status, const char *content_type)
+/* text outlives the request. */
+static void add_number(hth_upstream_request *request, hth_upstream_header *headers, const char *name,
+                       char text[NUMBER_BYTES], uint64_t number)
 {
-    relay->has_begun = true;
-    relay->record.status = status;
-    relay->form = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0                             ? FORM_LINES
-                : strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0 ? FORM_EVENTS
-                                                                                                 : FORM_BYTES;
-    relay->record.is_stream = relay->form != FORM_BYTES;
-    if (relay->is_detached)
-        return;
-    if (relay->form != FORM_BYTES) {
-        hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
-        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* otherwise nginx would buffer events */
-    }
-    add_notes(relay);
-    if (relay->form != FORM_BYTES && relay->wants_kept)
-        keep_stream(relay);
-    note_byte(relay);
-    relay->written_ns = hth_os_monotonic_ns();
-    hth_http_stream_begin(relay->exchange, status, content_type);
-    if (relay->kept) {
-        hth_http_exchange *exchange = relay->exchange;
+    (void)snprintf(text, NUMBER_BYTES, "%llu", (unsigned long long)number); /* fits */
+    add_header(request, headers, name, text);
+}
 
-        relay->exchange = NULL;
-        hth_kept_stream_take_reader(relay->kept, exchange);
+/* Forget the reply: it starts again. */
+static void forget(hth_relay *relay)
+{
+    relay->has_head = false;
+    relay->is_known_lost = false;
+    relay->record.n_tokens_out = 0;
+    hth_buffer_clear(&relay->body);
+    hth_buffer_clear(&relay->known);
+    hth_buffer_clear(&relay->fresh);
+}
+
+static void begin_run(hth_relay *relay)
+{
+    relay->run = RUN_SILENT;
+    relay->is_refused = false;
+    relay->is_paused = false;
+    relay->n_new_tokens = 0;
+    relay->came_further = false;
+    relay->n_again = 0;
+    hth_buffer_clear(&relay->part);
+    hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
+    relay->has_whole_record = false;
+    /* If the last worker's whole reply was an error, the next worker starts a new one. */
+    if (!relay->request.generates ||
+        (!relay->has_begun && (relay->is_known_lost || (relay->has_head && relay->status >= 400))))
+        forget(relay);
+    if (relay->fresh.n > 0)
+        hth_buffer_add(&relay->known, relay->fresh.text, relay->fresh.n);
+    hth_buffer_clear(&relay->fresh);
+}
+
+/* Send the request. */
+static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
+{
+    const hth_relay_request *asked = &relay->request;
+    const hth_upstream_watch watch = {
+        .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
+    };
+    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
+    hth_upstream_header headers[HEADERS_MAX];
+    hth_upstream_request request = {
+        .socket_path = socket_path, .method = asked->method, .target = asked->target, .headers = headers
+    };
+    char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_past[NUMBER_BYTES];
+    hearth_error err;
+
+    begin_run(relay);
+    if (relay->known.failed) {
+        relay_fail_without_memory(relay);
+        return;
     }
-    if (relay->form != FORM_BYTES)
+    if (strcmp(asked->method, "POST") == 0) { /* other methods have no body; libcurl would not send HEAD with one */
+        size_t n = relay->n_kept_body;
+
+        request.body[RELAY_BODY_PIECE] = relay->kept_body ? relay->kept_body : hth_http_body(relay->exchange, &n);
+        request.body_bytes[RELAY_BODY_PIECE] = n;
+    }
+    add_header(&request, headers, "Content-Type", type ? type : "application/json");
+    add_header(&request, headers, HTH_HEADER_REQUEST_ID, asked->request_id);
+    add_header(&request, headers, "traceparent", asked->traceparent);
+    add_header(&request, headers, HTH_HEADER_SALT, asked->salt);
+    add_header(&request, headers, HTH_HEADER_ADAPTER, asked->names_adapter ? "1" : NULL);
+    if (asked->generates) {
+        add_header(&request, headers, HTH_HEADER_FRAMES, "1");
+        add_header(&request, headers, HTH_HEADER_ID, asked->id);
+        add_number(&request, headers, HTH_HEADER_CREATED, created, relay->created_s);
+        add_number(&request, headers, HTH_HEADER_SEED, seed, relay->seed);
+    }
+    /* This header says that the request was in a queue before and keeps its place, even with 0 known bytes. */
+    if (asked->generates && relay->n_runs > 0) {
+        request.body[0] = relay->known.text;
+        request.body_bytes[0] = relay->known.n;
+        add_number(&request, headers, HTH_HEADER_KNOWN, n_known, relay->known.n);
+    }
+    if (asked->past_bytes > 0) {
+        request.body[1] = asked->past;
+        request.body_bytes[1] = asked->past_bytes;
+        add_number(&request, headers, HTH_HEADER_PAST, n_past, asked->past_bytes);
+    }
+    relay->generation = generation;
+    relay->n_deaths_then = relay->model->n_deaths;
+    relay->state = RELAY_RUNNING;
+    relay->n_runs++;
+    if (relay->n_runs > 1)
+        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", asked->request_id,
+                 relay->model->name);
+    if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
+        relay_fail_status(relay, &err);
+}
+
+static hth_relay *relay_of(hth_worker_waiter *waiter)
+{
+    return (hth_relay *)((char *)waiter - offsetof(hth_relay, waiter));
+}
+
+static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+{
+    hth_relay *relay = relay_of(waiter);
+    proxy_model *model = relay->model;
+
+    /* A view costs system calls: take one only for a new generation and after a broken connection. */
+    if (generation != model->generation || relay->is_unjudged) {
+        hth_worker_view view;
+
+        if (hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view)) {
+            if (generation != model->generation)
+                model->n_deaths = view.n_deaths;
+            model->generation = generation;
+            if (!judge(relay, &view))
+                return;
+        }
+    }
+    if (relay_is_suspect(relay) && !relay_take_turn(relay)) {
+        hth_worker_waiter_cancel(&relay->waiter); /* the relay asks again at its turn */
+        return;
+    }
+    run(relay, socket_path, generation);
+}
+
+static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+{
+    hth_relay *relay = relay_of(waiter);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_worker_view view;
+
+    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view)) {
+        if (!judge(relay, &view))
+            return;
+        /* The worker works although the connection broke. */
+        if (relay->is_unjudged && view.state == HTH_WORKER_READY && view.generation == relay->generation) {
+            relay->is_unjudged = false;
+            relay_ask(relay, 0);
+            return;
+        }
+    }
+    hth_api_fail(&error,
+                 err->status == HEARTH_NOT_FOUND   ? HTH_API_NOT_FOUND
+                 : err->status == HEARTH_CANCELLED ? HTH_API_NOT_RESIDENT
+                                                   : HTH_API_OVERLOADED,
+                 NULL, "%s", err->message);
+    error.retry_after_s = err->retry_after_s;
+    if (error.kind == HTH_API_OVERLOADED && error.retry_after_s == 0)
+        error.retry_after_s = 1;
+    relay_fail(relay, &error);
+}
+
+/* Wait for a worker of a generation later than after. */
+static void relay_ask(hth_relay *relay, uint64_t after)
+{
+    hearth_error err;
+
+    relay->state = RELAY_WAITING;
+    hth_worker_waiter_cancel(&relay->waiter);
+    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready,
+                                         .on_failed = on_failed,
+                                         .since_ns = relay->begun_ns,
+                                         .outlasts_breaks = relay->record.n_tokens_out > 0 };
+    if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
+        HEARTH_OK)
+        relay_fail_status(relay, &err);
+    else if (relay_may_begin_early(relay))
         proxy_watch_time(relay->proxy);
 }
 
-static void relay_write(hth_relay *relay, const void *bytes, size_t n)
-{
-    const char *text = bytes;
+/* ---- all relays ---- */
 
-    if (n == 0 || relay->state == RELAY_OVER)
+static void give_turn(proxy_model *model)
+{
+    hth_relay *relay = model->line;
+
+    if (model->on_turn || !relay)
         return;
-    if (n > 1)
-        relay->last_bytes[0] = text[n - 2];
-    else
-        relay->last_bytes[0] = relay->last_bytes[1];
-    relay->last_bytes[1] = text[n - 1];
-    relay->record.bytes_out += n;
-    relay->written_ns = hth_os_monotonic_ns();
-    if (relay->is_detached)
-        return;
-    if (!relay->kept)
-        hth_http_stream_write(relay->exchange, bytes, n);
-    else if (!hth_kept_stream_write(relay->kept, bytes, n))
-        relay_cut(relay, 503); /* no memory */
+    DL_DELETE2(model->line, relay, line_prev, line_next);
+    relay->state = RELAY_WAITING;
+    model->on_turn = relay;
+    relay_ask(relay, relay->generation);
 }
 
-static bool relay_is_backlogged(const hth_relay *relay)
-{
-    if (relay->kept)
-        return hth_kept_stream_is_full(relay->kept);
-    return relay->has_begun && !relay->is_detached && hth_http_stream_backlog(relay->exchange) >= HTH_HTTP_BACKLOG_MAX;
-}
-
-static void relay_end_stream(hth_relay *relay, int status)
-{
-    hth_http_exchange *exchange = take_exchange(relay, status);
-
-    if (relay->kept)
-        hth_kept_stream_end(relay->kept, true);
-    else if (exchange)
-        hth_http_stream_end(exchange);
-    relay->kept = NULL;
-}
-
-static void relay_cut(hth_relay *relay, int status)
-{
-    hth_http_exchange *exchange = take_exchange(relay, status);
-
-    if (relay->kept)
-        hth_kept_stream_end(relay->kept, false);
-    else if (exchange)
-        hth_http_abort(exchange);
-    relay->kept = NULL;
-}
-
-static void relay_reply(hth_relay *relay, int status, const char *content_type, const void *body, size_t n)
-{
-    uint32_t retry_after_s = relay->retry_after_s;
-    hth_http_exchange *exchange;
-
-    add_notes(relay);
-    note_byte(relay);
-    relay->record.bytes_out = n;
-    exchange = take_exchange(relay, status);
-    if (!exchange)
-        return; /* detached */
-    hth_http_retry_after_add(exchange, retry_after_s);
-    hth_http_reply(exchange, status, content_type, body, n);
-}
-
-/* Is the stream between two events, so that another one can follow? */
-static bool is_between_events(const hth_relay *relay)
-{
-    if (relay->form == FORM_BYTES || relay->record.bytes_out == 0)
-        return relay->form != FORM_BYTES;
-    if (relay->form == FORM_LINES) /* after a whole line or a space of keep_alive */
-        return relay->last_bytes[1] == '\n' || relay->last_bytes[1] == ' ';
-    return memcmp(relay->last_bytes, "\n\n", 2) == 0;
-}
-
-static void relay_fail(hth_relay *relay, const hth_api_error *error)
-{
-    int status = hth_api_error_http_status(relay->dialect, error);
-    hth_buffer text = { .text = NULL };
-
-    if (!relay->record.why) {                                                 /* the record outlives error */
-        (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* both have the same size */
-        relay->record.why = relay->why;
-    }
-    if (relay->has_begun && is_between_events(relay)) {
-        hth_api_error_write_event(relay->dialect, error, &text);
-        if (text.failed) {
-            relay_cut(relay, status);
-        } else {
-            relay_write(relay, text.text, text.n);
-            if (relay->state != RELAY_OVER)
-                relay_end_stream(relay, status);
-        }
-    } else if (relay->has_begun) {
-        relay_cut(relay, status);
-    } else {
-        hth_api_error_write(relay->dialect, error, &text);
-        relay->retry_after_s = error->retry_after_s;
-        relay_reply(relay, status, body_type, text.failed ? no_memory_body : text.text,
-                    text.failed ? sizeof(no_memory_body) - 1 : text.n);
-    }
-    hth_buffer_deinit(&text);
-}
-
-static void relay_fail_status(hth_relay *relay, const hearth_error *err)
+static void fail_in_line(hth_relay *relay)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail_status(&error, err);
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
+                 "workers of model '%s' died with this request, so it waits while other such requests are tried; it "
+                 "waited too long",
+                 relay->model->name);
+    error.retry_after_s = 10;
     relay_fail(relay, &error);
 }
 
-static void relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message)
+static void on_tick(evutil_socket_t fd, short what, void *user_data)
 {
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_proxy *proxy = user_data;
+    uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.limits.wait_timeout_ms);
+    bool is_needed = false;
+    hth_relay *relay;
 
-    hth_api_fail(&error, kind, NULL, "%s", message);
-    relay_fail(relay, &error);
+    (void)fd;
+    (void)what;
+    /* The end of a relay may end others: see proxy_note_over. */
+    for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
+        proxy->next = relay->next;
+        if (relay->form != FORM_BYTES && proxy->options.limits.keep_alive_ms > 0)
+            relay_keep_alive(relay, now_ns);
+        else if (relay_may_begin_early(relay))
+            relay_begin_early(relay, now_ns);
+        is_needed =
+            is_needed || relay->form != FORM_BYTES || relay->state == RELAY_IN_LINE || relay_may_begin_early(relay);
+        if (relay->state == RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
+            fail_in_line(relay);
+    }
+    if (is_needed)
+        proxy_watch_time(proxy);
 }
 
-static void relay_fail_without_memory(hth_relay *relay)
+static void relay_free(hth_relay *relay)
 {
-    relay_fail_with(relay, HTH_API_OVERLOADED, "the server has no memory for the reply");
+    hth_buffer_deinit(&relay->part);
+    hth_buffer_deinit(&relay->ahead);
+    hth_buffer_deinit(&relay->record_bytes);
+    hth_buffer_deinit(&relay->body);
+    hth_buffer_deinit(&relay->known);
+    hth_buffer_deinit(&relay->fresh);
+    free(relay->more_step_ns);
+    free(relay->kept_body);
+    model_unref(relay->proxy, relay->model);
+    free(relay);
 }
 
-static void relay_on_close(void *user_data)
+static void tell_over(hth_proxy *proxy)
 {
-    hth_relay *relay = user_data;
+    while (proxy->over) {
+        hth_relay *relay = proxy->over;
 
-    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
+        DL_DELETE(proxy->over, relay);
+        proxy->n_relays--;
+        relay->request.on_over(&relay->record, relay->request.user_data);
+        relay_free(relay);
+    }
 }
 
-/* The text of what it waits for; "": unknown, or its worker sends it. */
-static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
+static void on_soon(evutil_socket_t fd, short what, void *user_data)
 {
-    const bool is_there = relay->state == RELAY_RUNNING;
+    hth_proxy *proxy = user_data;
+    proxy_model *model;
 
-    out[0] = 0;
-    if (relay->state == RELAY_WAITING || is_there)
-        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there ? relay->generation : 0,
-                                 out);
+    (void)fd;
+    (void)what;
+    LL_FOREACH(proxy->models, model)
+    give_turn(model);
+    tell_over(proxy);
 }
 
-static void relay_begin_early(hth_relay *relay, uint64_t now_ns)
+void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error)
 {
-    char wait[HTH_WAIT_TEXT_BYTES];
+    while (proxy->relays)
+        relay_fail(proxy->relays, error);
+}
 
-    if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms))
+static size_t text_bytes(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+static const char *copy_text(char **at, const char *text)
+{
+    char *copy = *at;
+    size_t n = text_bytes(text);
+
+    if (!text)
+        return NULL;
+    memcpy(copy, text, n);
+    *at += n;
+    return copy;
+}
+
+/* NULL without memory. */
+static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
+{
+    size_t n_text = text_bytes(request->method) + text_bytes(request->target) + text_bytes(request->id) +
+                    text_bytes(request->request_id) + text_bytes(request->traceparent) + text_bytes(request->salt);
+    hth_relay *relay = calloc(1, sizeof(*relay) + n_text);
+    proxy_model *model = relay ? model_ref(proxy, request->model) : NULL;
+    hth_relay_request *own;
+    char *at;
+
+    if (!model) {
+        free(relay);
+        return NULL;
+    }
+    relay->proxy = proxy;
+    relay->model = model;
+    relay->exchange = exchange;
+    relay->request = *request;
+    own = &relay->request;
+    at = relay->text;
+    own->model = model->name;
+    own->method = copy_text(&at, request->method);
+    own->target = copy_text(&at, request->target);
+    own->id = copy_text(&at, request->id);
+    own->request_id = request->request_id ? copy_text(&at, request->request_id) : own->id;
+    own->traceparent = copy_text(&at, request->traceparent);
+    own->salt = copy_text(&at, request->salt);
+    own->wants_kept = request->wants_kept && proxy->options.kept;
+    if (own->wants_kept)
+        own->key = memcpy(relay->key, request->key, sizeof(relay->key));
+    if (own->record)
+        relay->record = *own->record;
+    relay->begun_ns = hth_os_monotonic_ns();
+    relay->created_s = hth_os_unix_seconds();
+    relay->seed = hth_draw_seed();
+    DL_APPEND(proxy->relays, relay);
+    proxy->n_relays++;
+    return relay;
+}
+
+static void refuse(hth_http_exchange *exchange, const hth_relay_request *request)
+{
+    const hth_api_error error = { .kind = HTH_API_OVERLOADED };
+    hth_record record = request->record ? *request->record : (hth_record){ .key = "" };
+
+    record.status = hth_api_error_http_status(request->dialect, &error);
+    record.bytes_out = sizeof(no_memory_body) - 1;
+    hth_http_reply(exchange, record.status, body_type, no_memory_body, sizeof(no_memory_body) - 1);
+    request->on_over(&record, request->user_data);
+}
+
+hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
+{
+    hth_relay *relay = relay_new(proxy, exchange, request);
+
+    if (!relay) {
+        refuse(exchange, request);
+        return NULL;
+    }
+    hth_http_watch_set(exchange,
+                       &(hth_http_watch){ .on_close = relay_on_close, .on_room = relay_on_room, .user_data = relay });
+    relay_ask(relay, 0);
+    return relay;
+}
+
+void hth_proxy_cancel(hth_relay *relay)
+{
+    if (relay->state != RELAY_OVER)
+        relay_cut(relay, HTH_STATUS_CLIENT_GONE);
+}
+
+hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err)
+{
+    struct event_base *base = hth_upstream_base(options->upstream);
+    hth_proxy *proxy = calloc(1, sizeof(*proxy));
+
+    if (!proxy)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
+    proxy->options = *options;
+    hth_proxy_set_limits(proxy, &options->limits);
+    proxy->soon = event_new(base, -1, 0, on_soon, proxy);
+    proxy->tick = event_new(base, -1, 0, on_tick, proxy);
+    if (!proxy->soon || !proxy->tick) {
+        hth_proxy_free(proxy);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
+    }
+    *out = proxy;
+    return HEARTH_OK;
+}
+
+void hth_proxy_free(hth_proxy *proxy)
+{
+    proxy_model *model, *next;
+
+    if (!proxy)
         return;
-    tell_wait(relay, wait);
-    if (relay->state == RELAY_RUNNING && !*wait)
-        return;
-    hth_buffer_clear(&relay->body); /* of an earlier worker */
-    relay->has_head = true;
-    relay->is_stream = true;
-    relay->status = 200;
-    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
-                   hth_api_stream_type(relay->dialect)); /* fits */
-    relay_begin_stream(relay, relay->status, relay->content_type);
-    relay->written_ns = relay->begun_ns; /* so that the comment leaves now */
-    relay_keep_alive(relay, now_ns);
+    assert(!proxy->relays);
+    tell_over(proxy);
+    LL_FOREACH_SAFE(proxy->models, model, next)
+    free(model);
+    if (proxy->soon)
+        event_free(proxy->soon);
+    if (proxy->tick)
+        event_free(proxy->tick);
+    free(proxy);
 }
 
-static void relay_keep_alive(hth_relay *relay, uint64_t now_ns)
+void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits)
 {
-    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.limits.keep_alive_ms),
-                   silence_ns = now_ns - relay->written_ns;
-    hth_buffer text = { .text = NULL };
-    char wait[HTH_WAIT_TEXT_BYTES];
+    const uint32_t keep_alive_ms = limits->keep_alive_ms, wait_ms = limits->wait_timeout_ms;
+    const uint32_t shorter_ms = keep_alive_ms > 0 && keep_alive_ms < wait_ms ? keep_alive_ms : wait_ms;
 
-    if (silence_ns < most_ns || !is_between_events(relay) || relay_is_backlogged(relay))
-        return;
-    tell_wait(relay, wait);
-    if (relay->state == RELAY_RUNNING && !*wait && silence_ns < 2 * most_ns)
-        return; /* the worker should send it */
-    if (relay->form == FORM_LINES)
-        hth_ndjson_add_nothing(&text);
-    else
-        hth_sse_add_comment(&text, wait);
-    if (!text.failed)
-        relay_write(relay, text.text, text.n);
-    hth_buffer_deinit(&text);
+    proxy->options.limits = *limits;
+    proxy->tick_ms = shorter_ms / 4;
+    if (proxy->tick_ms < TICK_MS_MIN)
+        proxy->tick_ms = TICK_MS_MIN;
+    if (proxy->tick_ms > TICK_MS_MAX)
+        proxy->tick_ms = TICK_MS_MAX;
 }
 
-static void relay_tell_break(hth_relay *relay)
+size_t hth_proxy_n_relays(const hth_proxy *proxy)
 {
-    static const char comment[] = ": worker ended\n\n";
-
-    if (relay->kept && relay->form == FORM_EVENTS && relay->has_begun && is_between_events(relay))
-        relay_write(relay, comment, sizeof(comment) - 1);
+    return proxy->n_relays;
 }

@@ -25,12 +25,12 @@
 
 #include "api/error.h"
 #include "base/log.h"
+#include "front/access_log.h"
 #include "front/kept_streams.h"
 #include "front/metrics.h"
 #include "http/http.h"
 #include "http/upstream.h"
 #include "supervisor/supervisor.h"
-#include "wire/record.h"
 
 typedef struct hth_proxy hth_proxy;
 
@@ -78,9 +78,10 @@ typedef struct hth_relay_request {
     void (*on_record)(const void *bytes, size_t n, void *user_data);
     /* For a client that does not wait: it was answered with the beginning of the record, and the reply goes on. */
     void (*on_begun)(const void *bytes, size_t n, void *user_data);
-    bool wants_events;  /* the reply will be a stream of events: it may begin with a comment while it waits */
-    bool wants_kept;    /* the stream goes on without its client, and can be read again; id must be unguessable */
-    const uint8_t *key; /* [HTH_KEPT_KEY_BYTES]: its readers must have the same key */
+    bool wants_events;        /* the reply will be a stream of events: it may begin with a comment while it waits */
+    bool wants_kept;          /* the stream goes on without its client, and can be read again; id must be unguessable */
+    const uint8_t *key;       /* [HTH_KEPT_KEY_BYTES]: its readers must have the same key */
+    const hth_record *record; /* facts about the request, with which on_over's record begins; NULL: none */
     /*
      * The relay is over, and the exchange has ended. The proxy fills these fields of record: status, is_stream,
      * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or,

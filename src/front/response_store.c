@@ -327,11 +327,6 @@ static void drop(hth_response_store *store, entry *e)
     forget(store, e);
 }
 
-static bool is_old(const hth_response_store *store, const entry *e)
-{
-    return e->stored_s + (uint64_t)store->options.limits.days_max * DAY_S < hth_os_unix_seconds();
-}
-
 /* The tenant that holds the most, preferably not this one. There is at least one. */
 static tenant *largest(const hth_response_store *store, const tenant *spared)
 {
@@ -346,7 +341,9 @@ static tenant *largest(const hth_response_store *store, const tenant *spared)
 /* newcomer: the owner of the newest entry, or NULL. */
 static void make_room(hth_response_store *store, const tenant *newcomer)
 {
-    while (store->by_age && is_old(store, store->by_age))
+    const uint64_t seconds_max = (uint64_t)store->options.limits.days_max * DAY_S;
+
+    while (store->by_age && store->by_age->stored_s + seconds_max < hth_os_unix_seconds())
         drop(store, store->by_age);
     while (store->by_age && store->n_bytes > store->options.limits.bytes_max)
         drop(store, largest(store, newcomer)->by_age); /* NOLINT(clang-analyzer-unix.Malloc): drop takes it out */

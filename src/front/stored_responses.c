@@ -8,11 +8,84 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "dialects/response_record.h"
 #include "http/routes.h"
+#include "wire/frames.h"
 
 enum { LIMIT_USUAL = 20, LIMIT_MAX = 100 };
+
+/* ---- in the background ---- */
+
+/* Store the response with this final status, without its own end. */
+static void put_ended(hth_running_response *one, const char *status, const char *why)
+{
+    hth_response_record record;
+    hth_buffer out = { .text = NULL };
+
+    if (hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record) &&
+        hth_response_record_add_ended(&out, &record, status, why))
+        hth_response_store_put(one->store, one->key, out.text, out.n);
+    hth_buffer_deinit(&out);
+}
+
+void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
+                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n)
+{
+    if (one->list)
+        return; /* another worker sends it again */
+    hth_buffer_add(&one->record, record, n);
+    if (one->record.failed) {
+        hth_buffer_deinit(&one->record);
+        return;
+    }
+    one->list = list;
+    one->store = store;
+    memcpy(one->key, key, HTH_RESPONSE_KEY_BYTES);
+    DL_APPEND(*list, one);
+    put_ended(one, "failed", "the server ended before the response did");
+}
+
+void hth_running_end(hth_running_response *one)
+{
+    if (one->list)
+        DL_DELETE(*one->list, one);
+    one->list = NULL;
+    hth_buffer_deinit(&one->record);
+}
+
+void hth_running_fail(hth_running_response *one, const char *why)
+{
+    if (one->list)
+        put_ended(one, "failed", why);
+    hth_running_end(one);
+}
+
+/* The client cancels the response; its request will end. */
+static void running_cancel(hth_running_response *one)
+{
+    hth_relay *relay = one->relay;
+
+    put_ended(one, "cancelled", NULL);
+    hth_running_end(one);
+    if (relay)
+        hth_proxy_cancel(relay);
+}
+
+static hth_running_response *running_find(hth_running_response *list, const uint8_t key[HTH_RESPONSE_KEY_BYTES])
+{
+    hth_running_response *one;
+
+    DL_FOREACH(list, one)
+    {
+        if (memcmp(one->key, key, HTH_RESPONSE_KEY_BYTES) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+/* ---- answers ---- */
 
 static void answer(const hth_stored_question *question, const hth_buffer *body)
 {
@@ -114,10 +187,15 @@ static void list_items(const hth_stored_question *question, const hth_response_r
 
 /* ---- questions ---- */
 
-static void give_response(const hth_stored_question *question, const hth_response_record *record)
+/* The page of a response that is only read. */
+static void give(const hth_stored_question *question, const hth_response_record *record)
 {
     hth_buffer body = { .text = NULL };
 
+    if (question->what == HTH_STORED_ITEMS) {
+        list_items(question, record);
+        return;
+    }
     hth_buffer_add(&body, record->response, record->n_response);
     answer(question, &body);
     hth_buffer_deinit(&body);
@@ -147,25 +225,10 @@ static void on_found(const void *bytes, size_t n, void *user_data)
         refuse(
             question, HTH_API_INVALID_VALUE, 0, NULL,
             "this response has ended; only one that was asked for with 'background' and still runs can be cancelled");
-    else if (question->what == HTH_STORED_ITEMS)
-        list_items(question, &record);
     else if (question->is_removal)
         remove_response(question);
     else
-        give_response(question, &record);
-}
-
-/* Like give_response, for a running response that is only read. */
-static void answer_running(const hth_stored_question *question, const hth_running_response *one)
-{
-    hth_response_record record;
-
-    if (!hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
-        refuse_unknown(question);
-    else if (question->what == HTH_STORED_ITEMS)
-        list_items(question, &record);
-    else
-        give_response(question, &record);
+        give(question, &record);
 }
 
 /* Parse the part of the path after the prefix. False: it names nothing. */
@@ -215,6 +278,7 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
 {
     const char *method = hth_http_method(exchange), *path = hth_http_path(exchange) + strlen(prefix), *stream;
     hth_running_response *one;
+    hth_response_record record;
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     if (strcmp(path, "compact") == 0) {
@@ -247,19 +311,62 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
         return;
     question->lookup = (hth_response_lookup){ .on_found = on_found, .user_data = question };
     hth_response_key(question->owner, question->id, strlen(question->id), key);
-    one = hth_running_find(*question->running, key);
+    one = running_find(*question->running, key);
     question->was_running = one != NULL;
     if (one &&
         (question->what == HTH_STORED_ITEMS || (question->what == HTH_STORED_RESPONSE && !question->is_removal))) {
-        answer_running(question, one);
+        if (hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
+            give(question, &record);
+        else
+            refuse_unknown(question);
         return;
     }
     if (one)
-        hth_running_cancel(one); /* after this, the store has it */
+        running_cancel(one); /* after this, the store has it */
     hth_response_store_find(question->store, key, &question->lookup);
 }
 
-void hth_stored_cancel(hth_stored_question *question)
+/* ---- the search for earlier responses ---- */
+
+/* Look up the next records. A lookup that is answered at once is handled in the loop. */
+static void look_on(hth_past_search *search)
 {
-    hth_response_lookup_cancel(&question->lookup);
+    search->is_looking = true;
+    while (search->n_found < search->past.n) {
+        size_t n_before = search->n_found;
+        const char *id = search->past.ids[n_before];
+        uint8_t key[HTH_RESPONSE_KEY_BYTES];
+
+        hth_response_key(search->owner, id, strlen(id), key);
+        hth_response_store_find(search->store, key, &search->lookup);
+        if (search->n_found == n_before) {
+            search->is_looking = false;
+            return;
+        }
+    }
+    search->is_looking = false;
+    search->on_done(search->user_data);
+}
+
+static void on_past_found(const void *bytes, size_t n, void *user_data)
+{
+    hth_past_search *search = user_data;
+
+    if (bytes && n <= HTH_PAST_BYTES_MAX - search->records.n) /* the worker reports a record that is missing here */
+        hth_buffer_add(&search->records, bytes, n);
+    search->n_found++;
+    if (!search->is_looking)
+        look_on(search);
+}
+
+void hth_past_search_begin(hth_past_search *search)
+{
+    search->lookup = (hth_response_lookup){ .on_found = on_past_found, .user_data = search };
+    look_on(search);
+}
+
+void hth_past_search_deinit(hth_past_search *search)
+{
+    hth_response_lookup_cancel(&search->lookup);
+    hth_buffer_deinit(&search->records);
 }

@@ -1,12 +1,45 @@
 /*
- * stored_responses.h - /v1/responses/ID and the pages below it: stored responses and their items
+ * stored_responses.h - responses beyond their request: those that run without a client, the pages of stored ones, and
+ * the earlier ones that a request continues
  */
 #ifndef HTH_FRONT_STORED_RESPONSES_H
 #define HTH_FRONT_STORED_RESPONSES_H
 
+#include "api/buffer.h"
 #include "api/error.h"
-#include "front/running_responses.h"
+#include "api/peek.h"
+#include "front/proxy.h"
+#include "front/response_store.h"
 #include "http/http.h"
+
+/*
+ * ---- in the background, without a client ----
+ *
+ * The client gets the beginning of the response at once, and polls it until it has ended. While the response runs, its
+ * record is here. Meanwhile the store has a record that says that the response failed, which would be true if the
+ * server ended now.
+ */
+
+/* A member of its request. All zeros: the response does not run in the background. Event loop only. */
+typedef struct hth_running_response hth_running_response;
+struct hth_running_response {
+    hth_running_response *prev, *next;
+    hth_running_response **list; /* the list that it is in; NULL: none */
+    hth_response_store *store;
+    hth_relay *relay;
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
+    hth_buffer record; /* in progress */
+};
+
+/* Add a response that runs now. Copies record. Without memory the response is not in the list. */
+void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
+                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n);
+/* The response has ended, and the store has its record. */
+void hth_running_end(hth_running_response *one);
+/* The response failed; why is for the client. Does nothing if it is in no list. */
+void hth_running_fail(hth_running_response *one, const char *why);
+
+/* ---- /v1/responses/ID and the pages below it: stored responses and their items ---- */
 
 enum { HTH_STORED_ID_BYTES = 128 };
 
@@ -33,9 +66,31 @@ typedef struct hth_stored_question {
     bool is_ascending;
 } hth_stored_question;
 
-/* Answer the exchange's method, the path after prefix, and the query. The caller sets the first fields of question. */
+/*
+ * Answer the exchange's method, the path after prefix, and the query. The caller sets the first fields of question. Until
+ * the answer, hth_response_lookup_cancel ends the question: on_answer is not called any more.
+ */
 void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix);
-/* End the question: on_answer is not called any more. */
-void hth_stored_cancel(hth_stored_question *question);
+
+/* ---- the records of the responses that a request names, looked up one after another ---- */
+
+/* All zeros: no search. Event loop. */
+typedef struct hth_past_search {
+    hth_response_store *store;
+    uint8_t owner[HTH_RESPONSE_OWNER_BYTES];
+    hth_api_peeked_past past;
+    void (*on_done)(void *user_data); /* records has all that exist; may be called within hth_past_search_begin */
+    void *user_data;
+
+    hth_response_lookup lookup;
+    size_t n_found; /* lookups that have ended, successful or not */
+    bool is_looking;
+    hth_buffer records; /* concatenated, at most HTH_PAST_BYTES_MAX; complete at on_done */
+} hth_past_search;
+
+/* Begin a search whose fields above are filled. */
+void hth_past_search_begin(hth_past_search *search);
+/* End the search: on_done is not called any more. */
+void hth_past_search_deinit(hth_past_search *search);
 
 #endif

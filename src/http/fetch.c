@@ -13,6 +13,7 @@
 #include "base/status.h"
 
 enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, ACCEPT_BYTES_MAX = 512, HOST_BYTES = 256 };
+enum { ASK_MS = 10000, ASK_BYTES_MAX = 16 << 20 };
 
 struct hth_fetch {
     CURL *easy;
@@ -32,67 +33,60 @@ static bool is_socket(const char *base)
 }
 
 typedef struct origin {
-    char *scheme, *host, *port;
+    char scheme[16], host[HOST_BYTES], port[8];
 } origin;
 
-static void origin_deinit(origin *o)
+/* Copy a part of an address. False: there is none, or it is too long. */
+static bool part_read(CURLU *parts, CURLUPart what, unsigned flags, char *out, size_t capacity)
 {
-    curl_free(o->scheme);
-    curl_free(o->host);
-    curl_free(o->port);
+    char *text = NULL;
+    const bool is_there = curl_url_get(parts, what, &text, flags) == CURLUE_OK && strlen(text) < capacity;
+
+    if (is_there)
+        memcpy(out, text, strlen(text) + 1);
+    curl_free(text);
+    return is_there;
 }
 
 static bool origin_read(const char *url, origin *out)
 {
     CURLU *parts = curl_url();
+    const bool is_read = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                         part_read(parts, CURLUPART_SCHEME, 0, out->scheme, sizeof(out->scheme)) &&
+                         part_read(parts, CURLUPART_HOST, 0, out->host, sizeof(out->host)) &&
+                         part_read(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT, out->port, sizeof(out->port));
 
-    *out = (origin){ .scheme = NULL };
-    if (parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-        curl_url_get(parts, CURLUPART_SCHEME, &out->scheme, 0) == CURLUE_OK &&
-        curl_url_get(parts, CURLUPART_HOST, &out->host, 0) == CURLUE_OK)
-        (void)curl_url_get(parts, CURLUPART_PORT, &out->port, CURLU_DEFAULT_PORT); /* checked by its value */
     curl_url_cleanup(parts);
-    return out->port != NULL;
+    return is_read;
 }
 
 bool hth_fetch_same_origin(const char *a, const char *b)
 {
-    origin first, second = { .scheme = NULL };
-    const bool same = origin_read(a, &first) && origin_read(b, &second) &&
-                      strcasecmp(first.scheme, second.scheme) == 0 && strcasecmp(first.host, second.host) == 0 &&
-                      strcmp(first.port, second.port) == 0;
+    origin first, second;
 
-    origin_deinit(&first);
-    origin_deinit(&second);
-    return same;
+    return origin_read(a, &first) && origin_read(b, &second) && strcasecmp(first.scheme, second.scheme) == 0 &&
+           strcasecmp(first.host, second.host) == 0 && strcmp(first.port, second.port) == 0;
 }
 
-static bool is_loopback(const origin *o)
+/* Is it the address of a server on this machine? */
+static bool is_loopback(const char *url, origin *out)
 {
-    static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]" };
-
-    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
-        if (strcasecmp(o->host, hosts[i]) == 0)
-            return true;
-    return false;
+    return origin_read(url, out) && (strcasecmp(out->host, "localhost") == 0 || strcmp(out->host, "127.0.0.1") == 0 ||
+                                     strcmp(out->host, "[::1]") == 0);
 }
 
 static bool is_own_http(const char *url)
 {
     origin o;
-    const bool is_own = origin_read(url, &o) && strcasecmp(o.scheme, "http") == 0 && is_loopback(&o);
 
-    origin_deinit(&o);
-    return is_own;
+    return is_loopback(url, &o) && strcasecmp(o.scheme, "http") == 0;
 }
 
 static bool is_https(const char *url)
 {
     origin o;
-    const bool is = origin_read(url, &o) && strcasecmp(o.scheme, "https") == 0;
 
-    origin_deinit(&o);
-    return is;
+    return origin_read(url, &o) && strcasecmp(o.scheme, "https") == 0;
 }
 
 bool hth_fetch_may_lead(const char *from, const char *to)
@@ -134,18 +128,8 @@ bool hth_fetch_address(const char *base, const char *path, char out[HTH_FETCH_UR
 static bool set_proxy(CURL *easy, const char *url)
 {
     origin o;
-    const bool is_own = origin_read(url, &o) && is_loopback(&o);
 
-    origin_deinit(&o);
-    return !is_own || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
-}
-
-static void host_text(const char *url, char out[HOST_BYTES])
-{
-    origin o;
-
-    (void)snprintf(out, HOST_BYTES, "%s", origin_read(url, &o) ? o.host : "an address that cannot be read");
-    origin_deinit(&o);
+    return !is_loopback(url, &o) || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
 }
 
 /* ---- transfers ---- */
@@ -251,6 +235,7 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     bool has_headers = true;
     hearth_status status = HEARTH_OK;
     char host[HOST_BYTES];
+    origin o;
     CURLcode code;
 
     fetch->order = order;
@@ -275,7 +260,8 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     if (order->socket)
         (void)snprintf(host, sizeof(host), "unix:%s", order->socket); /* at most 107 bytes, or it was not reached */
     else
-        host_text(order->url, host);
+        (void)snprintf(host, sizeof(host), "%s",
+                       origin_read(order->url, &o) ? o.host : "an address that cannot be read");
     if (code == CURLE_OK)
         (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
     else if (code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK)
@@ -287,11 +273,6 @@ out:
     curl_slist_free_all(headers);
     fetch->order = NULL;
     return status;
-}
-
-bool hth_fetch_has_reached(const hth_fetch *fetch)
-{
-    return fetch->has_reached;
 }
 
 const char *hth_fetch_header(hth_fetch *fetch, const char *name)
@@ -315,4 +296,63 @@ uint64_t hth_fetch_retry_after_s(hth_fetch *fetch)
 
     (void)curl_easy_getinfo(fetch->easy, CURLINFO_RETRY_AFTER, &seconds); /* 0 if unknown */
     return seconds > 0 ? (uint64_t)seconds : 0;
+}
+
+/* ---- a single request ---- */
+
+static bool take_reply(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
+{
+    hth_buffer *out = user_data;
+
+    (void)fetch;
+    (void)status;
+    if (out->n + n_bytes > ASK_BYTES_MAX)
+        return false;
+    hth_buffer_add(out, bytes, n_bytes);
+    return !out->failed;
+}
+
+/* Run an order that has no address yet. */
+static hearth_status give(const char *base, const char *path, hth_fetch_order order, long *status_out,
+                          hearth_error *err)
+{
+    char url[HTH_FETCH_URL_BYTES], shown[HTH_FETCH_URL_BYTES];
+    hearth_error cause = { .message = "" };
+    hth_fetch *fetch;
+    hearth_status status;
+
+    *status_out = 0;
+    order.url = url;
+    order.timeout_ms = ASK_MS;
+    order.on_bytes = take_reply;
+    if (!hth_fetch_address(base, path, url, &order.socket))
+        return hth_fail(err, HEARTH_MISUSE, "--url, or the name of a model, is too long");
+    fetch = hth_fetch_new();
+    if (!fetch)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", hth_fetch_shown(url, shown));
+    status = hth_fetch_transfer(fetch, &order, status_out, &cause);
+    if (status == HEARTH_IO && !fetch->has_reached) {
+        const int n = (int)strlen(hth_fetch_shown(base, shown));
+
+        status = hth_fail(err, status,
+                          "no server answers at %.*s (%s); start one with 'hearth serve -m MODEL', or name another "
+                          "with --url",
+                          n - (n > 0 && shown[n - 1] == '/'), shown, cause.message);
+    } else if (status != HEARTH_OK && err) {
+        *err = cause;
+    }
+    hth_fetch_free(fetch);
+    return status;
+}
+
+hearth_status hth_ask(const char *base, const char *path, const char *key, const char *json, long *status_out,
+                      hth_buffer *out, hearth_error *err)
+{
+    return give(base, path, (hth_fetch_order){ .key = key, .json = json, .user_data = out }, status_out, err);
+}
+
+hearth_status hth_ask_delete(const char *base, const char *path, const char *key, long *status_out, hth_buffer *out,
+                             hearth_error *err)
+{
+    return give(base, path, (hth_fetch_order){ .key = key, .method = "DELETE", .user_data = out }, status_out, err);
 }

@@ -1,5 +1,7 @@
 /*
- * fetch.h - successive GETs and POSTs over a persistent connection, for commands; each blocks until its reply has come
+ * fetch.h - requests of commands to servers; each blocks until its reply has come
+ *
+ * An hth_fetch makes successive ones over a persistent connection. hth_ask makes a single one to a Hearth server.
  *
  * Redirects are not followed, because the next host must not see the key for this one. hth_fetch_redirect gives their
  * target.
@@ -12,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/buffer.h"
 #include "hearth.h"
 
 enum { HTH_FETCH_URL_BYTES = 8192 };
@@ -56,8 +59,6 @@ typedef struct hth_fetch_order {
  */
 hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);
 
-/* After HEARTH_IO: was there a connection? */
-bool hth_fetch_has_reached(const hth_fetch *fetch);
 /* From the last reply, until the next hth_fetch_transfer; NULL: it has none. */
 const char *hth_fetch_header(hth_fetch *fetch, const char *name);
 const char *hth_fetch_redirect(hth_fetch *fetch);   /* an absolute address */
@@ -72,5 +73,16 @@ bool hth_fetch_same_origin(const char *a, const char *b);
 bool hth_fetch_may_lead(const char *from, const char *to);
 /* Write the address without name and password, for display, to out, cut if too long. Returns out. */
 const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES]);
+
+/*
+ * GET the page at base and path ("http://host:8080" and "/v1/models"; hth_fetch_address), POST json to it (NULL: GET),
+ * or DELETE it, with a client's key (NULL: none), for at most ten seconds. *status_out: the status of the reply; its
+ * body, of at most 16 MiB, is appended to out. HEARTH_IO: there was no complete reply; if no server replied at all, the
+ * message tells a person at a terminal the remedy. One thread at a time.
+ */
+hearth_status hth_ask(const char *base, const char *path, const char *key, const char *json, long *status_out,
+                      hth_buffer *out, hearth_error *err);
+hearth_status hth_ask_delete(const char *base, const char *path, const char *key, long *status_out, hth_buffer *out,
+                             hearth_error *err);
 
 #endif

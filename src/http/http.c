@@ -21,6 +21,12 @@
  * sends more than the bound after a pending request, reading pauses, and a timer checks whether the client has
  * disconnected. A client that closed its sending side may still wait for its reply: it is probed, and a timer checks
  * whether it has left.
+ *
+ * Every event of a connection (bytes arrived, bytes were sent, it ended, a time limit passed) calls connection_go_on.
+ * It steps from state to state until the next step needs an event. A handler may reply, abort or write during a step.
+ * If that ends the connection, the connection is only marked, and connection_go_on frees it after the step.
+ *
+ * One function writes a reply's head, from texts without line breaks, so no value can begin a new line.
  */
 #include "http/http.h"
 
@@ -48,7 +54,6 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "http/http_chunks.h"
 #include "http/http_head.h"
 #include "http/http_socket.h"
 
@@ -101,7 +106,6 @@ struct http_connection {
 
 struct hth_http_exchange {
     http_connection *connection;
-    char *text; /* of the head */
     hth_http_head head;
     char *path; /* decoded */
     char *query_value;
@@ -115,6 +119,7 @@ struct hth_http_exchange {
     bool has_begun;  /* the reply is a stream */
     bool is_bare;    /* the stream has only a head: HEAD, 204, 304 */
     bool is_chunked; /* the stream */
+    char text[];     /* of the head */
 };
 
 struct hth_http_listener {
@@ -131,7 +136,6 @@ struct hth_http_listener {
 struct hth_http_server {
     struct event_base *base;
     hth_http_options options;
-    char *server_name;
     hth_http_handler handler;
     void *user_data;
     hth_http_error_fn write_error;
@@ -146,42 +150,47 @@ struct hth_http_server {
     struct event *accept_pause; /* timer: accept again after descriptors ran out */
     bool is_draining;
     hth_http_numbers numbers;
-    size_t bodies_bytes;   /* memory of the bodies of all exchanges */
     uint64_t date_seconds; /* the second that date shows */
     char date[40];
 };
 
-static uint64_t now_ms(void);
-
-/* Close the connection now. Calls on_close of its pending exchange. */
-static void connection_cut(http_connection *connection);
-/* The time limit of its wait has passed. */
-static void connection_expire(http_connection *connection);
-/* Close it if it is idle. */
-static void connection_drain(http_connection *connection);
-/* A reply without an exchange is complete. */
-static void connection_flush(http_connection *connection, bool is_cut);
-/* The time limit of a wait, for the server's sweep. */
-static uint64_t wait_ms(const hth_http_options *options, http_wait wait);
-
-/* False: the path is not valid text. */
-static bool exchange_decode_path(hth_http_exchange *exchange);
-static void exchange_free(hth_http_exchange *exchange);
-/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes afterwards. */
-static void http_write_error(http_connection *connection, int status, const char *why);
-
 enum {
     ACCEPT_PAUSE_MS = 200,
     SWEEP_MS_MIN = 10,
+    LINGER_MS = 2000,
+    LOOK_MS = 500,
+    READ_AHEAD_BYTES = 16 << 10,
+    BODY_BYTES_FIRST = 64 << 10,
     HEAD_BYTES_MAX = 64 << 20, /* upper bound for the option: fields have 32-bit offsets */
+    REPLY_HEAD_BYTES = 1024,
+    EXPAND_BYTES_MAX = 64 << 10,
 };
+
+/* ---- time limits ---- */
+
+static uint64_t now_ms(void)
+{
+    return hth_os_monotonic_ns() / 1000000;
+}
 
 static struct timeval timeval_of(uint64_t ms)
 {
     return (struct timeval){ .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
 }
 
-/* ---- time limits ---- */
+/* The time limit of a wait. */
+static uint64_t wait_ms(const hth_http_options *options, http_wait wait)
+{
+    switch (wait) {
+    case HTTP_WAIT_REQUEST: return options->idle_timeout_ms;
+    case HTTP_WAIT_READ: return options->request_timeout_ms;
+    case HTTP_WAIT_WRITE: return options->write_timeout_ms;
+    case HTTP_WAIT_LINGER: return LINGER_MS;
+    case HTTP_WAIT_LOOK: return LOOK_MS;
+    case HTTP_WAIT_NONE: break;
+    }
+    return 0;
+}
 
 /* Check time limits at ms at the latest. */
 static void server_sweep_by(hth_http_server *server, uint64_t ms)
@@ -196,6 +205,899 @@ static void server_sweep_by(hth_http_server *server, uint64_t ms)
     delay = timeval_of(ms - now);
     if (event_add(server->sweep, &delay) == 0)
         server->sweep_ms = ms;
+}
+
+static size_t n_unsent(const http_connection *connection)
+{
+    return evbuffer_get_length(bufferevent_get_output(connection->bev));
+}
+
+/* The wait of a connection in its current state. */
+static http_wait wait_of(const http_connection *connection)
+{
+    switch ((http_state)connection->state) {
+    case HTTP_IDLE: return HTTP_WAIT_REQUEST;
+    case HTTP_HANDSHAKE:
+    case HTTP_HEAD:
+    case HTTP_BODY: return HTTP_WAIT_READ;
+    case HTTP_PENDING:
+        if (n_unsent(connection) > 0)
+            return HTTP_WAIT_WRITE;
+        return connection->is_paused || connection->is_at_end ? HTTP_WAIT_LOOK : HTTP_WAIT_NONE;
+    case HTTP_FLUSH: return HTTP_WAIT_WRITE;
+    case HTTP_LINGER: break;
+    }
+    return HTTP_WAIT_LINGER;
+}
+
+/* Restart the time limit. */
+static void wait_anew(http_connection *connection)
+{
+    hth_http_server *server = connection->server;
+    http_wait wait = wait_of(connection);
+    uint64_t limit_ms = wait_ms(&server->options, wait);
+
+    TAILQ_REMOVE(&server->waiting[connection->wait], connection, next);
+    connection->wait = (uint8_t)wait;
+    connection->since_ms = now_ms();
+    TAILQ_INSERT_TAIL(&server->waiting[wait], connection, next);
+    if (limit_ms > 0)
+        server_sweep_by(server, connection->since_ms + limit_ms);
+}
+
+/* Set the state. Restart the time limit if the kind of wait changes. */
+static void set_state(http_connection *connection, http_state state)
+{
+    assert(!connection->is_dead);
+    connection->state = (uint8_t)state;
+    if (wait_of(connection) != connection->wait)
+        wait_anew(connection);
+}
+
+/* Called when the output grew or shrank. */
+static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *change, void *user_data)
+{
+    http_connection *connection = user_data;
+
+    (void)output;
+    if (wait_of(connection) != connection->wait || (change->n_deleted > 0 && connection->wait == HTTP_WAIT_WRITE))
+        wait_anew(connection);
+}
+
+/* ---- writing ---- */
+
+/* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
+static bool write_later(http_connection *connection)
+{
+    if (connection->writes_later)
+        return true;
+    connection->writes_later = true;
+    return bufferevent_enable(connection->bev, EV_WRITE) == 0;
+}
+
+/*
+ * Write the output now. One call sends most replies whole. Then the event loop need not watch the socket, which would
+ * cost two more system calls and a turn of the loop. False: the connection is broken.
+ */
+static bool write_now(http_connection *connection)
+{
+    struct evbuffer *output = bufferevent_get_output(connection->bev);
+    int n;
+
+    if (connection->writes_later || evbuffer_get_length(output) == 0)
+        return true;
+    /* Unfreeze the start of the buffer, from which usually only libevent removes bytes. */
+    (void)evbuffer_unfreeze(output, 1);
+    n = evbuffer_write(output, bufferevent_getfd(connection->bev));
+    (void)evbuffer_freeze(output, 1);
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+        return false;
+    return evbuffer_get_length(output) == 0 || write_later(connection);
+}
+
+/* ---- the end of a connection ---- */
+
+static void set_accepting(hth_http_server *server, bool accepts)
+{
+    hth_http_listener *listener;
+
+    LIST_FOREACH(listener, &server->listeners, next)
+    {
+        /* If a listener cannot be enabled now, the end of the next connection tries again. */
+        if (accepts)
+            (void)evconnlistener_enable(listener->listener);
+        else
+            (void)evconnlistener_disable(listener->listener);
+    }
+}
+
+static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    set_accepting(user_data, true);
+}
+
+static void exchange_free(hth_http_exchange *exchange)
+{
+    hth_http_server *server = exchange->connection->server;
+
+    if (exchange->is_counted)
+        server->numbers.n_exchanges--;
+    server->numbers.bodies_bytes -= exchange->body_capacity;
+    if (exchange->headers)
+        evbuffer_free(exchange->headers);
+    free(exchange->body);
+    free(exchange->query_value);
+    free(exchange->path);
+    free(exchange);
+}
+
+static void connection_free(http_connection *connection)
+{
+    hth_http_server *server = connection->server;
+
+    TAILQ_REMOVE(&server->waiting[connection->wait], connection, next);
+    server->numbers.n_connections--;
+    /* libevent may free the bufferevent later. */
+    bufferevent_setcb(connection->bev, NULL, NULL, NULL, NULL);
+    (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it exists */
+    bufferevent_free(connection->bev);
+    free(connection);
+    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) { /* now there is room for others: accept again */
+        (void)event_del(server->accept_pause);                   /* it is pending */
+        set_accepting(server, true);
+    }
+}
+
+/* Close the connection now. Calls on_close of its pending exchange. */
+static void connection_cut(http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+
+    if (connection->is_dead)
+        return;
+    connection->is_dead = true;
+    if (exchange && exchange->is_counted && exchange->watch.on_close)
+        exchange->watch.on_close(exchange->watch.user_data);
+    if (exchange) {
+        exchange_free(exchange);
+        connection->exchange = NULL;
+    }
+    if (!connection->is_going_on)
+        connection_free(connection);
+}
+
+/* Resume reading. False: that failed, and the connection is cut. */
+static bool resume(http_connection *connection)
+{
+    if (connection->is_paused && bufferevent_enable(connection->bev, EV_READ) != 0) {
+        connection_cut(connection);
+        return false;
+    }
+    connection->is_paused = false;
+    return true;
+}
+
+/* Tell a TLS client that the close is intended. */
+static void say_end(http_connection *connection)
+{
+    struct ssl_st *ssl = bufferevent_openssl_get_ssl(connection->bev);
+
+    if (!ssl || !SSL_is_init_finished(ssl))
+        return;
+    (void)SSL_shutdown(ssl); /* best effort: the client may be gone */
+    ERR_clear_error();
+}
+
+/* The client has received the last reply: close, or linger. */
+static void finish(http_connection *connection)
+{
+    struct evbuffer *input = bufferevent_get_input(connection->bev);
+
+    say_end(connection);
+    if (connection->is_at_end || (!connection->lingers && evbuffer_get_length(input) == 0)) {
+        connection_cut(connection);
+        return;
+    }
+    (void)shutdown(bufferevent_getfd(connection->bev),
+                   SHUT_WR); /* fails only if the connection is gone, which is noticed next */
+    (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
+    if (resume(connection))
+        set_state(connection, HTTP_LINGER);
+}
+
+/* ---- the request, as the handler sees it ---- */
+
+const char *hth_http_method(const hth_http_exchange *exchange)
+{
+    return exchange->head.method;
+}
+
+const char *hth_http_path(const hth_http_exchange *exchange)
+{
+    return exchange->path;
+}
+
+/* A decoded copy of n bytes; NULL: no memory. */
+static char *decode(const char *text, size_t n)
+{
+    char *copy = strndup(text, n), *decoded = copy ? evhttp_uridecode(copy, 1, NULL) : NULL;
+
+    free(copy);
+    return decoded;
+}
+
+const char *hth_http_query(const hth_http_exchange *exchange, const char *name)
+{
+    /* The exchange stores the text that the last call returned; nothing else in it changes. */
+    hth_http_exchange *owner = exchange->connection->exchange;
+    const char *at = exchange->head.query;
+
+    assert(owner == exchange);
+    while (at && *at) {
+        size_t n = strcspn(at, "&"), n_name = strcspn(at, "=&");
+        char *decoded = decode(at, n_name);
+        bool is_it = decoded && strcmp(decoded, name) == 0;
+
+        free(decoded);
+        if (is_it) {
+            size_t skip = n_name < n ? n_name + 1 : n_name;
+
+            free(owner->query_value);
+            owner->query_value = decode(at + skip, n - skip);
+            return owner->query_value;
+        }
+        at += n;
+        at += *at == '&';
+    }
+    return NULL;
+}
+
+const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
+{
+    return hth_http_head_field(&exchange->head, exchange->text, name);
+}
+
+const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
+{
+    *n_out = exchange->n_body;
+    return exchange->body;
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool may_be_json(const hth_http_exchange *exchange, size_t n_before, bool may_be_empty)
+{
+    const char *type = hth_http_header(exchange, "Content-Type"), *body = exchange->body;
+    size_t i = n_before;
+
+    if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
+        return true;
+    if (begins_with(type, "multipart/"))
+        return false;
+    while (i < exchange->n_body && strchr(" \t\r\n", body[i]) && body[i])
+        i++;
+    return i < exchange->n_body ? body[i] == '{' || body[i] == '[' /* curl labels every body as a form by default */
+                                : i == exchange->n_body && may_be_empty;
+}
+
+const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128])
+{
+    const char *coding = hth_http_header(exchange, "Content-Encoding");
+
+    if (strcmp(exchange->head.method, "POST") != 0)
+        return NULL;
+    if (!may_be_json(exchange, n_before, may_be_empty))
+        return "the body is a form; it must be JSON (Content-Type: application/json)";
+    if (!coding || !*coding || strcasecmp(coding, "identity") == 0)
+        return NULL;
+    /* Bodies are not decompressed. Without this check, the error for a compressed body would be that it is not JSON. */
+    (void)snprintf(text, 128, "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
+                   coding); /* fits */
+    return text;
+}
+
+const char *hth_http_peer(const hth_http_exchange *exchange)
+{
+    return exchange->connection->peer;
+}
+
+int hth_http_tag(const hth_http_exchange *exchange)
+{
+    return exchange->connection->tag;
+}
+
+void hth_http_watch_set(hth_http_exchange *exchange, const hth_http_watch *watch)
+{
+    exchange->watch = *watch;
+}
+
+/* ---- whole replies ---- */
+
+static const char *reason_of(int status)
+{
+    static const struct {
+        int status;
+        const char *reason;
+    } reasons[] = {
+        { 200, "OK" },
+        { 201, "Created" },
+        { 202, "Accepted" },
+        { 204, "No Content" },
+        { 304, "Not Modified" },
+        { 400, "Bad Request" },
+        { 401, "Unauthorized" },
+        { 402, "Payment Required" },
+        { 403, "Forbidden" },
+        { 404, "Not Found" },
+        { 405, "Method Not Allowed" },
+        { 408, "Request Timeout" },
+        { 409, "Conflict" },
+        { 413, "Content Too Large" },
+        { 414, "URI Too Long" },
+        { 415, "Unsupported Media Type" },
+        { 417, "Expectation Failed" },
+        { 422, "Unprocessable Content" },
+        { 429, "Too Many Requests" },
+        { 431, "Request Header Fields Too Large" },
+        { 499, "Client Closed Request" },
+        { 500, "Internal Server Error" },
+        { 501, "Not Implemented" },
+        { 502, "Bad Gateway" },
+        { 503, "Service Unavailable" },
+        { 504, "Gateway Timeout" },
+        { 505, "HTTP Version Not Supported" },
+        { 507, "Insufficient Storage" },
+        { 529, "Overloaded" },
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    }
+    return status < 400 ? "OK" : "Error";
+}
+
+static const char *date_of(hth_http_server *server)
+{
+    static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
+    static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+    uint64_t seconds = hth_os_unix_seconds();
+    time_t now = (time_t)seconds;
+    struct tm t;
+
+    if (seconds != server->date_seconds && gmtime_r(&now, &t)) {
+        (void)snprintf(server->date, sizeof(server->date), "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday % 7],
+                       t.tm_mday, months[t.tm_mon % 12], (t.tm_year + 1900) % 10000, t.tm_hour, t.tm_min, t.tm_sec);
+        server->date_seconds = seconds;
+    }
+    return server->date;
+}
+
+/* The way that a client recognises the end of a reply. */
+typedef enum framing { FRAMING_LENGTH, FRAMING_CHUNKS, FRAMING_END, FRAMING_NONE } framing;
+
+/* The head of a reply. exchange may be NULL. False: no memory. */
+static bool write_head(http_connection *connection, const hth_http_exchange *exchange, int status,
+                       const char *content_type, framing how, size_t n_body, size_t n_expand)
+{
+    hth_http_server *server = connection->server;
+    struct evbuffer *output = bufferevent_get_output(connection->bev);
+    const char *name = server->options.server_name;
+    int minor = exchange ? exchange->head.minor : 1, n;
+    char head[REPLY_HEAD_BYTES], length[64] = "";
+
+    if (content_type && (!hth_http_is_value(content_type) || strlen(content_type) > REPLY_HEAD_BYTES / 4))
+        content_type = "application/octet-stream";
+    if (how == FRAMING_LENGTH)
+        (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n", n_body);
+    else if (how == FRAMING_CHUNKS)
+        (void)snprintf(length, sizeof(length), "Transfer-Encoding: chunked\r\n");
+    n = snprintf(head, sizeof(head), "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s%s%s", status, reason_of(status),
+                 date_of(server), name ? "Server: " : "", name ? name : "", name ? "\r\n" : "",
+                 content_type ? "Content-Type: " : "", content_type ? content_type : "", content_type ? "\r\n" : "",
+                 length,
+                 connection->closes ? "Connection: close\r\n"
+                 : minor == 0       ? "Connection: keep-alive\r\n"
+                                    : "");
+    assert(n > 0 && (size_t)n < sizeof(head));
+    return evbuffer_expand(output, (size_t)n + n_expand + 256) == 0 && evbuffer_add(output, head, (size_t)n) == 0 &&
+           (!exchange || !exchange->headers || evbuffer_add_buffer(output, exchange->headers) == 0) &&
+           evbuffer_add(output, "\r\n", 2) == 0;
+}
+
+/* Status codes that never have a body. */
+static bool is_bodyless(int status)
+{
+    return status == 204 || status == 304;
+}
+
+static bool is_head_request(const hth_http_exchange *exchange)
+{
+    return exchange && exchange->head.method && strcmp(exchange->head.method, "HEAD") == 0;
+}
+
+/* A whole reply. False: no memory. */
+static bool write_reply(http_connection *connection, const hth_http_exchange *exchange, int status,
+                        const char *content_type, const void *body, size_t n)
+{
+    struct evbuffer *output = bufferevent_get_output(connection->bev);
+    bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
+
+    /* For a HEAD request, n 0 may mean that the length of the body is unknown. */
+    framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
+
+    if (connection->server->is_draining)
+        connection->closes = true;
+    return write_head(connection, exchange, status, content_type, how, n, has_body && n <= EXPAND_BYTES_MAX ? n : 0) &&
+           (!has_body || evbuffer_add(output, body, n) == 0);
+}
+
+/* A reply is complete, or was cut off (is_cut); the exchange has ended, if there was one. */
+static void connection_flush(http_connection *connection, bool is_cut)
+{
+    if (is_cut || !write_now(connection)) {
+        connection_cut(connection);
+        return;
+    }
+    connection->is_backlogged = false;
+    if (connection->server->is_draining)
+        connection->closes = true;
+    set_state(connection, HTTP_FLUSH);
+    if (n_unsent(connection) > 0 || connection->is_going_on)
+        return;
+    /* The code that replies must finish with this request before the handler gets the next one. */
+    if (connection->closes || connection->is_at_end || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
+        bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+    else
+        set_state(connection, HTTP_IDLE);
+}
+
+/* End the exchange: its reply is complete, or was cut off (is_cut). */
+static void connection_end_exchange(http_connection *connection, bool is_cut)
+{
+    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used */
+    exchange_free(connection->exchange);
+    connection->exchange = NULL;
+    connection_flush(connection, is_cut);
+}
+
+/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes afterwards. */
+static void http_write_error(http_connection *connection, int status, const char *why)
+{
+    hth_http_server *server = connection->server;
+    hth_http_exchange *exchange = connection->exchange;
+    const char *path = exchange && exchange->path ? exchange->path : "", *body = NULL;
+    char text[256];
+    bool is_written;
+
+    if (server->write_error)
+        body = server->write_error(status, why, path, server->user_data);
+    if (!body) {
+        (void)snprintf(text, sizeof(text), "{\"error\":{\"message\":\"%s\"}}", why);
+        body = text;
+    }
+    connection->closes = connection->lingers = true;
+    is_written = write_reply(connection, exchange, status, "application/json", body, strlen(body));
+    if (exchange)
+        connection_end_exchange(connection, !is_written);
+    else
+        connection_flush(connection, !is_written);
+}
+
+/* ---- a request, from bytes to the handler ---- */
+
+static const char no_memory[] = "the server is out of memory; try again later";
+
+/* Refuse a malformed request. */
+static bool refuse(http_connection *connection, int status, const char *why)
+{
+    http_write_error(connection, status, why);
+    return true;
+}
+
+/*
+ * Skip empty lines before a request line: some clients send them after a body. False while the input may be the first
+ * half of an empty line.
+ */
+static bool skip_empty_lines(struct evbuffer *input)
+{
+    char two[2];
+    ev_ssize_t n;
+
+    while ((n = evbuffer_copyout(input, two, 2)) == 2 && memcmp(two, "\r\n", 2) == 0)
+        (void)evbuffer_drain(input, 2); /* cannot fail: they are there */
+    return n != 1 || two[0] != '\r';
+}
+
+/* False: the path is not valid text. */
+static bool exchange_decode_path(hth_http_exchange *exchange)
+{
+    const char *path = exchange->head.path;
+    size_t n = 0;
+
+    for (const char *c = strchr(path, '%'); c; c = strchr(c + 1, '%')) {
+        if (strspn(c + 1, "0123456789abcdefABCDEF") < 2)
+            return false;
+    }
+    exchange->path = evhttp_uridecode(path, 0, &n);
+    return exchange->path && strlen(exchange->path) == n; /* has no "%00" */
+}
+
+/*
+ * The interim reply that probes a client. Clients must accept it even if they do not expect it; not all accept other
+ * 1xx.
+ */
+static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+/*
+ * The client of a pending request closed its sending side: it waits for the reply, or has left. Only sending bytes
+ * shows which: the system of a client that has left answers them with a reset. Clients of a stream that has already
+ * begun, and clients that cannot be probed (HTTP/1.0; TLS cannot be half-closed), count as gone.
+ */
+static void ask_whether_it_waits(http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    bool is_gone = false;
+
+    if (!exchange->is_asked) {
+        is_gone = exchange->has_begun || exchange->head.minor == 0 || connection->is_tls ||
+                  bufferevent_write(connection->bev, go_ahead, sizeof(go_ahead) - 1) != 0 || !write_now(connection);
+        exchange->is_asked = true;
+    }
+    if (is_gone || hth_os_peer_is_gone(bufferevent_getfd(connection->bev)))
+        connection_cut(connection);
+    else
+        wait_anew(connection); /* until the next check */
+}
+
+/* Call the handler: the request is complete, or its body is not wanted. */
+static void handle(http_connection *connection)
+{
+    hth_http_server *server = connection->server;
+
+    connection->exchange->is_counted = true;
+    server->numbers.n_exchanges++;
+    set_state(connection, HTTP_PENDING);
+    server->handler(connection->exchange, server->user_data);
+    if (!connection->is_dead && connection->state == HTTP_PENDING && connection->is_at_end)
+        ask_whether_it_waits(connection);
+}
+
+/*
+ * Is the rest of the body unwanted? Bytes that have already arrived are read in any case: small bodies come with their
+ * heads.
+ */
+static bool is_unwanted(const http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    const hth_http_server *server = connection->server;
+
+    return (exchange->head.is_chunked ||
+            exchange->head.body_bytes > evbuffer_get_length(bufferevent_get_input(connection->bev))) &&
+           server->wants_body && !server->wants_body(exchange, server->user_data);
+}
+
+static bool begin_body(http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    const hth_http_head *head = &exchange->head;
+    struct evbuffer *input = bufferevent_get_input(connection->bev);
+
+    if (is_unwanted(connection)) {
+        connection->closes = connection->lingers = true;
+        handle(connection);
+        return true;
+    }
+    if (head->body_bytes > connection->body_bytes_max)
+        return refuse(connection, 413, "the request's body is larger than this server takes");
+    if (head->expects_continue && (head->is_chunked || head->body_bytes > 0) && evbuffer_get_length(input) == 0 &&
+        (bufferevent_write(connection->bev, go_ahead, sizeof(go_ahead) - 1) != 0 || !write_later(connection)))
+        return refuse(connection, 503, no_memory);
+    set_state(connection, HTTP_BODY);
+    return true;
+}
+
+/* IDLE, HEAD: true when there is a next step. */
+static bool read_head(http_connection *connection)
+{
+    struct evbuffer *input = bufferevent_get_input(connection->bev);
+    hth_http_exchange *exchange;
+    size_t n_here, n_look, n_head;
+    const char *why = NULL;
+    unsigned char *bytes;
+    bool has_line;
+    int status;
+
+    has_line = connection->n_scanned > 0 || skip_empty_lines(input);
+    n_here = evbuffer_get_length(input);
+    if (n_here == 0) {
+        if (connection->state == HTTP_IDLE && connection->server->is_draining)
+            connection->closes = true;
+        if (connection->closes || connection->is_at_end)
+            finish(connection);
+        return false;
+    }
+    set_state(connection, HTTP_HEAD);
+    if (!has_line) {
+        if (connection->is_at_end)
+            finish(connection);
+        return false;
+    }
+    n_look = n_here < connection->headers_bytes_max ? n_here : connection->headers_bytes_max;
+    bytes = evbuffer_pullup(input, (ev_ssize_t)n_look);
+    if (!bytes)
+        return refuse(connection, 503, no_memory);
+    n_head = hth_http_head_find((const char *)bytes, n_look, &connection->n_scanned);
+    if (n_head == SIZE_MAX)
+        return refuse(connection, 400, "a line of the request's head does not end with CR LF");
+    if (n_head == 0 && n_look == connection->headers_bytes_max)
+        return memchr(bytes, '\n', n_look)
+                 ? refuse(connection, 431, "the request's head is larger than this server takes")
+                 : refuse(connection, 414, "the request's line is longer than this server takes");
+    if (n_head == 0) {
+        if (connection->is_at_end)
+            finish(connection);
+        return false;
+    }
+    exchange = calloc(1, sizeof(*exchange) + n_head);
+    if (!exchange)
+        return refuse(connection, 503, no_memory);
+    exchange->connection = connection;
+    connection->exchange = exchange;
+    connection->n_scanned = 0;
+    (void)evbuffer_remove(input, exchange->text, n_head); /* cannot fail: they are there */
+    status = hth_http_head_parse(exchange->text, n_head, &exchange->head, &why);
+    if (status != 0)
+        return refuse(connection, status, why);
+    if (!exchange_decode_path(exchange))
+        return refuse(connection, 400, "the request's path is not well encoded");
+    connection->closes = !exchange->head.keep_alive;
+    return begin_body(connection);
+}
+
+/* Make room for more of a body. False: no memory, or all bodies together have reached their limit. */
+static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
+{
+    size_t n = exchange->n_body + n_more + 1, capacity = exchange->body_capacity;
+    hth_http_server *server = exchange->connection->server;
+    char *body;
+
+    if (n <= capacity)
+        return true;
+    if (capacity == 0)
+        capacity = BODY_BYTES_FIRST;
+    while (capacity < n)
+        capacity *= 2;
+    if (!exchange->head.is_chunked && capacity > exchange->head.body_bytes)
+        capacity = (size_t)exchange->head.body_bytes + 1;
+    if (server->options.bodies_bytes_max > 0 && capacity > 1 && /* 1: a request without a body, never refused */
+        server->numbers.bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
+        return false;
+    body = realloc(exchange->body, capacity);
+    if (!body)
+        return false;
+    server->numbers.bodies_bytes += capacity - exchange->body_capacity;
+    exchange->body = body;
+    exchange->body_capacity = capacity;
+    return true;
+}
+
+static const char no_room[] = "the server has no memory for another request's body now; try again later";
+
+/* Read chunks. 0: go on. Otherwise the status of a refusal, with its reason. */
+static int read_chunks(http_connection *connection, bool *is_complete, const char **why_out)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    struct evbuffer *input = bufferevent_get_input(connection->bev);
+
+    while (evbuffer_get_length(input) > 0) {
+        size_t n = evbuffer_get_contiguous_space(input), n_used = 0, n_piece = 0;
+        const char *bytes = (const char *)evbuffer_pullup(input, (ev_ssize_t)n), *piece = NULL;
+        hth_http_chunks_result result = hth_http_chunks_read(&exchange->chunks, bytes, n, &n_used, &piece, &n_piece);
+
+        if (result == HTH_HTTP_CHUNKS_BAD) {
+            *why_out = "the request's body is not well chunked";
+            return 400;
+        }
+        if (n_piece > connection->body_bytes_max - exchange->n_body) {
+            *why_out = "the request's body is larger than this server takes";
+            return 413;
+        }
+        if (!body_reserve(exchange, n_piece)) {
+            *why_out = no_room;
+            return 503;
+        }
+        if (n_piece > 0)
+            memcpy(exchange->body + exchange->n_body, piece, n_piece);
+        exchange->n_body += n_piece;
+        (void)evbuffer_drain(input, n_used); /* cannot fail: they are there */
+        if (result == HTH_HTTP_CHUNKS_END) {
+            *is_complete = true;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static int read_length(http_connection *connection, bool *is_complete, const char **why_out)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    struct evbuffer *input = bufferevent_get_input(connection->bev);
+    size_t n = evbuffer_get_length(input), n_left = (size_t)exchange->head.body_bytes - exchange->n_body;
+
+    n = n < n_left ? n : n_left;
+    if (!body_reserve(exchange, n)) {
+        *why_out = no_room;
+        return 503;
+    }
+    (void)evbuffer_remove(input, exchange->body + exchange->n_body, n); /* cannot fail: they are there */
+    exchange->n_body += n;
+    *is_complete = n == n_left;
+    return 0;
+}
+
+/* BODY: true when there is a next step. */
+static bool read_body(http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    bool is_complete = false;
+    const char *why = NULL;
+    int status = exchange->head.is_chunked ? read_chunks(connection, &is_complete, &why)
+                                           : read_length(connection, &is_complete, &why);
+
+    if (status != 0)
+        return refuse(connection, status, why);
+    if (!is_complete) {
+        if (connection->is_at_end)
+            connection_cut(connection);
+        return false;
+    }
+    exchange->body[exchange->n_body] = '\0';
+    handle(connection);
+    return true;
+}
+
+/* ---- steps ---- */
+
+/*
+ * Pause reading while early input fills the buffer. libevent's high-water mark would do that, but version 2.1 calls the
+ * reader repeatedly while the mark is reached.
+ */
+static void pause_when_full(http_connection *connection)
+{
+    bool has_turn = connection->state != HTTP_PENDING && connection->state != HTTP_FLUSH;
+
+    if (has_turn || connection->is_paused || connection->is_at_end ||
+        evbuffer_get_length(bufferevent_get_input(connection->bev)) < connection->headers_bytes_max + READ_AHEAD_BYTES)
+        return;
+    (void)bufferevent_disable(connection->bev, EV_READ); /* cannot fail for a socket */
+    connection->is_paused = true;
+    if (wait_of(connection) != connection->wait)
+        wait_anew(connection);
+}
+
+/* True if another step follows. */
+static bool step(http_connection *connection)
+{
+    struct evbuffer *input = bufferevent_get_input(connection->bev);
+
+    switch ((http_state)connection->state) {
+    case HTTP_IDLE:
+    case HTTP_HEAD: return read_head(connection);
+    case HTTP_BODY: return read_body(connection);
+    case HTTP_FLUSH:
+        if (n_unsent(connection) > 0)
+            return false;
+        if (connection->closes) {
+            finish(connection);
+            return false;
+        }
+        set_state(connection, HTTP_IDLE);
+        return resume(connection);
+    case HTTP_LINGER:
+        (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
+        return false;
+    case HTTP_HANDSHAKE:
+    case HTTP_PENDING: break;
+    }
+    return false;
+}
+
+/* Step from state to state until an event is needed. Does nothing when called within such a step. */
+static void connection_go_on(http_connection *connection)
+{
+    assert(!connection->is_going_on);
+    connection->is_going_on = true;
+    while (!connection->is_dead && step(connection))
+        continue;
+    connection->is_going_on = false;
+    if (connection->is_dead)
+        connection_free(connection);
+    else
+        pause_when_full(connection);
+}
+
+static void on_read(struct bufferevent *bev, void *user_data)
+{
+    (void)bev;
+    connection_go_on(user_data);
+}
+
+static void on_written(struct bufferevent *bev, void *user_data)
+{
+    http_connection *connection = user_data;
+
+    if (connection->writes_later && !connection->is_tls && n_unsent(connection) == 0) {
+        connection->writes_later = false;
+        (void)bufferevent_disable(bev, EV_WRITE); /* cannot fail for a socket */
+    }
+    if (connection->is_backlogged && connection->exchange && n_unsent(connection) < HTH_HTTP_BACKLOG_MAX / 2) {
+        hth_http_watch watch = connection->exchange->watch;
+
+        connection->is_backlogged = false;
+        connection->is_going_on = true;
+        if (watch.on_room)
+            watch.on_room(watch.user_data);
+        connection->is_going_on = false;
+        if (connection->is_dead) {
+            connection_free(connection);
+            return;
+        }
+    }
+    if (connection->state == HTTP_FLUSH)
+        connection_go_on(connection);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *user_data)
+{
+    http_connection *connection = user_data;
+
+    (void)bev;
+    if (what & BEV_EVENT_CONNECTED) {
+        set_state(connection, HTTP_IDLE);
+        return;
+    }
+    connection->is_at_end = true;
+    /*
+     * A client that closed only its sending side still gets its reply. With TLS this is not possible: libevent has
+     * stopped writing as well.
+     */
+    if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && !connection->is_tls) {
+        if (connection->state == HTTP_FLUSH)
+            return;
+        if (connection->state == HTTP_PENDING) {
+            ask_whether_it_waits(connection);
+            return;
+        }
+    }
+    connection_cut(connection);
+}
+
+/* The time limit of its wait has passed. */
+static void connection_expire(http_connection *connection)
+{
+    if (connection->wait == HTTP_WAIT_LOOK) {
+        if (connection->is_at_end || hth_os_peer_has_ended(bufferevent_getfd(connection->bev)))
+            ask_whether_it_waits(connection);
+        else
+            wait_anew(connection);
+        return;
+    }
+    if (connection->wait != HTTP_WAIT_LINGER)
+        connection->server->numbers.n_timed_out++;
+    if (connection->state == HTTP_HEAD || connection->state == HTTP_BODY) {
+        http_write_error(connection, 408, "the request did not come in time");
+        return;
+    }
+    if (connection->state == HTTP_IDLE)
+        say_end(connection);
+    connection_cut(connection);
 }
 
 static void sweep(evutil_socket_t fd, short what, void *user_data)
@@ -225,37 +1127,65 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     }
 }
 
-/* ---- listeners ---- */
+/* ---- the beginning of a connection ---- */
 
-static void set_accepting(hth_http_server *server, bool accepts)
+static struct bufferevent *bufferevent_for(struct event_base *base, int fd, struct ssl_ctx_st *tls)
 {
-    hth_http_listener *listener;
+    struct ssl_st *ssl;
+    struct bufferevent *bev;
 
-    LIST_FOREACH(listener, &server->listeners, next)
-    {
-        /* If a listener cannot be enabled now, the end of the next connection tries again. */
-        if (accepts)
-            (void)evconnlistener_enable(listener->listener);
+    if (!tls)
+        return bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+    ssl = SSL_new(tls);
+    if (!ssl)
+        return NULL;
+    bev = bufferevent_openssl_socket_new(base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+    if (!bev)
+        SSL_free(ssl);
+    else
+        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
+    return bev;
+}
+
+bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *peer, int tag, struct ssl_ctx_st *tls)
+{
+    http_connection *connection = calloc(1, sizeof(*connection));
+    struct bufferevent *bev = connection ? bufferevent_for(server->base, fd, tls) : NULL;
+
+    if (!bev || !evbuffer_add_cb(bufferevent_get_output(bev), on_output, connection)) {
+        if (bev)
+            bufferevent_free(bev);
         else
-            (void)evconnlistener_disable(listener->listener);
+            (void)close(fd); /* nothing was sent */
+        free(connection);
+        return false;
     }
+    *connection = (http_connection){
+        .server = server,
+        .bev = bev,
+        .headers_bytes_max = server->options.headers_bytes_max,
+        .body_bytes_max = server->options.body_bytes_max,
+        .tag = tag,
+        .is_tls = tls != NULL,
+        .state = tls ? HTTP_HANDSHAKE : HTTP_IDLE,
+        .wait = HTTP_WAIT_NONE,
+    };
+    (void)memccpy(connection->peer, peer, '\0', sizeof(connection->peer) - 1); /* the last byte stays 0 */
+    server->numbers.n_connections++;
+    TAILQ_INSERT_TAIL(&server->waiting[HTTP_WAIT_NONE], connection, next);
+    wait_anew(connection);
+    bufferevent_setcb(bev, on_read, on_written, on_event, connection);
+    bufferevent_setwatermark(bev, EV_WRITE, HTH_HTTP_BACKLOG_MAX / 2 - 1, 0);
+    /* A TLS bufferevent has to write by itself. */
+    if (bufferevent_enable(bev, EV_READ) != 0 ||
+        (tls ? !write_later(connection) : bufferevent_disable(bev, EV_WRITE) != 0)) {
+        connection_cut(connection);
+        return false;
+    }
+    return true;
 }
 
-static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
-{
-    (void)fd;
-    (void)what;
-    set_accepting(user_data, true);
-}
-
-/* A connection has ended, so there is room for others: accept again. */
-static void accept_again(hth_http_server *server)
-{
-    if (event_pending(server->accept_pause, EV_TIMEOUT, NULL)) {
-        (void)event_del(server->accept_pause); /* it is pending */
-        set_accepting(server, true);
-    }
-}
+/* ---- listeners ---- */
 
 /* Descriptors or memory ran out. A connection waits in the queue, and accepting it at once would spin. */
 static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
@@ -432,18 +1362,12 @@ void hth_http_server_free(hth_http_server *server)
         event_free(server->sweep);
     if (server->accept_pause)
         event_free(server->accept_pause);
-    free(server->server_name);
     free(server);
 }
 
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options)
 {
-    free(server->server_name);
-    server->server_name = options->server_name && hth_http_is_value(options->server_name)
-                            ? strndup(options->server_name, 100)
-                            : NULL; /* without memory, the header is omitted */
     server->options = *options;
-    server->options.server_name = NULL;
     if (server->options.headers_bytes_max < 4)
         server->options.headers_bytes_max = 4;
     if (server->options.headers_bytes_max > HEAD_BYTES_MAX)
@@ -475,7 +1399,10 @@ void hth_http_server_drain(hth_http_server *server)
     server->is_draining = true;
     for (connection = TAILQ_FIRST(&server->waiting[HTTP_WAIT_REQUEST]); connection; connection = next) {
         next = TAILQ_NEXT(connection, next);
-        connection_drain(connection);
+        if (connection->state != HTTP_IDLE || connection->is_going_on)
+            continue;
+        say_end(connection);
+        connection_cut(connection);
     }
 }
 
@@ -486,968 +1413,7 @@ bool hth_http_server_owes_replies(const hth_http_server *server)
 
 hth_http_numbers hth_http_server_numbers(const hth_http_server *server)
 {
-    hth_http_numbers numbers = server->numbers;
-
-    numbers.bodies_bytes = server->bodies_bytes;
-    return numbers;
-}
-
-/*
- * ---- from bytes to exchanges, and the end of a connection ----
- *
- * Every event of a connection (bytes arrived, bytes were sent, it ended, a time limit passed) calls connection_go_on.
- * It steps from state to state until the next step needs an event. A handler may reply, abort or write during a step.
- * If that ends the connection, the connection is only marked, and connection_go_on frees it after the step.
- */
-
-enum { LINGER_MS = 2000, LOOK_MS = 500, READ_AHEAD_BYTES = 16 << 10, BODY_BYTES_FIRST = 64 << 10 };
-
-static uint64_t now_ms(void)
-{
-    return hth_os_monotonic_ns() / 1000000;
-}
-
-/* ---- waits ---- */
-
-static uint64_t wait_ms(const hth_http_options *options, http_wait wait)
-{
-    switch (wait) {
-    case HTTP_WAIT_REQUEST: return options->idle_timeout_ms;
-    case HTTP_WAIT_READ: return options->request_timeout_ms;
-    case HTTP_WAIT_WRITE: return options->write_timeout_ms;
-    case HTTP_WAIT_LINGER: return LINGER_MS;
-    case HTTP_WAIT_LOOK: return LOOK_MS;
-    case HTTP_WAIT_NONE: break;
-    }
-    return 0;
-}
-
-static size_t n_unsent(const http_connection *connection)
-{
-    return evbuffer_get_length(bufferevent_get_output(connection->bev));
-}
-
-/* The wait of a connection in its current state. */
-static http_wait wait_of(const http_connection *connection)
-{
-    switch ((http_state)connection->state) {
-    case HTTP_IDLE: return HTTP_WAIT_REQUEST;
-    case HTTP_HANDSHAKE:
-    case HTTP_HEAD:
-    case HTTP_BODY: return HTTP_WAIT_READ;
-    case HTTP_PENDING:
-        if (n_unsent(connection) > 0)
-            return HTTP_WAIT_WRITE;
-        return connection->is_paused || connection->is_at_end ? HTTP_WAIT_LOOK : HTTP_WAIT_NONE;
-    case HTTP_FLUSH: return HTTP_WAIT_WRITE;
-    case HTTP_LINGER: break;
-    }
-    return HTTP_WAIT_LINGER;
-}
-
-/* Restart the time limit. */
-static void wait_anew(http_connection *connection)
-{
-    hth_http_server *server = connection->server;
-    http_wait wait = wait_of(connection);
-    uint64_t limit_ms = wait_ms(&server->options, wait);
-
-    TAILQ_REMOVE(&server->waiting[connection->wait], connection, next);
-    connection->wait = (uint8_t)wait;
-    connection->since_ms = now_ms();
-    TAILQ_INSERT_TAIL(&server->waiting[wait], connection, next);
-    if (limit_ms > 0)
-        server_sweep_by(server, connection->since_ms + limit_ms);
-}
-
-/* Set the state. Restart the time limit if the kind of wait changes. */
-static void set_state(http_connection *connection, http_state state)
-{
-    assert(!connection->is_dead);
-    connection->state = (uint8_t)state;
-    if (wait_of(connection) != connection->wait)
-        wait_anew(connection);
-}
-
-/* Called when the output grew or shrank. */
-static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *change, void *user_data)
-{
-    http_connection *connection = user_data;
-
-    (void)output;
-    if (wait_of(connection) != connection->wait || (change->n_deleted > 0 && connection->wait == HTTP_WAIT_WRITE))
-        wait_anew(connection);
-}
-
-/* ---- writing ---- */
-
-/* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
-static bool write_later(http_connection *connection)
-{
-    connection->writes_later = true;
-    return bufferevent_enable(connection->bev, EV_WRITE) == 0;
-}
-
-/*
- * Write the output now. One call sends most replies whole. Then the event loop need not watch the socket, which would
- * cost two more system calls and a turn of the loop. False: the connection is broken.
- */
-static bool write_now(http_connection *connection)
-{
-    struct evbuffer *output = bufferevent_get_output(connection->bev);
-    int n;
-
-    if (connection->writes_later || evbuffer_get_length(output) == 0)
-        return true;
-    /* Unfreeze the start of the buffer, from which usually only libevent removes bytes. */
-    (void)evbuffer_unfreeze(output, 1);
-    n = evbuffer_write(output, bufferevent_getfd(connection->bev));
-    (void)evbuffer_freeze(output, 1);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        return false;
-    return evbuffer_get_length(output) == 0 || write_later(connection);
-}
-
-/* Let the event loop write the output from now on, as the client receives it. False: the connection is broken. */
-static bool connection_write_later(http_connection *connection)
-{
-    return connection->writes_later || write_later(connection);
-}
-
-/* ---- its end ---- */
-
-static void connection_free(http_connection *connection)
-{
-    hth_http_server *server = connection->server;
-
-    TAILQ_REMOVE(&server->waiting[connection->wait], connection, next);
-    server->numbers.n_connections--;
-    /* libevent may free the bufferevent later. */
-    bufferevent_setcb(connection->bev, NULL, NULL, NULL, NULL);
-    (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it exists */
-    bufferevent_free(connection->bev);
-    free(connection);
-    accept_again(server);
-}
-
-static void connection_cut(http_connection *connection)
-{
-    hth_http_exchange *exchange = connection->exchange;
-
-    if (connection->is_dead)
-        return;
-    connection->is_dead = true;
-    if (exchange && exchange->is_counted && exchange->watch.on_close)
-        exchange->watch.on_close(exchange->watch.user_data);
-    if (exchange) {
-        exchange_free(exchange);
-        connection->exchange = NULL;
-    }
-    if (!connection->is_going_on)
-        connection_free(connection);
-}
-
-/* Resume reading. False: that failed, and the connection is cut. */
-static bool resume(http_connection *connection)
-{
-    if (connection->is_paused && bufferevent_enable(connection->bev, EV_READ) != 0) {
-        connection_cut(connection);
-        return false;
-    }
-    connection->is_paused = false;
-    return true;
-}
-
-/* Tell a TLS client that the close is intended. */
-static void say_end(http_connection *connection)
-{
-    struct ssl_st *ssl = bufferevent_openssl_get_ssl(connection->bev);
-
-    if (!ssl || !SSL_is_init_finished(ssl))
-        return;
-    (void)SSL_shutdown(ssl); /* best effort: the client may be gone */
-    ERR_clear_error();
-}
-
-/* The client has received the last reply: close, or linger. */
-static void finish(http_connection *connection)
-{
-    struct evbuffer *input = bufferevent_get_input(connection->bev);
-
-    say_end(connection);
-    if (connection->is_at_end || (!connection->lingers && evbuffer_get_length(input) == 0)) {
-        connection_cut(connection);
-        return;
-    }
-    (void)shutdown(bufferevent_getfd(connection->bev),
-                   SHUT_WR); /* fails only if the connection is gone, which is noticed next */
-    (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
-    if (resume(connection))
-        set_state(connection, HTTP_LINGER);
-}
-
-/* ---- a request ---- */
-
-static const char no_memory[] = "the server is out of memory; try again later";
-
-/* Refuse a malformed request. */
-static bool refuse(http_connection *connection, int status, const char *why)
-{
-    http_write_error(connection, status, why);
-    return true;
-}
-
-/*
- * Skip empty lines before a request line: some clients send them after a body. False while the input may be the first
- * half of an empty line.
- */
-static bool skip_empty_lines(struct evbuffer *input)
-{
-    char two[2];
-    ev_ssize_t n;
-
-    while ((n = evbuffer_copyout(input, two, 2)) == 2 && memcmp(two, "\r\n", 2) == 0)
-        (void)evbuffer_drain(input, 2); /* cannot fail: they are there */
-    return n != 1 || two[0] != '\r';
-}
-
-/* Make an exchange with room for a head. NULL: no memory. */
-static hth_http_exchange *exchange_new(http_connection *connection, size_t n_head)
-{
-    hth_http_exchange *exchange = calloc(1, sizeof(*exchange));
-
-    if (!exchange)
-        return NULL;
-    exchange->connection = connection;
-    exchange->text = malloc(n_head);
-    if (!exchange->text) {
-        exchange_free(exchange);
-        return NULL;
-    }
-    return exchange;
-}
-
-/*
- * The interim reply that probes a client. Clients must accept it even if they do not expect it; not all accept other
- * 1xx.
- */
-static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
-/*
- * The client of a pending request closed its sending side: it waits for the reply, or has left. Only sending bytes
- * shows which: the system of a client that has left answers them with a reset. Clients of a stream that has already
- * begun, and clients that cannot be probed (HTTP/1.0; TLS cannot be half-closed), count as gone.
- */
-static void ask_whether_it_waits(http_connection *connection)
-{
-    hth_http_exchange *exchange = connection->exchange;
-    bool is_gone = false;
-
-    if (!exchange->is_asked) {
-        is_gone = exchange->has_begun || exchange->head.minor == 0 || connection->is_tls ||
-                  bufferevent_write(connection->bev, go_ahead, sizeof(go_ahead) - 1) != 0 || !write_now(connection);
-        exchange->is_asked = true;
-    }
-    if (is_gone || hth_os_peer_is_gone(bufferevent_getfd(connection->bev)))
-        connection_cut(connection);
-    else
-        wait_anew(connection); /* until the next check */
-}
-
-/* Call the handler: the request is complete, or its body is not wanted. */
-static void handle(http_connection *connection)
-{
-    hth_http_server *server = connection->server;
-
-    connection->exchange->is_counted = true;
-    server->numbers.n_exchanges++;
-    set_state(connection, HTTP_PENDING);
-    server->handler(connection->exchange, server->user_data);
-    if (!connection->is_dead && connection->state == HTTP_PENDING && connection->is_at_end)
-        ask_whether_it_waits(connection);
-}
-
-/*
- * Is the rest of the body unwanted? Bytes that have already arrived are read in any case: small bodies come with their
- * heads.
- */
-static bool is_unwanted(const http_connection *connection)
-{
-    hth_http_exchange *exchange = connection->exchange;
-    const hth_http_server *server = connection->server;
-
-    return (exchange->head.is_chunked ||
-            exchange->head.body_bytes > evbuffer_get_length(bufferevent_get_input(connection->bev))) &&
-           server->wants_body && !server->wants_body(exchange, server->user_data);
-}
-
-static bool begin_body(http_connection *connection)
-{
-    hth_http_exchange *exchange = connection->exchange;
-    const hth_http_head *head = &exchange->head;
-    struct evbuffer *input = bufferevent_get_input(connection->bev);
-
-    if (is_unwanted(connection)) {
-        connection->closes = connection->lingers = true;
-        handle(connection);
-        return true;
-    }
-    if (head->body_bytes > connection->body_bytes_max)
-        return refuse(connection, 413, "the request's body is larger than this server takes");
-    if (head->expects_continue && (head->is_chunked || head->body_bytes > 0) && evbuffer_get_length(input) == 0 &&
-        (bufferevent_write(connection->bev, go_ahead, sizeof(go_ahead) - 1) != 0 || !write_later(connection)))
-        return refuse(connection, 503, no_memory);
-    set_state(connection, HTTP_BODY);
-    return true;
-}
-
-/* IDLE, HEAD: true when there is a next step. */
-static bool read_head(http_connection *connection)
-{
-    struct evbuffer *input = bufferevent_get_input(connection->bev);
-    hth_http_exchange *exchange;
-    size_t n_here, n_look, n_head;
-    const char *why = NULL;
-    unsigned char *bytes;
-    bool has_line;
-    int status;
-
-    has_line = connection->n_scanned > 0 || skip_empty_lines(input);
-    n_here = evbuffer_get_length(input);
-    if (n_here == 0) {
-        if (connection->state == HTTP_IDLE && connection->server->is_draining)
-            connection->closes = true;
-        if (connection->closes || connection->is_at_end)
-            finish(connection);
-        return false;
-    }
-    set_state(connection, HTTP_HEAD);
-    if (!has_line) {
-        if (connection->is_at_end)
-            finish(connection);
-        return false;
-    }
-    n_look = n_here < connection->headers_bytes_max ? n_here : connection->headers_bytes_max;
-    bytes = evbuffer_pullup(input, (ev_ssize_t)n_look);
-    if (!bytes)
-        return refuse(connection, 503, no_memory);
-    n_head = hth_http_head_find((const char *)bytes, n_look, &connection->n_scanned);
-    if (n_head == SIZE_MAX)
-        return refuse(connection, 400, "a line of the request's head does not end with CR LF");
-    if (n_head == 0 && n_look == connection->headers_bytes_max)
-        return memchr(bytes, '\n', n_look)
-                 ? refuse(connection, 431, "the request's head is larger than this server takes")
-                 : refuse(connection, 414, "the request's line is longer than this server takes");
-    if (n_head == 0) {
-        if (connection->is_at_end)
-            finish(connection);
-        return false;
-    }
-    exchange = exchange_new(connection, n_head);
-    if (!exchange)
-        return refuse(connection, 503, no_memory);
-    connection->exchange = exchange;
-    connection->n_scanned = 0;
-    (void)evbuffer_remove(input, exchange->text, n_head); /* cannot fail: they are there */
-    status = hth_http_head_parse(exchange->text, n_head, &exchange->head, &why);
-    if (status != 0)
-        return refuse(connection, status, why);
-    if (!exchange_decode_path(exchange))
-        return refuse(connection, 400, "the request's path is not well encoded");
-    connection->closes = !exchange->head.keep_alive;
-    return begin_body(connection);
-}
-
-/* Make room for more of a body. False: no memory, or all bodies together have reached their limit. */
-static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
-{
-    size_t n = exchange->n_body + n_more + 1, capacity = exchange->body_capacity;
-    hth_http_server *server = exchange->connection->server;
-    char *body;
-
-    if (n <= capacity)
-        return true;
-    if (capacity == 0)
-        capacity = BODY_BYTES_FIRST;
-    while (capacity < n)
-        capacity *= 2;
-    if (!exchange->head.is_chunked && capacity > exchange->head.body_bytes)
-        capacity = (size_t)exchange->head.body_bytes + 1;
-    if (server->options.bodies_bytes_max > 0 && capacity > 1 && /* 1: a request without a body, never refused */
-        server->bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
-        return false;
-    body = realloc(exchange->body, capacity);
-    if (!body)
-        return false;
-    server->bodies_bytes += capacity - exchange->body_capacity;
-    exchange->body = body;
-    exchange->body_capacity = capacity;
-    return true;
-}
-
-static const char no_room[] = "the server has no memory for another request's body now; try again later";
-
-/* Read chunks. 0: go on. Otherwise the status of a refusal, with its reason. */
-static int read_chunks(http_connection *connection, bool *is_complete, const char **why_out)
-{
-    hth_http_exchange *exchange = connection->exchange;
-    struct evbuffer *input = bufferevent_get_input(connection->bev);
-
-    while (evbuffer_get_length(input) > 0) {
-        size_t n = evbuffer_get_contiguous_space(input), n_used = 0, n_piece = 0;
-        const char *bytes = (const char *)evbuffer_pullup(input, (ev_ssize_t)n), *piece = NULL;
-        hth_http_chunks_result result = hth_http_chunks_read(&exchange->chunks, bytes, n, &n_used, &piece, &n_piece);
-
-        if (result == HTH_HTTP_CHUNKS_BAD) {
-            *why_out = "the request's body is not well chunked";
-            return 400;
-        }
-        if (n_piece > connection->body_bytes_max - exchange->n_body) {
-            *why_out = "the request's body is larger than this server takes";
-            return 413;
-        }
-        if (!body_reserve(exchange, n_piece)) {
-            *why_out = no_room;
-            return 503;
-        }
-        if (n_piece > 0)
-            memcpy(exchange->body + exchange->n_body, piece, n_piece);
-        exchange->n_body += n_piece;
-        (void)evbuffer_drain(input, n_used); /* cannot fail: they are there */
-        if (result == HTH_HTTP_CHUNKS_END) {
-            *is_complete = true;
-            return 0;
-        }
-    }
-    return 0;
-}
-
-static int read_length(http_connection *connection, bool *is_complete, const char **why_out)
-{
-    hth_http_exchange *exchange = connection->exchange;
-    struct evbuffer *input = bufferevent_get_input(connection->bev);
-    size_t n = evbuffer_get_length(input), n_left = (size_t)exchange->head.body_bytes - exchange->n_body;
-
-    n = n < n_left ? n : n_left;
-    if (!body_reserve(exchange, n)) {
-        *why_out = no_room;
-        return 503;
-    }
-    (void)evbuffer_remove(input, exchange->body + exchange->n_body, n); /* cannot fail: they are there */
-    exchange->n_body += n;
-    *is_complete = n == n_left;
-    return 0;
-}
-
-/* BODY: true when there is a next step. */
-static bool read_body(http_connection *connection)
-{
-    hth_http_exchange *exchange = connection->exchange;
-    bool is_complete = false;
-    const char *why = NULL;
-    int status = exchange->head.is_chunked ? read_chunks(connection, &is_complete, &why)
-                                           : read_length(connection, &is_complete, &why);
-
-    if (status != 0)
-        return refuse(connection, status, why);
-    if (!is_complete) {
-        if (connection->is_at_end)
-            connection_cut(connection);
-        return false;
-    }
-    exchange->body[exchange->n_body] = '\0';
-    handle(connection);
-    return true;
-}
-
-/* End the exchange: its reply is complete, or was cut off (is_cut). */
-static void connection_end_exchange(http_connection *connection, bool is_cut)
-{
-    assert(!connection->is_dead); /* an exchange that ended with on_close must not be used */
-    exchange_free(connection->exchange);
-    connection->exchange = NULL;
-    connection_flush(connection, is_cut);
-}
-
-static void connection_flush(http_connection *connection, bool is_cut)
-{
-    if (is_cut || !write_now(connection)) {
-        connection_cut(connection);
-        return;
-    }
-    connection->is_backlogged = false;
-    if (connection->server->is_draining)
-        connection->closes = true;
-    set_state(connection, HTTP_FLUSH);
-    if (n_unsent(connection) > 0 || connection->is_going_on)
-        return;
-    /* The code that replies must finish with this request before the handler gets the next one. */
-    if (connection->closes || connection->is_at_end || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
-        bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
-    else
-        set_state(connection, HTTP_IDLE);
-}
-
-/* ---- steps ---- */
-
-/*
- * Pause reading while early input fills the buffer. libevent's high-water mark would do that, but version 2.1 calls the
- * reader repeatedly while the mark is reached.
- */
-static void pause_when_full(http_connection *connection)
-{
-    bool has_turn = connection->state != HTTP_PENDING && connection->state != HTTP_FLUSH;
-
-    if (has_turn || connection->is_paused || connection->is_at_end ||
-        evbuffer_get_length(bufferevent_get_input(connection->bev)) < connection->headers_bytes_max + READ_AHEAD_BYTES)
-        return;
-    (void)bufferevent_disable(connection->bev, EV_READ); /* cannot fail for a socket */
-    connection->is_paused = true;
-    if (wait_of(connection) != connection->wait)
-        wait_anew(connection);
-}
-
-/* True if another step follows. */
-static bool step(http_connection *connection)
-{
-    struct evbuffer *input = bufferevent_get_input(connection->bev);
-
-    switch ((http_state)connection->state) {
-    case HTTP_IDLE:
-    case HTTP_HEAD: return read_head(connection);
-    case HTTP_BODY: return read_body(connection);
-    case HTTP_FLUSH:
-        if (n_unsent(connection) > 0)
-            return false;
-        if (connection->closes) {
-            finish(connection);
-            return false;
-        }
-        set_state(connection, HTTP_IDLE);
-        return resume(connection);
-    case HTTP_LINGER:
-        (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
-        return false;
-    case HTTP_HANDSHAKE:
-    case HTTP_PENDING: break;
-    }
-    return false;
-}
-
-/* Step from state to state until an event is needed. Does nothing when called within such a step. */
-static void connection_go_on(http_connection *connection)
-{
-    assert(!connection->is_going_on);
-    connection->is_going_on = true;
-    while (!connection->is_dead && step(connection))
-        continue;
-    connection->is_going_on = false;
-    if (connection->is_dead)
-        connection_free(connection);
-    else
-        pause_when_full(connection);
-}
-
-static void on_read(struct bufferevent *bev, void *user_data)
-{
-    (void)bev;
-    connection_go_on(user_data);
-}
-
-static void on_written(struct bufferevent *bev, void *user_data)
-{
-    http_connection *connection = user_data;
-
-    if (connection->writes_later && !connection->is_tls && n_unsent(connection) == 0) {
-        connection->writes_later = false;
-        (void)bufferevent_disable(bev, EV_WRITE); /* cannot fail for a socket */
-    }
-    if (connection->is_backlogged && connection->exchange && n_unsent(connection) < HTH_HTTP_BACKLOG_MAX / 2) {
-        hth_http_watch watch = connection->exchange->watch;
-
-        connection->is_backlogged = false;
-        connection->is_going_on = true;
-        if (watch.on_room)
-            watch.on_room(watch.user_data);
-        connection->is_going_on = false;
-        if (connection->is_dead) {
-            connection_free(connection);
-            return;
-        }
-    }
-    if (connection->state == HTTP_FLUSH)
-        connection_go_on(connection);
-}
-
-static void on_event(struct bufferevent *bev, short what, void *user_data)
-{
-    http_connection *connection = user_data;
-
-    (void)bev;
-    if (what & BEV_EVENT_CONNECTED) {
-        set_state(connection, HTTP_IDLE);
-        return;
-    }
-    connection->is_at_end = true;
-    /*
-     * A client that closed only its sending side still gets its reply. With TLS this is not possible: libevent has
-     * stopped writing as well.
-     */
-    if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && !connection->is_tls) {
-        if (connection->state == HTTP_FLUSH)
-            return;
-        if (connection->state == HTTP_PENDING) {
-            ask_whether_it_waits(connection);
-            return;
-        }
-    }
-    connection_cut(connection);
-}
-
-static void connection_expire(http_connection *connection)
-{
-    if (connection->wait == HTTP_WAIT_LOOK) {
-        if (connection->is_at_end || hth_os_peer_has_ended(bufferevent_getfd(connection->bev)))
-            ask_whether_it_waits(connection);
-        else
-            wait_anew(connection);
-        return;
-    }
-    if (connection->wait != HTTP_WAIT_LINGER)
-        connection->server->numbers.n_timed_out++;
-    if (connection->state == HTTP_HEAD || connection->state == HTTP_BODY) {
-        http_write_error(connection, 408, "the request did not come in time");
-        return;
-    }
-    if (connection->state == HTTP_IDLE)
-        say_end(connection);
-    connection_cut(connection);
-}
-
-static void connection_drain(http_connection *connection)
-{
-    if (connection->state != HTTP_IDLE || connection->is_going_on)
-        return;
-    say_end(connection);
-    connection_cut(connection);
-}
-
-/* ---- its beginning ---- */
-
-static struct bufferevent *bufferevent_for(struct event_base *base, int fd, struct ssl_ctx_st *tls)
-{
-    struct ssl_st *ssl;
-    struct bufferevent *bev;
-
-    if (!tls)
-        return bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
-    ssl = SSL_new(tls);
-    if (!ssl)
-        return NULL;
-    bev = bufferevent_openssl_socket_new(base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
-    if (!bev)
-        SSL_free(ssl);
-    else
-        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
-    return bev;
-}
-
-bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *peer, int tag, struct ssl_ctx_st *tls)
-{
-    http_connection *connection = calloc(1, sizeof(*connection));
-    struct bufferevent *bev = connection ? bufferevent_for(server->base, fd, tls) : NULL;
-
-    if (!bev || !evbuffer_add_cb(bufferevent_get_output(bev), on_output, connection)) {
-        if (bev)
-            bufferevent_free(bev);
-        else
-            (void)close(fd); /* nothing was sent */
-        free(connection);
-        return false;
-    }
-    *connection = (http_connection){
-        .server = server,
-        .bev = bev,
-        .headers_bytes_max = server->options.headers_bytes_max,
-        .body_bytes_max = server->options.body_bytes_max,
-        .tag = tag,
-        .is_tls = tls != NULL,
-        .state = tls ? HTTP_HANDSHAKE : HTTP_IDLE,
-        .wait = HTTP_WAIT_NONE,
-    };
-    (void)memccpy(connection->peer, peer, '\0', sizeof(connection->peer) - 1); /* the last byte stays 0 */
-    server->numbers.n_connections++;
-    TAILQ_INSERT_TAIL(&server->waiting[HTTP_WAIT_NONE], connection, next);
-    wait_anew(connection);
-    bufferevent_setcb(bev, on_read, on_written, on_event, connection);
-    bufferevent_setwatermark(bev, EV_WRITE, HTH_HTTP_BACKLOG_MAX / 2 - 1, 0);
-    /* A TLS bufferevent has to write by itself. */
-    if (bufferevent_enable(bev, EV_READ) != 0 ||
-        (tls ? !write_later(connection) : bufferevent_disable(bev, EV_WRITE) != 0)) {
-        connection_cut(connection);
-        return false;
-    }
-    return true;
-}
-
-/*
- * ---- the handler's view of a request, and the client's view of the reply ----
- *
- * One function writes a reply's head, from texts without line breaks, so no value can begin a new line.
- */
-
-enum { REPLY_HEAD_BYTES = 1024, EXPAND_BYTES_MAX = 64 << 10 };
-
-/* ---- the request ---- */
-
-static bool exchange_decode_path(hth_http_exchange *exchange)
-{
-    const char *path = exchange->head.path;
-    size_t n = 0;
-
-    for (const char *c = strchr(path, '%'); c; c = strchr(c + 1, '%')) {
-        if (strspn(c + 1, "0123456789abcdefABCDEF") < 2)
-            return false;
-    }
-    exchange->path = evhttp_uridecode(path, 0, &n);
-    return exchange->path && strlen(exchange->path) == n; /* has no "%00" */
-}
-
-static void exchange_free(hth_http_exchange *exchange)
-{
-    hth_http_server *server = exchange->connection->server;
-
-    if (exchange->is_counted)
-        server->numbers.n_exchanges--;
-    server->bodies_bytes -= exchange->body_capacity;
-    if (exchange->headers)
-        evbuffer_free(exchange->headers);
-    free(exchange->body);
-    free(exchange->query_value);
-    free(exchange->path);
-    free(exchange->text);
-    free(exchange);
-}
-
-const char *hth_http_method(const hth_http_exchange *exchange)
-{
-    return exchange->head.method;
-}
-
-const char *hth_http_path(const hth_http_exchange *exchange)
-{
-    return exchange->path;
-}
-
-/* A decoded copy of n bytes; NULL: no memory. */
-static char *decode(const char *text, size_t n)
-{
-    char *copy = strndup(text, n), *decoded = copy ? evhttp_uridecode(copy, 1, NULL) : NULL;
-
-    free(copy);
-    return decoded;
-}
-
-const char *hth_http_query(const hth_http_exchange *exchange, const char *name)
-{
-    /* The exchange stores the text that the last call returned; nothing else in it changes. */
-    hth_http_exchange *owner = exchange->connection->exchange;
-    const char *at = exchange->head.query;
-
-    assert(owner == exchange);
-    while (at && *at) {
-        size_t n = strcspn(at, "&"), n_name = strcspn(at, "=&");
-        char *decoded = decode(at, n_name);
-        bool is_it = decoded && strcmp(decoded, name) == 0;
-
-        free(decoded);
-        if (is_it) {
-            size_t skip = n_name < n ? n_name + 1 : n_name;
-
-            free(owner->query_value);
-            owner->query_value = decode(at + skip, n - skip);
-            return owner->query_value;
-        }
-        at += n;
-        at += *at == '&';
-    }
-    return NULL;
-}
-
-const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
-{
-    return hth_http_head_field(&exchange->head, exchange->text, name);
-}
-
-const char *hth_http_encoding(const hth_http_exchange *exchange)
-{
-    const char *coding = hth_http_header(exchange, "Content-Encoding");
-
-    return coding && *coding && strcasecmp(coding, "identity") != 0 ? coding : NULL;
-}
-
-const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
-{
-    *n_out = exchange->n_body;
-    return exchange->body;
-}
-
-const char *hth_http_peer(const hth_http_exchange *exchange)
-{
-    return exchange->connection->peer;
-}
-
-int hth_http_tag(const hth_http_exchange *exchange)
-{
-    return exchange->connection->tag;
-}
-
-void hth_http_watch_set(hth_http_exchange *exchange, const hth_http_watch *watch)
-{
-    exchange->watch = *watch;
-}
-
-/* ---- a reply's head ---- */
-
-static const char *reason_of(int status)
-{
-    static const struct {
-        int status;
-        const char *reason;
-    } reasons[] = {
-        { 200, "OK" },
-        { 201, "Created" },
-        { 202, "Accepted" },
-        { 204, "No Content" },
-        { 304, "Not Modified" },
-        { 400, "Bad Request" },
-        { 401, "Unauthorized" },
-        { 402, "Payment Required" },
-        { 403, "Forbidden" },
-        { 404, "Not Found" },
-        { 405, "Method Not Allowed" },
-        { 408, "Request Timeout" },
-        { 409, "Conflict" },
-        { 413, "Content Too Large" },
-        { 414, "URI Too Long" },
-        { 415, "Unsupported Media Type" },
-        { 417, "Expectation Failed" },
-        { 422, "Unprocessable Content" },
-        { 429, "Too Many Requests" },
-        { 431, "Request Header Fields Too Large" },
-        { 499, "Client Closed Request" },
-        { 500, "Internal Server Error" },
-        { 501, "Not Implemented" },
-        { 502, "Bad Gateway" },
-        { 503, "Service Unavailable" },
-        { 504, "Gateway Timeout" },
-        { 505, "HTTP Version Not Supported" },
-        { 507, "Insufficient Storage" },
-        { 529, "Overloaded" },
-    };
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    }
-    return status < 400 ? "OK" : "Error";
-}
-
-static const char *date_of(hth_http_server *server)
-{
-    static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-    static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-    uint64_t seconds = hth_os_unix_seconds();
-    time_t now = (time_t)seconds;
-    struct tm t;
-
-    if (seconds != server->date_seconds && gmtime_r(&now, &t)) {
-        (void)snprintf(server->date, sizeof(server->date), "%s, %02d %s %04d %02d:%02d:%02d GMT", days[t.tm_wday % 7],
-                       t.tm_mday, months[t.tm_mon % 12], (t.tm_year + 1900) % 10000, t.tm_hour, t.tm_min, t.tm_sec);
-        server->date_seconds = seconds;
-    }
-    return server->date;
-}
-
-/* The way that a client recognises the end of a reply. */
-typedef enum framing { FRAMING_LENGTH, FRAMING_CHUNKS, FRAMING_END, FRAMING_NONE } framing;
-
-/* The head of a reply. exchange may be NULL. False: no memory. */
-static bool write_head(http_connection *connection, const hth_http_exchange *exchange, int status,
-                       const char *content_type, framing how, size_t n_body, size_t n_expand)
-{
-    hth_http_server *server = connection->server;
-    struct evbuffer *output = bufferevent_get_output(connection->bev);
-    int minor = exchange ? exchange->head.minor : 1, n;
-    char head[REPLY_HEAD_BYTES], length[64] = "";
-
-    if (content_type && (!hth_http_is_value(content_type) || strlen(content_type) > REPLY_HEAD_BYTES / 4))
-        content_type = "application/octet-stream";
-    if (how == FRAMING_LENGTH)
-        (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n", n_body);
-    else if (how == FRAMING_CHUNKS)
-        (void)snprintf(length, sizeof(length), "Transfer-Encoding: chunked\r\n");
-    n = snprintf(head, sizeof(head), "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s%s%s%s%s%s", status, reason_of(status),
-                 date_of(server), server->server_name ? "Server: " : "", server->server_name ? server->server_name : "",
-                 server->server_name ? "\r\n" : "", content_type ? "Content-Type: " : "",
-                 content_type ? content_type : "", content_type ? "\r\n" : "", length,
-                 connection->closes ? "Connection: close\r\n"
-                 : minor == 0       ? "Connection: keep-alive\r\n"
-                                    : "");
-    assert(n > 0 && (size_t)n < sizeof(head));
-    return evbuffer_expand(output, (size_t)n + n_expand + 256) == 0 && evbuffer_add(output, head, (size_t)n) == 0 &&
-           (!exchange || !exchange->headers || evbuffer_add_buffer(output, exchange->headers) == 0) &&
-           evbuffer_add(output, "\r\n", 2) == 0;
-}
-
-/* Status codes that never have a body. */
-static bool is_bodyless(int status)
-{
-    return status == 204 || status == 304;
-}
-
-static bool is_head_request(const hth_http_exchange *exchange)
-{
-    return exchange && exchange->head.method && strcmp(exchange->head.method, "HEAD") == 0;
-}
-
-/* A whole reply. False: no memory. */
-static bool write_reply(http_connection *connection, const hth_http_exchange *exchange, int status,
-                        const char *content_type, const void *body, size_t n)
-{
-    struct evbuffer *output = bufferevent_get_output(connection->bev);
-    bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
-
-    /* For a HEAD request, n 0 may mean that the length of the body is unknown. */
-    framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
-
-    if (connection->server->is_draining)
-        connection->closes = true;
-    return write_head(connection, exchange, status, content_type, how, n, has_body && n <= EXPAND_BYTES_MAX ? n : 0) &&
-           (!has_body || evbuffer_add(output, body, n) == 0);
-}
-
-static void http_write_error(http_connection *connection, int status, const char *why)
-{
-    hth_http_server *server = connection->server;
-    hth_http_exchange *exchange = connection->exchange;
-    const char *path = exchange && exchange->path ? exchange->path : "", *body = NULL;
-    char text[256];
-    bool is_written;
-
-    if (server->write_error)
-        body = server->write_error(status, why, path, server->user_data);
-    if (!body) {
-        (void)snprintf(text, sizeof(text), "{\"error\":{\"message\":\"%s\"}}", why);
-        body = text;
-    }
-    connection->closes = connection->lingers = true;
-    is_written = write_reply(connection, exchange, status, "application/json", body, strlen(body));
-    if (exchange)
-        connection_end_exchange(connection, !is_written);
-    else
-        connection_flush(connection, !is_written);
+    return server->numbers;
 }
 
 /* ---- the reply ---- */
@@ -1510,7 +1476,7 @@ void hth_http_stream_begin(hth_http_exchange *exchange, int status, const char *
     how = is_bodyless(status) ? FRAMING_NONE : exchange->is_chunked ? FRAMING_CHUNKS : FRAMING_END;
     if (connection->server->is_draining || how == FRAMING_END)
         connection->closes = true;
-    if (!write_head(connection, exchange, status, content_type, how, 0, 0) || !connection_write_later(connection))
+    if (!write_head(connection, exchange, status, content_type, how, 0, 0) || !write_later(connection))
         fail_later(connection);
 }
 
@@ -1532,7 +1498,7 @@ void hth_http_stream_write(hth_http_exchange *exchange, const void *bytes, size_
     } else {
         is_written = evbuffer_add(output, bytes, n) == 0;
     }
-    if (!is_written || !connection_write_later(connection))
+    if (!is_written || !write_later(connection))
         fail_later(connection);
     if (evbuffer_get_length(output) >= HTH_HTTP_BACKLOG_MAX)
         connection->is_backlogged = true;

@@ -41,7 +41,7 @@ typedef struct hth_http_options {
     uint32_t idle_timeout_ms;    /* for a connection without a request */
     uint32_t request_timeout_ms; /* from a request's first byte to its last */
     uint32_t write_timeout_ms;   /* a connection ends when its client receives no byte of a reply for this long */
-    const char *server_name;     /* for the header Server; NULL: none */
+    const char *server_name;     /* for the header Server, a short constant; NULL: none */
 } hth_http_options;
 
 static inline hth_http_options hth_http_options_default(void)
@@ -141,10 +141,14 @@ const char *hth_http_path(const hth_http_exchange *exchange);   /* decoded, with
 const char *hth_http_query(const hth_http_exchange *exchange,
                            const char *name); /* decoded value, valid until the next call; NULL: none */
 const char *hth_http_header(const hth_http_exchange *exchange, const char *name); /* any case; NULL: none */
-/* The compression of the body, according to the headers; NULL: none. This server does not decompress. */
-const char *hth_http_encoding(const hth_http_exchange *exchange);
 /* The whole body, contiguous, valid until the exchange ends. NULL with 0 bytes if the gate did not want it. */
 const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out);
+/*
+ * Can the body of a POST be read as JSON, by the headers and the first byte? NULL: yes, or the method is another one.
+ * Otherwise the reason for a reply with status 415, valid as long as text. A body counts as JSON unless its Content-Type
+ * is clearly another one. n_before: bytes before the client's body; may_be_empty: the body may be missing.
+ */
+const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128]);
 const char *hth_http_peer(const hth_http_exchange *exchange); /* "127.0.0.1", "unix" */
 int hth_http_tag(const hth_http_exchange *exchange);
 

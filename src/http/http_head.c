@@ -1,5 +1,5 @@
 /*
- * http_head.c - split a request's head into texts, and refuse an ambiguous one
+ * http_head.c - split a request's head into texts, refuse an ambiguous one, and read a chunked body
  */
 #include "http/http_head.h"
 
@@ -7,7 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
-bool hth_http_is_token_char(char c)
+#include "base/hex.h"
+
+static bool is_token_char(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
@@ -18,13 +20,13 @@ bool hth_http_is_token(const char *text)
     if (!*text)
         return false;
     for (; *text; text++) {
-        if (!hth_http_is_token_char(*text))
+        if (!is_token_char(*text))
             return false;
     }
     return true;
 }
 
-bool hth_http_is_value_char(char c)
+static bool is_value_char(char c)
 {
     return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
 }
@@ -32,7 +34,7 @@ bool hth_http_is_value_char(char c)
 bool hth_http_is_value(const char *text)
 {
     for (; *text; text++) {
-        if (!hth_http_is_value_char(*text))
+        if (!is_value_char(*text))
             return false;
     }
     return true;
@@ -268,11 +270,6 @@ static void parse_connection(const char *text, hth_http_head *out)
     out->keep_alive = !closes && (out->minor >= 1 || stays);
 }
 
-static bool is_host(const hth_http_head *head, const char *host)
-{
-    return strlen(host) == head->n_authority && strncasecmp(head->authority, host, head->n_authority) == 0;
-}
-
 /* Interpret the fields about the connection and the body. */
 static int parse_meaning(const char *text, hth_http_head *out, const char **why_out)
 {
@@ -287,7 +284,9 @@ static int parse_meaning(const char *text, hth_http_head *out, const char **why_
     out->expects_continue = values[ONCE_EXPECT] && out->minor >= 1;
     if (!values[ONCE_HOST] && out->minor >= 1)
         return refuse(400, "the request has no header Host", why_out);
-    if (values[ONCE_HOST] && out->authority && !is_host(out, values[ONCE_HOST]))
+    if (values[ONCE_HOST] && out->authority &&
+        (strlen(values[ONCE_HOST]) != out->n_authority ||
+         strncasecmp(out->authority, values[ONCE_HOST], out->n_authority) != 0))
         return refuse(400, "the request's target and its header Host name different hosts", why_out);
     if (values[ONCE_CODING] && values[ONCE_LENGTH])
         return refuse(400, "the request has both Content-Length and Transfer-Encoding", why_out);
@@ -325,4 +324,111 @@ int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **w
         line = end + 1;
     }
     return parse_meaning(text, out, why_out);
+}
+
+/* ---- a chunked body: a state for every position in "5;x=y\r\nhello\r\n0\r\nTrailer: z\r\n\r\n" ---- */
+
+enum { DIGITS_MAX = 12, LINE_BYTES_MAX = 1024, TRAILER_BYTES_MAX = 8192 };
+
+enum {
+    SIZE,
+    SIZE_SPACE,
+    EXTENSION,
+    SIZE_LF,
+    DATA,
+    DATA_CR,
+    DATA_LF,
+    TRAILER_LINE, /* at its first byte */
+    TRAILER_NAME,
+    TRAILER_VALUE,
+    TRAILER_LF,
+    END_LF,
+};
+
+/* The byte after the last digit of a size selects the next state. */
+static int after_size(const hth_http_chunks *chunks, char c)
+{
+    if (chunks->n_digits == 0)
+        return -1;
+    if (c == '\r')
+        return SIZE_LF;
+    if (c == ';')
+        return EXTENSION;
+    return c == ' ' || c == '\t' ? SIZE_SPACE : -1;
+}
+
+/* The next state after a byte of a line whose length is bounded. */
+static int in_line(hth_http_chunks *chunks, uint32_t n_max, int state)
+{
+    return ++chunks->n_line > n_max ? -1 : state;
+}
+
+/* The next state after one byte outside of data; -1: the byte is not allowed. */
+static int next_state(hth_http_chunks *chunks, char c)
+{
+    int digit;
+
+    switch (chunks->state) {
+    case SIZE:
+        digit = hth_hex_digit(c);
+        if (digit < 0)
+            return after_size(chunks, c);
+        if (++chunks->n_digits > DIGITS_MAX)
+            return -1;
+        chunks->n_left = chunks->n_left << 4 | (uint64_t)digit;
+        return SIZE;
+    case SIZE_SPACE: return in_line(chunks, LINE_BYTES_MAX, after_size(chunks, c));
+    case EXTENSION:
+        if (c == '\r')
+            return SIZE_LF;
+        return is_value_char(c) ? in_line(chunks, LINE_BYTES_MAX, EXTENSION) : -1;
+    case SIZE_LF:
+        chunks->n_digits = chunks->n_line = 0;
+        if (c != '\n')
+            return -1;
+        return chunks->n_left > 0 ? DATA : TRAILER_LINE;
+    case DATA_CR: return c == '\r' ? DATA_LF : -1;
+    case DATA_LF: return c == '\n' ? SIZE : -1;
+    case TRAILER_LINE:
+        if (c == '\r')
+            return END_LF;
+        return is_token_char(c) ? in_line(chunks, TRAILER_BYTES_MAX, TRAILER_NAME) : -1;
+    case TRAILER_NAME:
+        if (c == ':')
+            return in_line(chunks, TRAILER_BYTES_MAX, TRAILER_VALUE);
+        return is_token_char(c) ? in_line(chunks, TRAILER_BYTES_MAX, TRAILER_NAME) : -1;
+    case TRAILER_VALUE:
+        if (c == '\r')
+            return TRAILER_LF;
+        return is_value_char(c) ? in_line(chunks, TRAILER_BYTES_MAX, TRAILER_VALUE) : -1;
+    case TRAILER_LF: return c == '\n' ? TRAILER_LINE : -1;
+    default: return -1;
+    }
+}
+
+hth_http_chunks_result hth_http_chunks_read(hth_http_chunks *chunks, const char *bytes, size_t n, size_t *n_used_out,
+                                            const char **piece_out, size_t *n_piece_out)
+{
+    *n_used_out = n;
+    for (size_t i = 0; i < n; i++) {
+        if (chunks->state == DATA) {
+            size_t n_piece = n - i < chunks->n_left ? n - i : (size_t)chunks->n_left;
+
+            chunks->n_left -= n_piece;
+            if (chunks->n_left == 0)
+                chunks->state = DATA_CR;
+            *piece_out = bytes + i;
+            *n_piece_out = n_piece;
+            *n_used_out = i + n_piece;
+            return HTH_HTTP_CHUNKS_DATA;
+        }
+        if (chunks->state == END_LF) {
+            *n_used_out = i + 1;
+            return bytes[i] == '\n' ? HTH_HTTP_CHUNKS_END : HTH_HTTP_CHUNKS_BAD;
+        }
+        chunks->state = next_state(chunks, bytes[i]);
+        if (chunks->state < 0)
+            return HTH_HTTP_CHUNKS_BAD;
+    }
+    return HTH_HTTP_CHUNKS_MORE;
 }

@@ -1,9 +1,9 @@
 /*
- * http_head.h - the head of an HTTP/1 request: its line, its fields, and the length of its body
+ * http_head.h - parses an HTTP/1 request: its line, its fields, the length of its body, and a chunked body
  *
  * The parser is strict where two parsers could disagree about the end of a request (RFC 9112): lines end with CR LF
  * only, folded lines are refused, and a length may be given only once and in one way. A refusal has the status of its
- * reply and a sentence with the reason. The parser works on one block of memory and knows no connection.
+ * reply and a sentence with the reason. The parser of heads works on one block of memory; neither knows a connection.
  */
 #ifndef HTH_HTTP_HTTP_HEAD_H
 #define HTH_HTTP_HTTP_HEAD_H
@@ -51,10 +51,32 @@ int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **w
 /* The value of the first field of this name (any case), or NULL. text is the parsed text. */
 const char *hth_http_head_field(const hth_http_head *head, const char *text, const char *name);
 
-/* Is the text, or the character, valid in the name of a field, or in its value? */
+/* Is the text valid as the name of a field, or as its value? */
 bool hth_http_is_token(const char *text);
 bool hth_http_is_value(const char *text);
-bool hth_http_is_token_char(char c);
-bool hth_http_is_value_char(char c);
+
+/*
+ * ---- a chunked body ----
+ *
+ * The caller feeds bytes as they arrive, and the parser reports the bytes that belong to the body. It stores only its
+ * state. The size lines are bounded, and so is the trailer, which is read and dropped.
+ */
+
+typedef struct hth_http_chunks {
+    int state;         /* all zero at first */
+    uint64_t n_left;   /* of the chunk */
+    uint32_t n_digits; /* of the chunk's size */
+    uint32_t n_line;   /* bytes of this line, or of the trailer */
+} hth_http_chunks;
+
+typedef enum hth_http_chunks_result {
+    HTH_HTTP_CHUNKS_MORE, /* all bytes were consumed, none belongs to the body, and the body is not complete */
+    HTH_HTTP_CHUNKS_DATA, /* piece_out[0..n_piece_out) belongs to the body; call again with the unused bytes */
+    HTH_HTTP_CHUNKS_END,  /* the body is complete */
+    HTH_HTTP_CHUNKS_BAD,
+} hth_http_chunks_result;
+
+hth_http_chunks_result hth_http_chunks_read(hth_http_chunks *chunks, const char *bytes, size_t n, size_t *n_used_out,
+                                            const char **piece_out, size_t *n_piece_out);
 
 #endif

@@ -178,16 +178,24 @@ static bool unix_address(const char *path, struct sockaddr_un *out)
     return true;
 }
 
-/* 0: a process listens. Otherwise an errno: ECONNREFUSED means that none does. */
-static int try_connect(const struct sockaddr_un *address)
+int hth_http_unix_socket(void)
 {
-    int fd = new_socket(AF_UNIX), result;
+    return new_socket(AF_UNIX);
+}
 
+int hth_http_probe_unix(const char *path)
+{
+    struct sockaddr_un address;
+    int fd, result;
+
+    if (!unix_address(path, &address))
+        return ENAMETOOLONG;
+    fd = new_socket(AF_UNIX);
     if (fd < 0)
         return errno;
-    result = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
-    (void)close(fd);                      /* only the result matters */
-    return result == EAGAIN ? 0 : result; /* EAGAIN: its queue is full, so a process listens */
+    result = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : errno;
+    (void)close(fd); /* only the result matters */
+    return result;
 }
 
 /* Make room for a new socket: remove a socket that no process listens on. */
@@ -203,8 +211,8 @@ static hearth_status clear_path(const struct sockaddr_un *address, hearth_error 
         return hth_fail(err, HEARTH_FAILED,
                         "cannot listen on '%s': something that is no socket has this name; remove it or choose another",
                         path);
-    result = try_connect(address);
-    if (result == 0)
+    result = hth_http_probe_unix(path);
+    if (result == 0 || result == EAGAIN)
         return hth_fail(err, HEARTH_BUSY,
                         "cannot listen on '%s': another process listens there; stop it or choose another name", path);
     if (result != ECONNREFUSED && result != ENOENT)

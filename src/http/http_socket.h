@@ -24,6 +24,11 @@ hearth_status hth_http_bind_tcp(const char *host, uint16_t port, int *fd_out, ui
  */
 hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *err);
 
+/* A unix socket, not connected. -1 with errno. */
+int hth_http_unix_socket(void);
+/* Try to connect to path, then close. 0 or errno; EAGAIN: the queue of the listener is full. */
+int hth_http_probe_unix(const char *path);
+
 /* The text of a peer's address: "127.0.0.1", "::1", "unix". */
 void hth_http_peer_text(const struct sockaddr *address, char *text, socklen_t capacity);
 

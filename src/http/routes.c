@@ -158,6 +158,16 @@ bool hth_method_is(const char *wanted, const char *method)
     return false;
 }
 
+bool hth_path_has_name(const char *path, const char *begin, const char *end, size_t *n_out)
+{
+    const size_t n = strlen(path), n_begin = strlen(begin), n_end = strlen(end);
+
+    if (n <= n_begin + n_end || strncmp(path, begin, n_begin) != 0 || strcmp(path + n - n_end, end) != 0)
+        return false;
+    *n_out = n - n_begin - n_end;
+    return true;
+}
+
 hth_api_dialect hth_route_dialect(const hth_route *route)
 {
     return route ? hth_api_kind_dialect(route->api) : HTH_API_OPENAI;
@@ -170,4 +180,20 @@ hth_api_dialect hth_path_dialect(const char *path)
     if (!route && strncmp(path, "/api/", 5) == 0)
         return HTH_API_OLLAMA;
     return !route && strncmp(path, "/v1/messages/", 13) == 0 ? HTH_API_ANTHROPIC : hth_route_dialect(route);
+}
+
+const char *hth_protocol_error_text(int status, const char *why, const char *path, hth_buffer *text)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_api_error_kind kind = status == 413 || status == 414 || status == 431 ? HTH_API_TOO_LARGE
+                            : status == 408                                   ? HTH_API_TIMED_OUT
+                            : status == 501                                   ? HTH_API_UNSUPPORTED
+                            : status == 503                                   ? HTH_API_OVERLOADED
+                                                                              : HTH_API_INVALID_VALUE;
+
+    hth_api_fail(&error, kind, NULL, "%s", why);
+    error.status = status;
+    hth_buffer_clear(text);
+    hth_api_error_write(hth_path_dialect(path), &error, text);
+    return text->failed ? NULL : hth_buffer_text(text);
 }

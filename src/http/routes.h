@@ -69,9 +69,13 @@ bool hth_route_has_events(const hth_route *route);
 bool hth_route_is_once(const hth_route *route, const char *action);
 /* Is the method in the list wanted? HEAD is allowed wherever GET is. */
 bool hth_method_is(const char *wanted, const char *method);
+/* Is the path begin, a NAME of at least one byte, which may have slashes, and end? *n_out: the bytes of the NAME. */
+bool hth_path_has_name(const char *path, const char *begin, const char *end, size_t *n_out);
 /* The API whose error format applies: that of the route, else OpenAI's. route may be NULL. */
 hth_api_dialect hth_route_dialect(const hth_route *route);
 /* Likewise by path, with or without a route: paths below an API's paths belong to that API. */
 hth_api_dialect hth_path_dialect(const char *path);
+/* The body of a protocol error (hth_http_error_fn) in that format, in text. NULL without memory. */
+const char *hth_protocol_error_text(int status, const char *why, const char *path, hth_buffer *text);
 
 #endif

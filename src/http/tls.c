@@ -19,9 +19,9 @@
 #include "base/status.h"
 
 struct hth_tls {
-    char *certificate;
-    char *key;
     SSL_CTX *context;
+    const char *key; /* in paths, after the certificate */
+    char paths[];
 };
 
 /* Fail with OpenSSL's reason. */
@@ -133,17 +133,15 @@ static hearth_status new_context(const char *certificate, const char *key, SSL_C
 
 hearth_status hth_tls_new(const char *certificate, const char *key, hth_tls **out, hearth_error *err)
 {
-    hth_tls *tls = calloc(1, sizeof(*tls));
+    const size_t n_certificate = strlen(certificate) + 1, n_key = strlen(key) + 1;
+    hth_tls *tls = calloc(1, sizeof(*tls) + n_certificate + n_key);
     hearth_status status;
 
-    if (tls) {
-        tls->certificate = strdup(certificate);
-        tls->key = strdup(key);
-    }
-    if (!tls || !tls->certificate || !tls->key)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the certificate '%s'", certificate);
-    else
-        status = new_context(tls->certificate, tls->key, &tls->context, err);
+    if (!tls)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the certificate '%s'", certificate);
+    memcpy(tls->paths, certificate, n_certificate);
+    tls->key = memcpy(tls->paths + n_certificate, key, n_key);
+    status = new_context(tls->paths, tls->key, &tls->context, err);
     if (status != HEARTH_OK) {
         hth_tls_free(tls);
         return status;
@@ -157,15 +155,13 @@ void hth_tls_free(hth_tls *tls)
     if (!tls)
         return;
     SSL_CTX_free(tls->context);
-    free(tls->certificate);
-    free(tls->key);
     free(tls);
 }
 
 hearth_status hth_tls_reload(hth_tls *tls, hearth_error *err)
 {
     SSL_CTX *context = NULL;
-    hearth_status status = new_context(tls->certificate, tls->key, &context, err);
+    hearth_status status = new_context(tls->paths, tls->key, &context, err);
 
     if (status != HEARTH_OK)
         return status;

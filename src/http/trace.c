@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hex.h"
@@ -30,49 +31,26 @@ enum {
 };
 static_assert(HEADER_CHARACTERS + 1 == HTH_TRACEPARENT_BYTES, "a header of version 00 and its terminator");
 
-/* The value of a digit; -1: not a digit. */
-static int digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+static const char digits[] = "0123456789abcdef";
 
-/* Are these n digits, not all of them zero? The text may be shorter. */
+/* Are these n digits before a dash, not all of them zero? */
 static bool is_id(const char *text, size_t n)
 {
-    bool is_zero = true;
-
-    for (size_t i = 0; i < n; i++) {
-        if (digit(text[i]) < 0)
-            return false;
-        is_zero = is_zero && text[i] == '0';
-    }
-    return !is_zero;
-}
-
-/* The value of two digits; -1: one is not a digit. */
-static int byte_at(const char *text)
-{
-    int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
-
-    return low < 0 ? -1 : high << 4 | low;
+    return strspn(text, digits) == n && text[n] == '-' && strspn(text, "0") < n;
 }
 
 static bool read_header(const char *text, hth_trace *out)
 {
     size_t n = strnlen(text, HEADER_CHARACTERS + 1);
-    int version, flags;
+    unsigned version, flags;
 
-    if (n < HEADER_CHARACTERS)
+    if (n < HEADER_CHARACTERS || strspn(text, digits) != TRACE_AT - 1 || text[TRACE_AT - 1] != '-' ||
+        !is_id(text + TRACE_AT, TRACE_DIGITS) || !is_id(text + SPAN_AT, SPAN_DIGITS) ||
+        strspn(text + FLAGS_AT, digits) != 2)
         return false;
-    version = byte_at(text);
-    flags = byte_at(text + FLAGS_AT);
-    if (version < 0 || version == 0xff || flags < 0)
-        return false;
-    if (n > HEADER_CHARACTERS && (version == 0 || text[HEADER_CHARACTERS] != '-'))
-        return false;
-    if (text[TRACE_AT - 1] != '-' || text[SPAN_AT - 1] != '-' || text[FLAGS_AT - 1] != '-')
-        return false;
-    if (!is_id(text + TRACE_AT, TRACE_DIGITS) || !is_id(text + SPAN_AT, SPAN_DIGITS))
+    version = (unsigned)strtoul(text, NULL, 16);
+    flags = (unsigned)strtoul(text + FLAGS_AT, NULL, 16);
+    if (version == 0xff || (n > HEADER_CHARACTERS && (version == 0 || text[HEADER_CHARACTERS] != '-')))
         return false;
     memcpy(out->trace_id, text + TRACE_AT, TRACE_DIGITS);
     memcpy(out->parent_id, text + SPAN_AT, SPAN_DIGITS);

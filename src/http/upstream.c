@@ -9,7 +9,12 @@
  *   drain    after each of these steps: ended calls leave libcurl, then on_done is called
  *
  * While libcurl is on the stack (is_inside), its handles must not be added or removed, so soon carries out a
- * cancellation. watched_sockets.c makes and closes sockets.
+ * cancellation.
+ *
+ * A call is reused for many requests. Options that are the same for all are set once. The others are set without
+ * allocation where possible: headers and short bodies are in memory of the call. libcurl never sees the memory of a
+ * longer body: it gets copies through on_read, which refuses once the call is cancelled or released. The path goes into
+ * the request unchanged; libcurl sees the same URL each time.
  *
  * Invariant: between turns of the event loop a call is in exactly one list. libcurl has the call while it is running,
  * noted or released.
@@ -23,16 +28,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
+#include <utlist.h>
 
 #include "api/buffer.h"
 #include "api/notes.h"
 #include "base/status.h"
-#include "http/watched_sockets.h"
+#include "http/http_socket.h"
 
-typedef struct call_list {
-    hth_upstream_call *first; /* the oldest */
-    hth_upstream_call *last;
-} call_list;
+/*
+ * libcurl registers a connection with the event loop at the beginning of each request and removes it at the end: two
+ * system calls. Here a socket is registered for reading once, when it is made. It stays registered until it is closed,
+ * or until it becomes readable while that is not wanted (the peer closed it, or the reader pauses).
+ */
+typedef struct watched_socket {
+    struct event *event;
+    short wanted;     /* events that libcurl waits for: EV_READ, EV_WRITE, both or none */
+    short registered; /* events that the event loop watches: wanted, and perhaps EV_READ */
+} watched_socket;
 
 struct hth_upstream {
     struct event_base *base;
@@ -43,14 +56,16 @@ struct hth_upstream {
     struct event *linger_timer; /* pending while there are released calls, and a little longer */
     bool is_timer_due;          /* libcurl's timer of 0 ms */
     bool is_inside;             /* libcurl is on the stack */
-    call_list idle;
+    /* Lists, the oldest call first. */
+    hth_upstream_call *idle;
     size_t n_idle;
-    call_list queued;   /* soon passes them to libcurl */
-    call_list busy;     /* busy_timer queues them again */
-    call_list running;  /* libcurl has these, and the calls of the lists below */
-    call_list noted;    /* soon ends or resumes them */
-    call_list released; /* waiting for their end, so that the connection can be reused */
-    hth_watched_sockets sockets;
+    hth_upstream_call *queued;   /* soon passes them to libcurl */
+    hth_upstream_call *busy;     /* busy_timer queues them again */
+    hth_upstream_call *running;  /* libcurl has these, and the calls of the lists below */
+    hth_upstream_call *noted;    /* soon ends or resumes them */
+    hth_upstream_call *released; /* waiting for their end, so that the connection can be reused */
+    watched_socket **sockets;    /* [n_sockets], by descriptor; NULL: another descriptor */
+    size_t n_sockets;
     hth_upstream_numbers numbers;
 };
 
@@ -61,8 +76,8 @@ struct hth_upstream_call {
     hth_upstream *upstream;
     CURL *easy;
     hth_upstream_watch watch;
-    call_list *list;
-    hth_upstream_call *next, *previous;
+    hth_upstream_call **list; /* the one that it is in; NULL: none */
+    hth_upstream_call *prev, *next;
 
     call_mode mode;
     char *socket_path; /* as set in libcurl */
@@ -89,62 +104,44 @@ struct hth_upstream_call {
     char error_text[CURL_ERROR_SIZE];
 };
 
-/* Make a call with its constant options set. NULL without memory. */
-static hth_upstream_call *call_new(hth_upstream *upstream);
-static void call_free(hth_upstream_call *call); /* libcurl must not have it, and it must be in no list; accepts NULL */
-static uint64_t call_body_bytes(const hth_upstream_call *call);
-/* Set the call to this request, whatever it was before. False without memory. */
-static bool call_set(hth_upstream_call *call, const hth_upstream_request *request, const hth_upstream_watch *watch);
-
 enum {
+    SOCKETS_FIRST = 64,         /* size of the table of sockets */
     CONNECTIONS_IDLE_MAX = 256, /* kept for later requests, for all workers */
     CALLS_IDLE_MAX = 64,
-    BUSY_US_MIN = 1000,   /* before retrying a listener with a full queue; grows by this amount each time */
-    BUSY_TRIES_MAX = 100, /* tries: 5 s in total */
-    RELEASED_LOOK_S = 1,  /* between checks of released calls; the second check closes the connection */
+    BUSY_US_MIN = 1000,            /* before retrying a listener with a full queue; grows by this amount each time */
+    BUSY_TRIES_MAX = 100,          /* tries: 5 s in total */
+    RELEASED_LOOK_S = 1,           /* between checks of released calls; the second check closes the connection */
+    READ_BYTES = 16 << 10,         /* per read; each running call has a buffer of this size */
+    RELEASED_BYTES_MAX = 64 << 10, /* limit of the bytes still to come */
+    SHORT_BODY_BYTES = 16 << 10,   /* a body up to this size is copied, and sent in one write with the head */
+    HEAD_BYTES_MAX = 64 << 10, /* of a reply, including the trailer of a chunked body: libcurl 7.88 keeps all of it */
 };
 
 /* ---- lists ---- */
 
 static void list_leave(hth_upstream_call *call)
 {
-    call_list *list = call->list;
-
-    if (!list)
-        return;
-    if (call->previous)
-        call->previous->next = call->next;
-    else
-        list->first = call->next;
-    if (call->next)
-        call->next->previous = call->previous;
-    else
-        list->last = call->previous;
+    if (call->list)
+        DL_DELETE(*call->list,
+                  call); /* NOLINT(clang-analyzer-unix.Malloc): a call leaves its list before it is freed */
     call->list = NULL;
-    call->next = NULL;
-    call->previous = NULL;
 }
 
 /* Remove and return the first call; NULL: the list is empty. */
-static hth_upstream_call *list_take(call_list *list)
+static hth_upstream_call *list_take(hth_upstream_call **list)
 {
-    hth_upstream_call *call = list->first;
+    hth_upstream_call *call = *list;
 
     if (call)
-        list_leave(call); /* NOLINT(clang-analyzer-unix.Malloc): a call leaves its list before it is freed */
+        list_leave(call);
     return call;
 }
 
-static void list_join(call_list *list, hth_upstream_call *call)
+static void list_join(hth_upstream_call **list, hth_upstream_call *call)
 {
     list_leave(call);
     call->list = list;
-    call->previous = list->last;
-    if (list->last)
-        list->last->next = call;
-    else
-        list->first = call;
-    list->last = call;
+    DL_APPEND(*list, call);
 }
 
 /* Put the call on soon's list. */
@@ -161,64 +158,19 @@ static void cut_without_memory(hth_upstream_call *call)
     note(call);
 }
 
-/* ---- sockets ---- */
+/* ---- ends of calls ---- */
 
-/* Called when libcurl waits for other events than before. */
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
+/* libcurl must not have it, and it must be in no list. Accepts NULL. */
+static void call_free(hth_upstream_call *call)
 {
-    hth_upstream *upstream = user_data;
-    short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
-                           (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
-    hth_upstream_call *call = NULL;
-    bool is_watched = hth_watched_sockets_want(&upstream->sockets, fd, wanted) && wanted;
-
-    (void)socket_data;
-    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
-        return 0; /* not a watched socket: libcurl uses its own for connections that it closes */
-    call->is_watched = is_watched;
-    /* The system is out of memory. A failure returned here would fail every later transfer, so only this one ends. */
-    if (wanted && !is_watched)
-        cut_without_memory(call);
-    return 0;
-}
-
-static void act(hth_upstream *upstream, curl_socket_t fd, int what);
-
-static void on_ready(int fd, short what, void *user_data)
-{
-    act(user_data, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
-}
-
-/* ---- libcurl's other callbacks ---- */
-
-static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
-{
-    hth_upstream *upstream = user_data;
-    struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
-
-    (void)multi;
-    upstream->is_timer_due = timeout_ms == 0;
-    if (timeout_ms == 0)
-        event_active(upstream->soon, EV_TIMEOUT, 0);
-    if (timeout_ms > 0)
-        (void)event_add(upstream->timer, &wait); /* on failure an idle connection is closed later */
-    else if (event_pending(upstream->timer, EV_TIMEOUT, NULL))
-        (void)event_del(upstream->timer); /* it was assigned */
-    return 0;
-}
-
-/* ---- calls ---- */
-
-/* Get an idle call, or a new one, that is in no list. NULL without memory. */
-static hth_upstream_call *call_take(hth_upstream *upstream)
-{
-    hth_upstream_call *call = upstream->idle.last;
-
     if (!call)
-        return call_new(upstream);
-    list_leave(call);
-    upstream->n_idle--;
-    return call;
+        return;
+    curl_easy_cleanup(call->easy);
+    hth_buffer_deinit(&call->header_text);
+    hth_buffer_deinit(&call->short_body);
+    free(call->headers);
+    free(call->socket_path);
+    free(call);
 }
 
 /* Return a call that has left libcurl and is no longer referred to. */
@@ -253,96 +205,6 @@ static void call_end(hth_upstream_call *call)
     call_give(call);
 }
 
-static bool is_one_line(const char *text)
-{
-    return text[strcspn(text, "\r\n")] == '\0';
-}
-
-/* libcurl writes these texts into the request unchanged, so check them. */
-static bool is_well_formed(const hth_upstream_request *request)
-{
-    for (size_t i = 0; i < request->n_headers; i++)
-        if (!is_one_line(request->headers[i].value) || strpbrk(request->headers[i].name, "\r\n:"))
-            return false;
-    for (const char *at = request->target; *at; at++)
-        if ((unsigned char)*at <= ' ' || *at == 0x7f)
-            return false;
-    return request->target[0] == '/' && !strpbrk(request->method, " \r\n");
-}
-
-hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
-                                 const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err)
-{
-    hth_upstream_call *call;
-
-    if (!is_well_formed(request))
-        return hth_fail(err, HEARTH_MISUSE,
-                        "a request for a worker has a line break in a header, or a target that is "
-                        "no path");
-    call = call_take(upstream);
-    if (call && !call_set(call, request, watch)) {
-        call_give(call);
-        call = NULL;
-    }
-    if (!call)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
-    list_join(&upstream->queued, call);
-    upstream->numbers.n_calls++;
-    event_active(upstream->soon, EV_TIMEOUT, 0);
-    *out = call;
-    return HEARTH_OK;
-}
-
-void hth_upstream_resume(hth_upstream_call *call)
-{
-    if (call->is_paused && !call->is_quiet)
-        note(call);
-}
-
-void hth_upstream_cancel(hth_upstream_call *call)
-{
-    if (!call)
-        return;
-    call->is_quiet = true;
-    if (!call->upstream->is_inside) {
-        call_end(call);
-        return;
-    }
-    call->is_cut = true;
-    note(call);
-}
-
-void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes)
-{
-    assert(piece < HTH_UPSTREAM_PIECES);
-    call->body[piece] = bytes;
-}
-
-static void linger(hth_upstream *upstream)
-{
-    static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
-
-    if (!event_pending(upstream->linger_timer, EV_TIMEOUT, NULL))
-        (void)event_add(upstream->linger_timer, &look); /* without memory, they last as long as their worker */
-}
-
-void hth_upstream_release(hth_upstream_call *call)
-{
-    hth_upstream *upstream = call->upstream;
-
-    /* If the reply came before the whole request was sent, the connection cannot be reused. */
-    if (call->list != &upstream->running || call->is_paused ||
-        (!call->is_short && call->n_body_read < call_body_bytes(call))) {
-        hth_upstream_cancel(call);
-        return;
-    }
-    call->is_quiet = true;
-    list_join(&upstream->released, call);
-    linger(upstream);
-}
-
-/* ---- libcurl runs ---- */
-
 static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, hearth_error *err)
 {
     if (call->open_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
@@ -362,7 +224,7 @@ static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
 
     if (code != CURLE_COULDNT_CONNECT || call->is_quiet || call->open_errno)
         return false;
-    call->open_errno = hth_unix_socket_probe(call->socket_path);
+    call->open_errno = hth_http_probe_unix(call->socket_path);
     if (call->open_errno == EAGAIN)
         call->open_errno = 0;
     if (call->open_errno || ++call->n_busy_tries > BUSY_TRIES_MAX)
@@ -423,8 +285,10 @@ static void drain(hth_upstream *upstream)
  */
 static void cut_forgotten(hth_upstream *upstream)
 {
-    for (hth_upstream_call *call = upstream->running.first, *next; call; call = next) {
-        next = call->next;
+    hth_upstream_call *call, *next;
+
+    DL_FOREACH_SAFE(upstream->running, call, next)
+    {
         if (!call->is_watched && !call->is_paused)
             cut_without_memory(call);
     }
@@ -444,205 +308,141 @@ static void act(hth_upstream *upstream, curl_socket_t fd, int what)
         cut_forgotten(upstream);
 }
 
-static void hand_over(hth_upstream_call *call)
-{
-    hth_upstream *upstream = call->upstream;
+/* ---- sockets ---- */
 
-    call->is_handed_over = curl_multi_add_handle(upstream->multi, call->easy) == CURLM_OK;
-    if (call->is_handed_over) {
-        list_join(&upstream->running, call);
-        return;
-    }
-    call_finish(call, CURLE_OUT_OF_MEMORY);
-}
-
-static void go_on(hth_upstream_call *call)
-{
-    hth_upstream *upstream = call->upstream;
-    CURLcode code;
-
-    call->is_paused = false;
-    upstream->is_inside = true; /* this calls on_bytes with the bytes that were held back */
-    code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
-    upstream->is_inside = false;
-    if (code == CURLE_OK || call->is_cut)
-        return;
-    call_take_back(call);
-    call_finish(call, code);
-}
-
-static void end_or_go_on(hth_upstream_call *call)
-{
-    list_join(&call->upstream->running, call);
-    if (!call->is_cut) {
-        go_on(call);
-    } else if (call->is_quiet) {
-        call_end(call);
-    } else {
-        call_take_back(call);
-        call_finish(call, CURLE_OUT_OF_MEMORY);
-    }
-}
-
-static void on_soon(evutil_socket_t fd, short what, void *user_data)
+static void on_event(evutil_socket_t fd, short what, void *user_data)
 {
     hth_upstream *upstream = user_data;
-    hth_upstream_call *call;
+    watched_socket *watched = upstream->sockets[fd];
 
-    (void)fd;
-    (void)what;
-    while ((call = list_take(&upstream->noted)) != NULL)
-        end_or_go_on(call);
-    while ((call = list_take(&upstream->queued)) != NULL)
-        hand_over(call);
-    if (upstream->is_timer_due) {
-        upstream->is_timer_due = false;
-        act(upstream, CURL_SOCKET_TIMEOUT, 0);
-    }
-}
-
-static void on_curl_timer(evutil_socket_t fd, short what, void *user_data)
-{
-    (void)fd;
-    (void)what;
-    act(user_data, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static void on_busy_timer(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_upstream *upstream = user_data;
-
-    (void)fd;
-    (void)what;
-    while (upstream->busy.first)
-        list_join(&upstream->queued, upstream->busy.first);
-    event_active(upstream->soon, EV_TIMEOUT, 0);
-}
-
-static void on_linger_timer(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_upstream *upstream = user_data;
-
-    (void)fd;
-    (void)what;
-    for (hth_upstream_call *call = upstream->released.first, *next; call; call = next) {
-        next = call->next;
-        if (call->was_seen)
-            call_end(call);
-        else
-            call->was_seen = true;
-    }
-    if (upstream->released.first)
-        linger(upstream);
-}
-
-/* ---- all transfers ---- */
-
-static void *watch_new(hth_upstream *upstream, event_callback_fn callback)
-{
-    return event_new(upstream->base, -1, 0, callback, upstream);
-}
-
-static bool multi_set(hth_upstream *upstream)
-{
-    CURLM *multi = upstream->multi;
-
-    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
-           curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, upstream) == CURLM_OK &&
-           curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer) == CURLM_OK &&
-           curl_multi_setopt(multi, CURLMOPT_TIMERDATA, upstream) == CURLM_OK &&
-           curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING) == CURLM_OK &&
-           curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_IDLE_MAX) == CURLM_OK;
-}
-
-hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err)
-{
-    hth_upstream *upstream = calloc(1, sizeof(*upstream));
-
-    if (!upstream)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
-    /* No TLS: these connections never leave the machine. */
-    if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
-        free(upstream);
-        return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
-    }
-    upstream->base = base;
-    hth_watched_sockets_init(&upstream->sockets, base, on_ready, upstream);
-    upstream->multi = curl_multi_init();
-    upstream->soon = watch_new(upstream, on_soon);
-    upstream->timer = watch_new(upstream, on_curl_timer);
-    upstream->busy_timer = watch_new(upstream, on_busy_timer);
-    upstream->linger_timer = watch_new(upstream, on_linger_timer);
-    if (!upstream->multi || !upstream->soon || !upstream->timer || !upstream->busy_timer || !upstream->linger_timer ||
-        !multi_set(upstream)) {
-        hth_upstream_free(upstream);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
-    }
-    *out = upstream;
-    return HEARTH_OK;
-}
-
-static void event_free_if(struct event *event)
-{
-    if (event)
-        event_free(event);
-}
-
-void hth_upstream_free(hth_upstream *upstream)
-{
-    hth_upstream_call *call;
-
-    if (!upstream)
+    what &= watched->wanted;
+    if (what) {
+        act(upstream, fd, (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0));
         return;
-    while ((call = list_take(&upstream->noted)) != NULL)
-        call_end(call); /* cancelled just before */
-    while ((call = list_take(&upstream->released)) != NULL)
-        call_end(call);
-    assert(upstream->numbers.n_calls == 0);
-    while ((call = list_take(&upstream->idle)) != NULL)
-        call_free(call);
-    (void)curl_multi_cleanup(upstream->multi); /* closes the remaining connections */
-    hth_watched_sockets_deinit(&upstream->sockets);
-    event_free_if(upstream->soon);
-    event_free_if(upstream->timer);
-    event_free_if(upstream->busy_timer);
-    event_free_if(upstream->linger_timer);
-    free(upstream);
-    curl_global_cleanup();
+    }
+    (void)event_del(watched->event); /* cannot fail for an event of event_new */
+    watched->registered = 0;
 }
 
-hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream)
+static bool table_reach(hth_upstream *upstream, size_t fd)
 {
-    return upstream->numbers;
+    size_t n = upstream->n_sockets ? upstream->n_sockets : SOCKETS_FIRST;
+    watched_socket **grown;
+
+    if (fd < upstream->n_sockets)
+        return true;
+    while (n <= fd)
+        n *= 2;
+    grown = realloc(upstream->sockets, n * sizeof(*grown));
+    if (!grown)
+        return false;
+    memset(grown + upstream->n_sockets, 0, (n - upstream->n_sockets) * sizeof(*grown));
+    upstream->sockets = grown;
+    upstream->n_sockets = n;
+    return true;
 }
 
-struct event_base *hth_upstream_base(const hth_upstream *upstream)
+static void watched_free(watched_socket *watched)
 {
-    return upstream->base;
+    if (watched && watched->event)
+        event_free(watched->event);
+    free(watched);
 }
 
-/*
- * ---- one call: a request as libcurl's options, a reply as callbacks ----
- *
- * A call is reused for many requests. Options that are the same for all are set once. The others are set without
- * allocation where possible: headers and short bodies are in memory of the call. libcurl never sees the memory of a
- * longer body: it gets copies through on_read, which refuses once the call is cancelled or released. The path goes into
- * the request unchanged; libcurl sees the same URL each time.
- */
+static watched_socket *watched_new(hth_upstream *upstream, int fd)
+{
+    watched_socket *watched = calloc(1, sizeof(*watched));
 
-enum {
-    READ_BYTES = 16 << 10,         /* per read; each running call has a buffer of this size */
-    RELEASED_BYTES_MAX = 64 << 10, /* limit of the bytes still to come */
-    SHORT_BODY_BYTES = 16 << 10,   /* a body up to this size is copied, and sent in one write with the head */
-    HEAD_BYTES_MAX = 64 << 10, /* of a reply, including the trailer of a chunked body: libcurl 7.88 keeps all of it */
-};
+    if (!watched)
+        return NULL;
+    watched->event = event_new(upstream->base, fd, EV_READ | EV_PERSIST, on_event, upstream);
+    watched->registered = EV_READ;
+    if (watched->event && event_add(watched->event, NULL) == 0)
+        return watched;
+    watched_free(watched);
+    return NULL;
+}
+
+/* Make a socket, not connected. -1 with errno. Later calls for it need no memory. */
+static int watched_open(hth_upstream *upstream)
+{
+    int fd = hth_http_unix_socket();
+
+    if (fd < 0)
+        return -1;
+    if (table_reach(upstream, (size_t)fd)) {
+        assert(!upstream->sockets[fd]);
+        upstream->sockets[fd] = watched_new(upstream, fd);
+        if (upstream->sockets[fd])
+            return fd;
+    }
+    (void)close(fd); /* unused */
+    errno = ENOMEM;
+    return -1;
+}
+
+/* Set the wanted events. False: it is no watched socket, or the system fails. */
+static bool watched_want(hth_upstream *upstream, int fd, short what)
+{
+    watched_socket *watched = (size_t)fd < upstream->n_sockets ? upstream->sockets[fd] : NULL;
+    short registered;
+
+    if (!watched)
+        return false;
+    registered = (short)(what | (watched->registered & EV_READ));
+    watched->wanted = what;
+    if (registered == watched->registered)
+        return true;
+    (void)event_del(watched->event); /* as above */
+    watched->registered = 0;
+    if (event_assign(watched->event, upstream->base, fd, (short)(registered | EV_PERSIST), on_event, upstream) != 0 ||
+        event_add(watched->event, NULL) != 0)
+        return false;
+    watched->registered = registered;
+    return true;
+}
 
 /* ---- libcurl calls back ---- */
+
+/* Called when libcurl waits for other events than before. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
+{
+    hth_upstream *upstream = user_data;
+    short wanted = (short)((what == CURL_POLL_IN || what == CURL_POLL_INOUT ? EV_READ : 0) |
+                           (what == CURL_POLL_OUT || what == CURL_POLL_INOUT ? EV_WRITE : 0));
+    hth_upstream_call *call = NULL;
+    bool is_watched = watched_want(upstream, fd, wanted) && wanted;
+
+    (void)socket_data;
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
+        return 0; /* not a watched socket: libcurl uses its own for connections that it closes */
+    call->is_watched = is_watched;
+    /* The system is out of memory. A failure returned here would fail every later transfer, so only this one ends. */
+    if (wanted && !is_watched)
+        cut_without_memory(call);
+    return 0;
+}
+
+static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+    struct timeval wait = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+
+    (void)multi;
+    upstream->is_timer_due = timeout_ms == 0;
+    if (timeout_ms == 0)
+        event_active(upstream->soon, EV_TIMEOUT, 0);
+    if (timeout_ms > 0)
+        (void)event_add(upstream->timer, &wait); /* on failure an idle connection is closed later */
+    else if (event_pending(upstream->timer, EV_TIMEOUT, NULL))
+        (void)event_del(upstream->timer); /* it was assigned */
+    return 0;
+}
 
 static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_sockaddr *address)
 {
     hth_upstream_call *call = user_data;
-    int fd = hth_watched_sockets_open(&call->upstream->sockets);
+    int fd = watched_open(call->upstream);
 
     (void)purpose;
     (void)address; /* libcurl connects the socket */
@@ -655,7 +455,11 @@ static int on_close(void *user_data, curl_socket_t fd)
 {
     hth_upstream *upstream = user_data;
 
-    hth_watched_sockets_close(&upstream->sockets, fd);
+    if ((size_t)fd < upstream->n_sockets) {
+        watched_free(upstream->sockets[fd]);
+        upstream->sockets[fd] = NULL;
+    }
+    (void)close(fd); /* an error would change nothing */
     return 0;
 }
 
@@ -757,19 +561,7 @@ static int on_seek(void *user_data, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* ---- making and setting ---- */
-
-static void call_free(hth_upstream_call *call)
-{
-    if (!call)
-        return;
-    curl_easy_cleanup(call->easy);
-    hth_buffer_deinit(&call->header_text);
-    hth_buffer_deinit(&call->short_body);
-    free(call->headers);
-    free(call->socket_path);
-    free(call);
-}
+/* ---- making and setting calls ---- */
 
 static CURLcode set_constants(hth_upstream_call *call)
 {
@@ -815,6 +607,7 @@ static CURLcode set_constants(hth_upstream_call *call)
     return CURLE_OK;
 }
 
+/* Make a call with its constant options set. NULL without memory. */
 static hth_upstream_call *call_new(hth_upstream *upstream)
 {
     hth_upstream_call *call = calloc(1, sizeof(*call));
@@ -931,6 +724,7 @@ static bool set_body(hth_upstream_call *call, uint64_t n)
     return !call->short_body.failed;
 }
 
+/* Set the call to this request, whatever it was before. False without memory. */
 static bool call_set(hth_upstream_call *call, const hth_upstream_request *request, const hth_upstream_watch *watch)
 {
     uint64_t n_body;
@@ -957,4 +751,282 @@ static bool call_set(hth_upstream_call *call, const hth_upstream_request *reques
     return set_mode(call, request->method, n_body > 0) && set_socket(call, request->socket_path) &&
            set_headers(call, request) &&
            curl_easy_setopt(call->easy, CURLOPT_REQUEST_TARGET, request->target) == CURLE_OK;
+}
+
+/* ---- calls ---- */
+
+/* Get an idle call, or a new one, that is in no list. NULL without memory. */
+static hth_upstream_call *call_take(hth_upstream *upstream)
+{
+    hth_upstream_call *call = upstream->idle ? upstream->idle->prev : NULL; /* the newest */
+
+    if (!call)
+        return call_new(upstream);
+    list_leave(call);
+    upstream->n_idle--;
+    return call;
+}
+
+/* libcurl writes these texts into the request unchanged, so check them. */
+static bool is_well_formed(const hth_upstream_request *request)
+{
+    for (size_t i = 0; i < request->n_headers; i++)
+        if (strpbrk(request->headers[i].value, "\r\n") || strpbrk(request->headers[i].name, "\r\n:"))
+            return false;
+    for (const char *at = request->target; *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 0x7f)
+            return false;
+    return request->target[0] == '/' && !strpbrk(request->method, " \r\n");
+}
+
+hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
+                                 const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err)
+{
+    hth_upstream_call *call;
+
+    if (!is_well_formed(request))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "a request for a worker has a line break in a header, or a target that is "
+                        "no path");
+    call = call_take(upstream);
+    if (call && !call_set(call, request, watch)) {
+        call_give(call);
+        call = NULL;
+    }
+    if (!call)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker");
+    list_join(&upstream->queued, call);
+    upstream->numbers.n_calls++;
+    event_active(upstream->soon, EV_TIMEOUT, 0);
+    *out = call;
+    return HEARTH_OK;
+}
+
+void hth_upstream_resume(hth_upstream_call *call)
+{
+    if (call->is_paused && !call->is_quiet)
+        note(call);
+}
+
+void hth_upstream_cancel(hth_upstream_call *call)
+{
+    if (!call)
+        return;
+    call->is_quiet = true;
+    if (!call->upstream->is_inside) {
+        call_end(call);
+        return;
+    }
+    call->is_cut = true;
+    note(call);
+}
+
+void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes)
+{
+    assert(piece < HTH_UPSTREAM_PIECES);
+    call->body[piece] = bytes;
+}
+
+static void linger(hth_upstream *upstream)
+{
+    static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
+
+    if (!event_pending(upstream->linger_timer, EV_TIMEOUT, NULL))
+        (void)event_add(upstream->linger_timer, &look); /* without memory, they last as long as their worker */
+}
+
+void hth_upstream_release(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    /* If the reply came before the whole request was sent, the connection cannot be reused. */
+    if (call->list != &upstream->running || call->is_paused ||
+        (!call->is_short && call->n_body_read < call_body_bytes(call))) {
+        hth_upstream_cancel(call);
+        return;
+    }
+    call->is_quiet = true;
+    list_join(&upstream->released, call);
+    linger(upstream);
+}
+
+/* ---- turns of the event loop ---- */
+
+static void hand_over(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+
+    call->is_handed_over = curl_multi_add_handle(upstream->multi, call->easy) == CURLM_OK;
+    if (call->is_handed_over) {
+        list_join(&upstream->running, call);
+        return;
+    }
+    call_finish(call, CURLE_OUT_OF_MEMORY);
+}
+
+static void go_on(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+    CURLcode code;
+
+    call->is_paused = false;
+    upstream->is_inside = true; /* this calls on_bytes with the bytes that were held back */
+    code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
+    upstream->is_inside = false;
+    if (code == CURLE_OK || call->is_cut)
+        return;
+    call_take_back(call);
+    call_finish(call, code);
+}
+
+static void end_or_go_on(hth_upstream_call *call)
+{
+    list_join(&call->upstream->running, call);
+    if (!call->is_cut) {
+        go_on(call);
+    } else if (call->is_quiet) {
+        call_end(call);
+    } else {
+        call_take_back(call);
+        call_finish(call, CURLE_OUT_OF_MEMORY);
+    }
+}
+
+static void on_soon(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+    hth_upstream_call *call;
+
+    (void)fd;
+    (void)what;
+    while ((call = list_take(&upstream->noted)) != NULL)
+        end_or_go_on(call);
+    while ((call = list_take(&upstream->queued)) != NULL)
+        hand_over(call);
+    if (upstream->is_timer_due) {
+        upstream->is_timer_due = false;
+        act(upstream, CURL_SOCKET_TIMEOUT, 0);
+    }
+}
+
+static void on_curl_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    act(user_data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void on_busy_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+
+    (void)fd;
+    (void)what;
+    while (upstream->busy)
+        list_join(&upstream->queued, upstream->busy);
+    event_active(upstream->soon, EV_TIMEOUT, 0);
+}
+
+static void on_linger_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_upstream *upstream = user_data;
+    hth_upstream_call *call, *next;
+
+    (void)fd;
+    (void)what;
+    DL_FOREACH_SAFE(upstream->released, call, next)
+    {
+        if (call->was_seen)
+            call_end(call);
+        else
+            call->was_seen = true;
+    }
+    if (upstream->released)
+        linger(upstream);
+}
+
+/* ---- all transfers ---- */
+
+static void *watch_new(hth_upstream *upstream, event_callback_fn callback)
+{
+    return event_new(upstream->base, -1, 0, callback, upstream);
+}
+
+static bool multi_set(hth_upstream *upstream)
+{
+    CURLM *multi = upstream->multi;
+
+    return curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, upstream) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_TIMERDATA, upstream) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING) == CURLM_OK &&
+           curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_IDLE_MAX) == CURLM_OK;
+}
+
+hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err)
+{
+    hth_upstream *upstream = calloc(1, sizeof(*upstream));
+
+    if (!upstream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
+    /* No TLS: these connections never leave the machine. */
+    if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+        free(upstream);
+        return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
+    }
+    upstream->base = base;
+    upstream->multi = curl_multi_init();
+    upstream->soon = watch_new(upstream, on_soon);
+    upstream->timer = watch_new(upstream, on_curl_timer);
+    upstream->busy_timer = watch_new(upstream, on_busy_timer);
+    upstream->linger_timer = watch_new(upstream, on_linger_timer);
+    if (!upstream->multi || !upstream->soon || !upstream->timer || !upstream->busy_timer || !upstream->linger_timer ||
+        !multi_set(upstream)) {
+        hth_upstream_free(upstream);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
+    }
+    *out = upstream;
+    return HEARTH_OK;
+}
+
+static void event_free_if(struct event *event)
+{
+    if (event)
+        event_free(event);
+}
+
+void hth_upstream_free(hth_upstream *upstream)
+{
+    hth_upstream_call *call;
+
+    if (!upstream)
+        return;
+    while ((call = list_take(&upstream->noted)) != NULL)
+        call_end(call); /* cancelled just before */
+    while ((call = list_take(&upstream->released)) != NULL)
+        call_end(call);
+    assert(upstream->numbers.n_calls == 0);
+    while ((call = list_take(&upstream->idle)) != NULL)
+        call_free(call);
+    (void)curl_multi_cleanup(upstream->multi); /* closes the remaining connections */
+    for (size_t fd = 0; fd < upstream->n_sockets; fd++)
+        assert(!upstream->sockets[fd]);
+    free(upstream->sockets);
+    event_free_if(upstream->soon);
+    event_free_if(upstream->timer);
+    event_free_if(upstream->busy_timer);
+    event_free_if(upstream->linger_timer);
+    free(upstream);
+    curl_global_cleanup();
+}
+
+hth_upstream_numbers hth_upstream_counts(const hth_upstream *upstream)
+{
+    return upstream->numbers;
+}
+
+struct event_base *hth_upstream_base(const hth_upstream *upstream)
+{
+    return upstream->base;
 }

@@ -8,11 +8,11 @@
  *
  * Here the masks of an evaluation are read once and converted to groups of rows, with bits for their open cells
  * (attention_mask.h). Decode rows, and short ends of prompts, walk over their own cells (attention_row.h). Chunks of
- * prompts (runs of 16 or more rows of one sequence) are computed in blocks of 64 rows by 64 cells (attention_chunk.h).
+ * prompts (runs of 16 or more rows of one sequence) are computed in blocks of 64 rows by 64 cells (attention_chunk.c).
  * Tiles and parts are counted in open cells only. Parts are added in order, whichever thread computed them. So a row's
  * attention depends only on the values of its own cells, on their order in the buffer, and on whether the row is in a
  * chunk. It does not depend on where the cells lie, on the cells between them, on other sequences' rows, or on threads.
- * In a context with an order (attention_order.h), all rows are computed like chunks, and cells are visited by position,
+ * In a context with an order (attention_order.c), all rows are computed like chunks, and cells are visited by position,
  * so not even their order and the chunk matter. The engine still computes operations of other forms (several streams,
  * no mask, transposed results, ...).
  *
@@ -39,9 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/attention_chunk.h"
 #include "kernels/attention_mask.h"
-#include "kernels/attention_order.h"
 #include "kernels/attention_row.h"
 
 enum {

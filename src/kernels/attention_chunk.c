@@ -13,7 +13,7 @@
  * For a single row, the lanes are heads that share K and V, and out has a row of d for each head. So with few heads,
  * lanes are unused only in the scores. The additions and their order are the same.
  */
-#include "kernels/attention_chunk.h"
+#include "kernels/attention_row.h"
 
 #include <assert.h>
 #include <ggml.h>

@@ -72,16 +72,12 @@ typedef struct reader {
 /* Make room for n more words, zeroed; false without memory. */
 static bool take_words(hth_mask_plan *plan, size_t n, size_t *offset)
 {
-    if (plan->n_words + n > plan->words_capacity) {
-        size_t capacity = 2 * (plan->n_words + n);
-        uint64_t *grown = realloc(plan->words, capacity * sizeof(*grown));
+    uint64_t *words = hth_grown_by(plan->words, plan->n_words, n, &plan->words_capacity, sizeof(*words));
 
-        if (!grown)
-            return false;
-        plan->words = grown;
-        plan->words_capacity = capacity;
-    }
-    memset(plan->words + plan->n_words, 0, n * sizeof(*plan->words));
+    if (!words)
+        return false;
+    plan->words = words;
+    memset(words + plan->n_words, 0, n * sizeof(*words));
     *offset = plan->n_words;
     plan->n_words += n;
     return true;

@@ -10,7 +10,7 @@
  * images that are written in order. A wrong number of filled cells is detected, and so is a row that sees cells with a
  * gap between their positions (attention.c).
  */
-#include "kernels/attention_order.h"
+#include "kernels/attention.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>

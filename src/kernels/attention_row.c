@@ -191,12 +191,6 @@ static void add_weighted(float *sum, const float *values, size_t dv, const float
             sum[d] += weights[c] * values[c * dv + d];
 }
 
-static void scale_by(float *values, size_t n, float factor)
-{
-    for (size_t i = 0; i < n; i++)
-        values[i] *= factor;
-}
-
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 /* The scratch of hth_attention_cells. */
@@ -235,15 +229,6 @@ void hth_attention_floats(const struct ggml_tensor *tensor, uint32_t cell, size_
 const float *hth_attention_query(const hth_attention *a, size_t row, size_t head)
 {
     return (const float *)((const char *)a->q->data + row * a->q->nb[1] + head * a->q->nb[2]);
-}
-
-static void convert_queries(const hth_attention *a, size_t row, size_t head, size_t n_heads, float *to)
-{
-    enum ggml_type type = ggml_get_type_traits_cpu(a->k->type)->vec_dot_type;
-
-    for (size_t i = 0; i < n_heads; i++)
-        ggml_get_type_traits_cpu(type)->from_float(hth_attention_query(a, row, head + i), to + i * a->dk,
-                                                   (int64_t)a->dk);
 }
 
 /* Load the next tile; false at the end. */
@@ -301,7 +286,8 @@ static void add_tile(const hth_attention *a, const tile *t, size_t row, size_t h
         float factor = expf(part[0] - highest);
 
         part[0] = highest;
-        scale_by(part + 1, 1 + a->dv, factor);
+        for (size_t i = 1; i < 2 + a->dv; i++)
+            part[i] *= factor;
     }
     part[1] += weigh(scores, t->n, part[0]);
     add_weighted(part + 2, t->v, a->dv, scores, t->n);
@@ -312,11 +298,14 @@ void hth_attention_cells(const hth_attention *a, size_t row, size_t head, size_t
 {
     tile t = { .k = scratch, .v = scratch + N_TILE * a->dk, .q = scratch + N_TILE * (a->dk + a->dv) };
     const uint16_t *values = a->plan->has_values ? hth_attention_mask(a, row) : NULL;
+    enum ggml_type q_type = ggml_get_type_traits_cpu(a->k->type)->vec_dot_type;
 
-    if (!is_plain(a->k->type))
-        convert_queries(a, row, head, n_heads, t.q);
-    for (size_t i = 0; i < n_heads; i++)
+    for (size_t i = 0; i < n_heads; i++) {
+        if (!is_plain(a->k->type))
+            ggml_get_type_traits_cpu(q_type)->from_float(hth_attention_query(a, row, head + i), t.q + i * a->dk,
+                                                         (int64_t)a->dk);
         hth_attention_part_clear(a, parts + i * part_stride);
+    }
     for (; n > 0 && load_tile(a, values, walk, head / a->n_group, n, &t); n -= t.n)
         for (size_t i = 0; i < n_heads; i++)
             add_tile(a, &t, row, head + i, i, parts + i * part_stride);

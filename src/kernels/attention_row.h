@@ -1,5 +1,6 @@
 /*
- * attention_row.h - the attention of one row over its open cells
+ * attention_row.h - the attention of one row over its open cells, and of a chunk: up to 64 neighbouring rows of one
+ * sequence, or up to 64 heads of a row
  */
 #ifndef HTH_KERNELS_ATTENTION_ROW_H
 #define HTH_KERNELS_ATTENTION_ROW_H
@@ -64,5 +65,14 @@ void hth_attention_cells(const hth_attention *attention, size_t row, size_t head
 
 /* Turn a complete result into the output of a head. */
 void hth_attention_finish(const hth_attention *attention, size_t row, size_t head, float *part);
+
+/* ---- chunks (attention_chunk.c) ---- */
+
+/* The size of hth_attention_chunk's scratch, in floats. */
+size_t hth_attention_chunk_floats(const hth_attention *attention);
+
+/* Compute a head of a group of rows, or several heads of a group of one row, which share K and V. */
+void hth_attention_chunk(const hth_attention *attention, const hth_mask_group *group, size_t head, size_t n_heads,
+                         float *scratch);
 
 #endif

@@ -19,8 +19,6 @@
 #include <unistd.h>
 
 #include "engine/module_lock.h"
-#include "llama/llama_adapters.h"
-#include "llama/model_files.h"
 
 struct hth_engine_adapter {
     hth_engine_model *model;
@@ -126,7 +124,7 @@ static uint64_t n_pairs_max(const hth_engine_model *model, uint64_t n_tensors)
     };
 
     for (size_t i = 0; i < sizeof(tight) / sizeof(tight[0]); i++)
-        if (strcmp(model->facts.architecture, tight[i].name) == 0)
+        if (strcmp(model->info.architecture, tight[i].name) == 0)
             return tight[i].has_loops ? 0 : 3 * n_tensors;
     return UINT64_MAX;
 }
@@ -138,14 +136,14 @@ static hearth_status check_pairs(const hth_engine_model *model, const char *path
 
     if (n_max == 0)
         return hth_fail(err, HEARTH_UNSUPPORTED, "models of architecture '%s' take no adapters",
-                        model->facts.architecture);
+                        model->info.architecture);
     if (size->n_pairs <= n_max - model->n_adapter_pairs)
         return HEARTH_OK;
     return hth_fail(err, HEARTH_BUSY,
                     "the adapter '%s' changes %llu matrices; the loaded ones change %llu, and %llu can be changed at "
                     "once in models of architecture '%s': unload another one first",
                     path, (unsigned long long)size->n_pairs, (unsigned long long)model->n_adapter_pairs,
-                    (unsigned long long)n_max, model->facts.architecture);
+                    (unsigned long long)n_max, model->info.architecture);
 }
 
 static hearth_status load_checked(hth_engine_adapter *adapter, const char *path, const hth_shim_adapter_size *size,
@@ -205,7 +203,7 @@ hearth_status hth_backend_llama_adapter_load(hth_engine_model *model, const char
     hth_backend_llama_enter(model->log);
     status = hth_whole_file_check(path, "an adapter", &file, err);
     if (status == HEARTH_OK)
-        status = hth_shim_adapter_check(path, model->path, model->facts.architecture, &size, err);
+        status = hth_shim_adapter_check(path, model->path, model->info.architecture, &size, err);
     if (status == HEARTH_OK && !model->on_gpu)
         status = hth_backend_llama_check_memory(file.weight_bytes, "the adapter", err);
     if (status == HEARTH_OK)
@@ -260,14 +258,6 @@ hearth_status hth_backend_llama_applied_set(hth_llama_applied *applied, const ht
     hth_backend_llama_adapters_release(applied->model);
     hth_backend_llama_leave();
     return status;
-}
-
-hearth_status hth_backend_llama_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses,
-                                               size_t n, hearth_error *err)
-{
-    if (!context)
-        return hth_fail(err, HEARTH_MISUSE, "adapters are applied by a context");
-    return hth_backend_llama_applied_set(&context->applied, uses, n, err);
 }
 
 /* ---- the contexts of a model ---- */

@@ -20,7 +20,6 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "llama/model_files.h"
 
 enum { PROBE_TOKENS = 4, HINT_BYTES = 64 };
 
@@ -45,21 +44,21 @@ static hearth_status add_file(const hth_engine_model *model, const hth_control_v
     if (status == HEARTH_OK)
         status = hth_shim_control_add(vector->path, vector->scale, sum, hint, sizeof(hint), err);
     /* Only a warning: some tools write another name of the same architecture. */
-    if (status == HEARTH_OK && hint[0] && strcmp(hint, model->facts.architecture) != 0)
+    if (status == HEARTH_OK && hint[0] && strcmp(hint, model->info.architecture) != 0)
         hth_warn(model->log, "the control vector '%s' names the architecture '%s', and the model's is '%s'",
-                 vector->path, hint, model->facts.architecture);
+                 vector->path, hint, model->info.architecture);
     return status;
 }
 
 /* Clear the layers outside [first, last]; the remaining range is stored in control. */
-static hearth_status cut(hth_llama_control *control, uint32_t first, uint32_t last, hearth_error *err)
+static hearth_status cut(hth_shim_control_sum *control, uint32_t first, uint32_t last, hearth_error *err)
 {
-    const uint32_t n_embd = control->sum.n_embd;
+    const uint32_t n_embd = control->n_embd;
 
     control->first = control->last = 0;
-    for (size_t i = 0; i < n_values(&control->sum); i++) {
+    for (size_t i = 0; i < n_values(control); i++) {
         uint32_t layer = (uint32_t)(i / n_embd) + 1;
-        float *value = &control->sum.values[i];
+        float *value = &control->values[i];
 
         if (!isfinite(*value))
             return hth_fail(err, HEARTH_MISUSE,
@@ -75,7 +74,7 @@ static hearth_status cut(hth_llama_control *control, uint32_t first, uint32_t la
     return HEARTH_OK;
 }
 
-static hearth_status digest(hth_llama_control *control, hearth_error *err)
+static hearth_status digest(const hth_shim_control_sum *control, uint8_t *out, hearth_error *err)
 {
     static const char domain[] = "hearth-control-vector-v1"; /* with its NUL */
     hth_sha256 *sha = hth_sha256_new();
@@ -86,15 +85,14 @@ static hearth_status digest(hth_llama_control *control, hearth_error *err)
     hth_sha256_update(sha, domain, sizeof(domain));
     hth_put_u32(word, control->first);
     hth_sha256_update(sha, word, sizeof(word));
-    for (size_t i = (size_t)(control->first - 1) * control->sum.n_embd; i < (size_t)control->last * control->sum.n_embd;
-         i++) {
+    for (size_t i = (size_t)(control->first - 1) * control->n_embd; i < (size_t)control->last * control->n_embd; i++) {
         uint32_t bits;
 
-        memcpy(&bits, &control->sum.values[i], sizeof(bits));
+        memcpy(&bits, &control->values[i], sizeof(bits));
         hth_put_u32(word, bits);
         hth_sha256_update(sha, word, sizeof(word));
     }
-    hth_sha256_peek(sha, control->digest);
+    hth_sha256_peek(sha, out);
     hth_sha256_free(sha);
     return HEARTH_OK;
 }
@@ -105,47 +103,30 @@ static hearth_status digest(hth_llama_control *control, hearth_error *err)
 static hearth_status evaluate(const hth_engine_model *model, struct llama_context *llama, float *vector,
                               hearth_error *err)
 {
-    llama_token token[PROBE_TOKENS];
-    llama_pos pos[PROBE_TOKENS];
-    llama_seq_id zero = 0, *sequence[PROBE_TOKENS];
-    int32_t n_sequences[PROBE_TOKENS];
-    int8_t output[PROBE_TOKENS];
-    struct llama_batch batch = {
-        .n_tokens = PROBE_TOKENS,
-        .token = token,
-        .pos = pos,
-        .n_seq_id = n_sequences,
-        .seq_id = sequence,
-        .logits = output,
-    };
+    llama_token tokens[PROBE_TOKENS];
     const float *last;
     int32_t result = 0;
     hearth_status status;
 
-    for (int32_t i = 0; i < PROBE_TOKENS; i++) {
-        token[i] = (llama_token)((7919 * i + 13) % model->facts.n_vocab);
-        pos[i] = i;
-        n_sequences[i] = 1;
-        sequence[i] = &zero;
-        output[i] = true;
-    }
-    hth_shim_memory_clear(llama);
-    status = hth_shim_decode(llama, batch, &result, err);
+    for (int32_t i = 0; i < PROBE_TOKENS; i++)
+        tokens[i] = (llama_token)((7919 * i + 13) % (int32_t)model->info.n_vocab);
+    llama_memory_clear(llama_get_memory(llama), false); /* accepts NULL */
+    status = hth_shim_decode(llama, llama_batch_get_one(tokens, PROBE_TOKENS), &result, err);
     if (status != HEARTH_OK)
         return status;
-    last = hth_shim_embedding_of_row(llama, PROBE_TOKENS - 1);
+    last = llama_get_embeddings_ith(llama, PROBE_TOKENS - 1);
     if (result != 0 || !last)
         return hth_fail(err, HEARTH_ENGINE, "the engine did not finish the test of a control vector (%d): %s", result,
                         hth_backend_llama_reason("it does not say why"));
-    memcpy(vector, last, model->facts.n_embd_out * sizeof(*vector));
+    memcpy(vector, last, model->info.n_embedding * sizeof(*vector));
     return HEARTH_OK;
 }
 
 static hearth_status compare(const hth_engine_model *model, struct llama_context *llama,
-                             const hth_llama_control *control, bool *differ_out, hearth_error *err)
+                             const hth_shim_control_sum *control, bool *differ_out, hearth_error *err)
 {
-    size_t n = model->facts.n_embd_out, n_probe = n_values(&control->sum);
-    hth_shim_control_sum probe = control->sum;
+    size_t n = model->info.n_embedding, n_probe = n_values(control);
+    hth_shim_control_sum probe = *control;
     float *both = malloc(2 * n * sizeof(*both));
     hearth_status status = HEARTH_NO_MEMORY;
 
@@ -155,7 +136,7 @@ static hearth_status compare(const hth_engine_model *model, struct llama_context
             probe.values[i] = (float)(i % 3) - 1;
         status = evaluate(model, llama, both, err);
         if (status == HEARTH_OK)
-            status = hth_shim_control_apply(llama, &probe, control->first, control->last, err);
+            status = hth_shim_control_apply(llama, &probe, err);
         if (status == HEARTH_OK)
             status = evaluate(model, llama, both + n, err);
         if (status == HEARTH_OK)
@@ -168,48 +149,44 @@ static hearth_status compare(const hth_engine_model *model, struct llama_context
     return status;
 }
 
-static hearth_status check_architecture(hth_engine_model *model, const hth_llama_control *control, hearth_error *err)
+static hearth_status check_architecture(hth_engine_model *model, const hth_shim_control_sum *control, hearth_error *err)
 {
-    struct llama_context_params params;
+    struct llama_context_params params = llama_context_default_params();
     struct llama_context *llama = NULL;
     bool differ = false;
-    hearth_status status = hth_shim_context_defaults(&params, err);
+    hearth_status status;
 
     if (!hth_backend_llama_embeds(model))
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "control vectors are not for models of architecture '%s': their effect cannot be tested there",
-                        model->facts.architecture);
-    if (status == HEARTH_OK) {
-        params.n_ctx = HTH_CONTEXT_STEP;
-        params.n_batch = params.n_ubatch = 2 * PROBE_TOKENS;
-        params.n_seq_max = 1;
-        params.n_threads = params.n_threads_batch = 1;
-        params.embeddings = true;
-        params.pooling_type = LLAMA_POOLING_TYPE_NONE;
-        params.no_perf = true;
-        status = hth_backend_llama_make_context(model, &params, &llama, err);
-        if (status == HEARTH_OK)
-            status = compare(model, llama, control, &differ, err);
-        if (llama)
-            hth_shim_context_free(llama);
-    }
+                        model->info.architecture);
+    params.n_ctx = HTH_CONTEXT_STEP;
+    params.n_batch = params.n_ubatch = 2 * PROBE_TOKENS;
+    params.n_seq_max = 1;
+    params.n_threads = params.n_threads_batch = 1;
+    params.embeddings = true;
+    params.pooling_type = LLAMA_POOLING_TYPE_NONE;
+    params.no_perf = true;
+    status = hth_backend_llama_make_context(model, &params, &llama, err);
+    if (status == HEARTH_OK)
+        status = compare(model, llama, control, &differ, err);
+    if (llama)
+        llama_free(llama);
     if (status == HEARTH_OK && !differ)
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "control vectors change nothing in models of architecture '%s': the engine does not apply them "
                         "there",
-                        model->facts.architecture);
+                        model->info.architecture);
     return status;
 }
-
-/* ---- for the other files ---- */
 
 hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_engine_model_params *params,
                                              hearth_error *err)
 {
-    const uint32_t n_layers = model->facts.n_layers > 0 ? (uint32_t)model->facts.n_layers : 0;
+    const uint32_t n_layers = model->info.n_layers;
     const uint32_t first = params->control_layer_first ? params->control_layer_first : 1;
     const uint32_t last = params->control_layer_last ? params->control_layer_last : n_layers;
-    hth_llama_control control = { .sum = { .n_layers = n_layers, .n_embd = (uint32_t)model->facts.n_embd } };
+    hth_shim_control_sum control = { .n_layers = n_layers, .n_embd = (uint32_t)model->facts.n_embd };
     hearth_status status = HEARTH_OK;
 
     if (params->n_control_vectors == 0)
@@ -221,19 +198,19 @@ hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_
         return hth_fail(err, HEARTH_MISUSE,
                         "control vectors cannot change the layers %u to %u; the model's layers go from 1 to %u", first,
                         last, n_layers);
-    control.sum.values = calloc(n_values(&control.sum), sizeof(float));
-    if (!control.sum.values)
+    control.values = calloc(n_values(&control), sizeof(float));
+    if (!control.values)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a control vector");
     for (size_t i = 0; i < params->n_control_vectors && status == HEARTH_OK; i++)
-        status = add_file(model, &params->control_vectors[i], &control.sum, err);
+        status = add_file(model, &params->control_vectors[i], &control, err);
     if (status == HEARTH_OK)
         status = cut(&control, first, last, err);
     if (status == HEARTH_OK && control.first > 0)
         status = check_architecture(model, &control, err);
     if (status == HEARTH_OK && control.first > 0)
-        status = digest(&control, err);
+        status = digest(&control, model->info.control_digest, err);
     if (status != HEARTH_OK || control.first == 0) {
-        free(control.sum.values);
+        free(control.values);
         if (status == HEARTH_OK)
             hth_warn(model->log, "the control vectors change nothing: their sum is 0 in layers %u to %u", first, last);
         return status;

@@ -25,10 +25,10 @@ struct hth_engine_embedder {
     hth_engine_model *model;
     struct llama_context *llama;
     hth_embedder_params params;
-    struct llama_batch batch; /* arrays of n_tokens_max */
-    llama_seq_id *sequences;
-    uint32_t *first_row; /* [n_inputs_max + 1], for each input of the last evaluation */
-    size_t n_inputs;     /* of the last evaluation; 0: it failed */
+    struct llama_batch batch; /* of n_tokens_max rows */
+    llama_seq_id *sequences;  /* of its rows */
+    uint32_t *first_row;      /* [n_inputs_max + 1], for each input of the last evaluation */
+    size_t n_inputs;          /* of the last evaluation; 0: it failed */
     hth_llama_applied applied;
 };
 
@@ -51,39 +51,24 @@ void hth_backend_llama_embedder_free(hth_engine_embedder *embedder)
     hth_backend_llama_adapters_part(&embedder->applied);
     if (embedder->llama) {
         hth_backend_llama_enter(embedder->model->log);
-        hth_shim_context_free(embedder->llama);
+        llama_free(embedder->llama);
         hth_backend_llama_leave();
     }
-    free(embedder->batch.token);
-    free(embedder->batch.pos);
-    free(embedder->batch.n_seq_id);
-    free(embedder->batch.seq_id);
-    free(embedder->batch.logits);
-    free(embedder->sequences);
+    hth_backend_llama_batch_deinit(&embedder->batch, embedder->sequences);
     free(embedder->first_row);
     free(embedder);
 }
 
 static hearth_status allocate_arrays(hth_engine_embedder *embedder, hearth_error *err)
 {
-    size_t n = embedder->params.n_tokens_max;
-    struct llama_batch *batch = &embedder->batch;
+    const size_t n = embedder->params.n_tokens_max;
 
     embedder->first_row = calloc((size_t)embedder->params.n_inputs_max + 1, sizeof(embedder->first_row[0]));
-    embedder->sequences = calloc(n, sizeof(embedder->sequences[0]));
-    batch->token = calloc(n, sizeof(batch->token[0]));
-    batch->pos = calloc(n, sizeof(batch->pos[0]));
-    batch->n_seq_id = calloc(n, sizeof(batch->n_seq_id[0]));
-    batch->seq_id = calloc(n, sizeof(batch->seq_id[0]));
-    batch->logits = calloc(n, sizeof(batch->logits[0]));
-    if (!embedder->first_row || !embedder->sequences || !batch->token || !batch->pos || !batch->n_seq_id ||
-        !batch->seq_id || !batch->logits)
+    embedder->sequences = hth_backend_llama_batch_init(&embedder->batch, n);
+    if (!embedder->first_row || !embedder->sequences)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for inputs of %zu tokens", n);
-    for (size_t i = 0; i < n; i++) {
-        batch->n_seq_id[i] = 1;
-        batch->seq_id[i] = &embedder->sequences[i];
-        batch->logits[i] = true;
-    }
+    for (size_t i = 0; i < n; i++)
+        embedder->batch.logits[i] = true;
     return HEARTH_OK;
 }
 
@@ -91,11 +76,10 @@ static hearth_status allocate_arrays(hth_engine_embedder *embedder, hearth_error
 static uint64_t evaluation_bytes(const hth_engine_model *model, uint64_t n_rows)
 {
     const uint64_t n_activations = 16; /* a guess: number of vectors per row that exist at once */
-    char key[128], text[16];
-    uint64_t n_logits = 2 * (uint64_t)model->facts.n_vocab;
+    char text[16];
+    uint64_t n_logits = 2 * (uint64_t)model->info.n_vocab;
 
-    (void)snprintf(key, sizeof(key), "%s.attention.causal", model->facts.architecture); /* fits */
-    if (hth_backend_llama_meta(model, key, text, sizeof(text)) && strcmp(text, "false") == 0)
+    if (hth_backend_llama_own_meta(model, "attention.causal", text, sizeof(text)) && strcmp(text, "false") == 0)
         n_logits = 0;
     return n_rows * sizeof(float) * (n_rows + n_activations * (uint64_t)model->facts.n_embd + n_logits);
 }
@@ -106,10 +90,10 @@ static hearth_status make_context(hth_engine_embedder *embedder, hearth_error *e
     /* With mean pooling, the engine aborts if it cannot divide the rows of its batch evenly among all sequences. */
     uint32_t n_rows = (params->n_tokens_max + params->n_inputs_max - 1) / params->n_inputs_max * params->n_inputs_max;
     uint32_t n_ctx = (n_rows + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
-    struct llama_context_params llama;
-    hearth_status status = hth_shim_context_defaults(&llama, err);
+    struct llama_context_params llama = llama_context_default_params();
+    hearth_status status = HEARTH_OK;
 
-    if (status == HEARTH_OK && !embedder->model->on_gpu)
+    if (!embedder->model->on_gpu)
         status = hth_backend_llama_check_memory(evaluation_bytes(embedder->model, n_rows), "embeddings", err);
     if (status != HEARTH_OK)
         return status;
@@ -143,7 +127,7 @@ hearth_status hth_backend_llama_embedder_new(hth_engine_model *model, const hth_
                         params->n_tokens_max, params->n_inputs_max, params->n_threads, (int)params->pooling);
     if (!hth_backend_llama_embeds(model))
         return hth_fail(err, HEARTH_UNSUPPORTED, "models of architecture '%s' make no embeddings",
-                        model->facts.architecture);
+                        model->info.architecture);
     if (params->pooling == HEARTH_POOLING_RANK && !model->has_classifier)
         return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no classifier, so it gives no scores");
     embedder = calloc(1, sizeof(*embedder));
@@ -193,8 +177,8 @@ static hearth_status fill_batch(hth_engine_embedder *embedder, const hth_embedde
         embedder->first_row[i] = n;
         for (uint32_t k = 0; k < inputs[i].n_tokens; k++) {
             if (!hth_backend_llama_is_token(embedder->model, inputs[i].tokens[k]))
-                return hth_fail(err, HEARTH_MISUSE, "input %zu has token %d, which is not in the vocabulary of %d", i,
-                                inputs[i].tokens[k], embedder->model->facts.n_vocab);
+                return hth_fail(err, HEARTH_MISUSE, "input %zu has token %d, which is not in the vocabulary of %u", i,
+                                inputs[i].tokens[k], embedder->model->info.n_vocab);
             batch->token[n] = inputs[i].tokens[k];
             batch->pos[n] = (llama_pos)k;
             embedder->sequences[n++] = (llama_seq_id)i;
@@ -221,7 +205,7 @@ hearth_status hth_backend_llama_embed(hth_engine_embedder *embedder, const hth_e
     if (status != HEARTH_OK)
         return status;
     hth_backend_llama_enter(embedder->model->log);
-    hth_shim_memory_clear(embedder->llama);
+    llama_memory_clear(llama_get_memory(embedder->llama), false); /* accepts NULL */
     hth_backend_llama_adapters_hold(embedder->model);
     status = hth_shim_decode(embedder->llama, embedder->batch, &answer, err);
     hth_backend_llama_adapters_release(embedder->model);
@@ -241,8 +225,8 @@ const float *hth_backend_llama_embedding(hth_engine_embedder *embedder, size_t i
     if (!embedder || input >= embedder->n_inputs)
         return NULL;
     if (embedder->params.pooling != HEARTH_POOLING_NONE)
-        return hth_shim_embedding_of_sequence(embedder->llama, (llama_seq_id)input);
+        return llama_get_embeddings_seq(embedder->llama, (llama_seq_id)input);
     if (token >= embedder->first_row[input + 1] - embedder->first_row[input])
         return NULL;
-    return hth_shim_embedding_of_row(embedder->llama, (int32_t)(embedder->first_row[input] + token));
+    return llama_get_embeddings_ith(embedder->llama, (int32_t)(embedder->first_row[input] + token));
 }

@@ -40,6 +40,18 @@ static _Thread_local struct {
     char first_error[256]; /* since the call began; the engine's statuses carry no reason, but its log does */
 } here;
 
+/* To the log of this thread's call, otherwise to the latest one. */
+static void log_line(hearth_log_level level, const char *source, const char *begin, const char *text)
+{
+    if (here.log) {
+        hth_log_line(here.log, level, source, "%s%s", begin, text);
+        return;
+    }
+    hth_module_lock(&engine.log_lock);
+    hth_log_line(engine.latest, level, source, "%s%s", begin, text);
+    hth_module_unlock(&engine.log_lock);
+}
+
 static void deliver_line(void)
 {
     const char *text = here.line;
@@ -50,13 +62,7 @@ static void deliver_line(void)
         return;
     if (here.level == HEARTH_LOG_ERROR && !here.first_error[0])
         (void)snprintf(here.first_error, sizeof(here.first_error), "%.255s", text);
-    if (here.log) {
-        hth_log_line(here.log, here.level, "llama.cpp", "%s", text);
-        return;
-    }
-    hth_module_lock(&engine.log_lock);
-    hth_log_line(engine.latest, here.level, "llama.cpp", "%s", text);
-    hth_module_unlock(&engine.log_lock);
+    log_line(here.level, "llama.cpp", "", text);
 }
 
 /* Called by the engine, on any thread, with pieces of lines. */
@@ -85,13 +91,7 @@ static void receive_log(enum ggml_log_level level, const char *text, void *user_
  */
 static void receive_last_words(const char *message)
 {
-    if (here.log) {
-        hth_log_line(here.log, HEARTH_LOG_ERROR, "hearth", "the engine ends this process: %s", message);
-        return;
-    }
-    hth_module_lock(&engine.log_lock);
-    hth_log_line(engine.latest, HEARTH_LOG_ERROR, "hearth", "the engine ends this process: %s", message);
-    hth_module_unlock(&engine.log_lock);
+    log_line(HEARTH_LOG_ERROR, "hearth", "the engine ends this process: ", message);
 }
 
 void hth_backend_llama_enter(const hth_log *log)
@@ -171,9 +171,8 @@ hearth_status hth_backend_llama_start(hearth_error *err)
     hth_module_lock(&engine.start_lock);
     if (!engine.started) {
         own_folder(folder, sizeof(folder));
-        status = hth_shim_init(receive_log, receive_last_words, folder[0] ? folder : NULL, err);
-        if (status == HEARTH_OK)
-            status = hth_shim_system_info(engine.features, sizeof(engine.features), err);
+        status = hth_shim_init(receive_log, receive_last_words, folder[0] ? folder : NULL, engine.features,
+                               sizeof(engine.features), err);
         (void)snprintf(engine.start_error, sizeof(engine.start_error), "%.255s", hth_backend_llama_reason(""));
         compact_features(engine.features);
         hth_attention_start();
@@ -181,11 +180,6 @@ hearth_status hth_backend_llama_start(hearth_error *err)
     }
     hth_module_unlock(&engine.start_lock);
     return status;
-}
-
-const char *hth_backend_llama_build(void)
-{
-    return hth_shim_version();
 }
 
 hearth_status hth_backend_llama_devices(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err)

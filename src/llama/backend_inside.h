@@ -1,21 +1,16 @@
 /*
  * backend_inside.h - shared by the files of the llama.cpp backend
  *
- *   backend.c            the table, and the rules for all files
- *   backend_engine.c     the engine as a whole: its start, its log, its devices
- *   backend_model.c      loading a model; its tokens, texts and chats
- *   backend_facts.c      facts from its metadata
- *   backend_settings.c   the engine's contexts, with the model's options
- *   backend_weights.c    repacked weights that processes share; has its own header
- *   backend_adapter.c    LoRA adapters, and those that a context applies
- *   backend_control.c    control vectors, which all contexts apply
- *   backend_context.c    making a context; the text that is hashed into ctx_params_hash
- *   backend_sequences.c  evaluation, and the contents of each sequence; deterministic contexts
- *   backend_state.c      reading and writing parts of a sequence's state
- *   backend_embedder.c   vectors of inputs, in a separate context
- *   backend_needs.c      the memory that a model would take
- *   backend_writer.c     model files
- *   backend_sampler.c    has its own header
+ *   backend.c           the table, and the rules for all files; models, their tokens, texts, chats and samplers
+ *   backend_engine.c    the engine as a whole: its start, its log, its devices
+ *   backend_settings.c  facts from its metadata; the engine's contexts, with the model's options
+ *   backend_weights.c   repacked weights that processes share
+ *   backend_adapter.c   LoRA adapters, and those that a context applies
+ *   backend_control.c   control vectors, which all contexts apply
+ *   backend_context.c   contexts: evaluation, the contents and the state of each sequence, settings
+ *   backend_embedder.c  vectors of inputs, in a separate context
+ *   backend_writer.c    types of model files, and writing them
+ *   model_files.c       checks that a model's files are whole
  */
 #ifndef HTH_LLAMA_BACKEND_INSIDE_H
 #define HTH_LLAMA_BACKEND_INSIDE_H
@@ -27,27 +22,13 @@
 #include "engine/backend.h"
 #include "engine/vocabulary.h"
 #include "grammar/grammar_memo.h"
-#include "kernels/attention_order.h"
-#include "llama/llama_chat.h"
-#include "llama/llama_control.h"
-#include "llama/llama_devices.h"
-#include "llama/llama_placement.h"
 #include "llama/llama_shim.h"
-#include "llama/llama_slices.h"
-#include "state/image.h"
-#include "state/image_part.h"
 
 typedef struct hth_llama_applied hth_llama_applied;
 
-/* The sum of a model's control vectors. */
-typedef struct hth_llama_control {
-    hth_shim_control_sum sum;
-    uint32_t first, last; /* layers that it changes; 0: none, and no sum */
-    uint8_t digest[32];   /* of these layers */
-} hth_llama_control;
-
 struct hth_engine_model {
     struct llama_model *llama;
+    const struct llama_vocab *vocabulary;
     char *path;
     const hth_log *log;
     hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
@@ -63,10 +44,11 @@ struct hth_engine_model {
     hth_llama_devices devices;
     hearth_engine_options options; /* without pointers */
     hth_llama_placement *placement;
-    bool on_gpu;          /* the model has devices */
-    int32_t n_gpu_layers; /* 0 without devices; in ctx_params_hash, because devices round differently */
+    bool on_gpu;                /* the model has devices */
+    int32_t n_gpu_layers;       /* 0 without devices; in ctx_params_hash, because devices round differently */
+    hth_engine_model_info info; /* without the kind */
     hth_shim_model_facts facts;
-    hth_llama_control control;
+    hth_shim_control_sum control; /* of its control vectors */
     hth_texts *texts;
     hth_llama_slices *slices; /* NULL: the model has no vocabulary */
     hth_grammar_memo *grammars;
@@ -82,17 +64,6 @@ struct hth_engine_model {
     _Atomic(hth_engine_adapter *) gone; /* adapters to be freed under the lock */
 };
 
-/* The contents of a sequence; zeroed when it is empty. */
-typedef struct hth_llama_holding {
-    uint32_t begin; /* its positions: [begin, end) */
-    uint32_t end;
-    uint32_t window_begin; /* the window's cells are [window_begin, end), without a gap; end: none */
-    uint32_t rest_end;     /* it has the recurrent state after position rest_end - 1; 0: none */
-} hth_llama_holding;
-
-/* Number of parts whose images differ in layout. */
-enum { HTH_LLAMA_LAYOUTS = 2 };
-
 /* The adapters that one of the engine's contexts applies, in the list of its model. */
 struct hth_llama_applied {
     hth_engine_model *model;
@@ -103,40 +74,8 @@ struct hth_llama_applied {
     float scales[HTH_ADAPTERS_MAX];
 };
 
-struct hth_engine_context {
-    hth_engine_model *model;
-    struct llama_context *llama;
-    hth_engine_context_info info;
-    hth_image_format format;
-
-    hth_llama_holding *held; /* [n_seq_max] */
-    uint8_t *empty_rest;     /* the partial state of an empty sequence, for HTH_MODEL_HYBRID */
-    size_t empty_rest_bytes;
-    uint8_t *bounce; /* an image that is being cut down */
-    size_t bounce_bytes;
-
-    /* The batch, arrays of n_batch_rows. */
-    struct llama_batch batch;
-    llama_seq_id *sequences;
-    uint32_t n_batch_rows;
-    uint32_t n_ubatch;  /* rows that the engine evaluates at once */
-    uint32_t *next;     /* [n_seq_max], used while a batch is checked */
-    size_t n_rows;      /* of the last evaluation; 0: it failed */
-    bool has_vectors;   /* its rows have vectors */
-    bool makes_vectors; /* the engine is set to make vectors */
-
-    hth_cell_order *order; /* NULL: not deterministic */
-    int32_t *coming;       /* cell positions of an image that is being restored */
-    size_t coming_capacity;
-    bool has_added_rows; /* the extra sequence has cells */
-    bool is_checked;     /* the deterministic context has passed its check */
-
-    hth_llama_applied applied;
-
-    bool layout_known[HTH_LLAMA_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
-    hth_image_layout layouts[HTH_LLAMA_LAYOUTS];
-    hth_image_layout parsed; /* of the current image */
-};
+/* Repacked weights of a model, in regions that processes share. */
+typedef struct hth_llama_weights hth_llama_weights;
 
 /* ---- the engine as a whole ---- */
 
@@ -168,44 +107,25 @@ void hth_backend_llama_use_numa(hearth_numa wanted, const hth_log *log);
 /* HEARTH_NO_MEMORY if the machine reports that it has less memory. */
 hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err);
 
-/* ---- models, sequences ---- */
+/* ---- models ---- */
 
 /* A number in the model's metadata under its architecture's name; fallback if missing. */
 uint32_t hth_backend_llama_number(const hth_engine_model *model, const char *key, uint32_t fallback);
 /* A metadata value as text, as the options override it. False: missing, or it does not fit. */
 bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity);
+/* The same under the name of the model's architecture: key is the rest of the key. */
+bool hth_backend_llama_own_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity);
 
 /* Does the architecture support flash attention? As in llama.cpp v0.5.0. */
 static inline bool hth_backend_llama_has_flash(const hth_engine_model *model)
 {
-    return strcmp(model->facts.architecture, "grok") != 0;
+    return strcmp(model->info.architecture, "grok") != 0;
 }
 
 static inline bool hth_backend_llama_is_token(const hth_engine_model *model, hearth_token token)
 {
-    return token >= 0 && token < model->facts.n_vocab;
+    return token >= 0 && (uint32_t)token < model->info.n_vocab;
 }
-
-static inline bool hth_backend_llama_is_sequence(const hth_engine_context *context, uint32_t id)
-{
-    return id < context->info.n_seq_max;
-}
-
-static inline hth_model_kind hth_backend_llama_kind(const hth_engine_context *context)
-{
-    return (hth_model_kind)atomic_load(&context->model->kind);
-}
-
-/* The first position before end that a layer with a window keeps. */
-static inline uint32_t hth_backend_llama_window_begin(const hth_engine_context *context, uint32_t end)
-{
-    return end > context->format.n_window ? end - context->format.n_window : 0;
-}
-
-/* Does the sequence have all state that its next token depends on? True for an empty one. */
-bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
-/* Remove all state of a sequence, which always succeeds. */
-void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
 
 /*
  * Called at the start and end of a model's life. Its contexts must be freed before deinit, which frees the adapters
@@ -225,12 +145,6 @@ hearth_status hth_backend_llama_applied_set(hth_llama_applied *applied, const ht
 /* Read the control vectors of a model that is otherwise loaded. Between enter and leave. */
 hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_engine_model_params *params,
                                              hearth_error *err);
-/* Let a context apply them. */
-hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
-                                              hearth_error *err);
-/* The engine's parameters for a context, except flash attention. Statuses as context_new. */
-hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
-                                            struct llama_context_params *out, hearth_error *err);
 /* Apply the model's options to the parameters of any context: positions, location of the cells, flash attention. */
 void hth_backend_llama_apply_options(const hth_engine_model *model, struct llama_context_params *params);
 /*
@@ -239,59 +153,55 @@ void hth_backend_llama_apply_options(const hth_engine_model *model, struct llama
  */
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err);
-/* As hth_engine_model_info.embeds and .pooling. */
+/*
+ * A batch for n rows, each of one sequence. Returns the sequences of its rows, [n]; NULL without memory. deinit frees
+ * both, and accepts a zeroed batch.
+ */
+llama_seq_id *hth_backend_llama_batch_init(struct llama_batch *batch, size_t n);
+void hth_backend_llama_batch_deinit(struct llama_batch *batch, llama_seq_id *sequences);
+/* As hth_engine_model_info.embeds and .n_ctx_short. */
 bool hth_backend_llama_embeds(const hth_engine_model *model);
-hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model);
+uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model);
+/* As hth_engine_model_info.quant_type. */
+const char *hth_backend_llama_type_name(enum llama_ftype ftype);
 
-/* ---- deterministic contexts: all except the first may be called for every context ---- */
-
-enum { HTH_EXACT_ROWS_STEP = 4 }; /* the engine computes rows in multiples of this */
+/* ---- files ---- */
 
 /*
- * Change the parameters of a new context to make it deterministic. HEARTH_UNSUPPORTED, with the reason, if that is not
- * possible.
+ * Check a model's file, or all parts of a split model, given the first part; *total is their sum. The messages of
+ * HEARTH_CORRUPT and HEARTH_IO name the file and its fault. HEARTH_MISUSE when path is another part.
  */
-hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, struct llama_context_params *params,
-                                              hearth_error *err);
-/* Set up what a context with prepared parameters reserves for itself, once its sizes are known. */
-hearth_status hth_backend_llama_exact_begin(hth_engine_context *context, hearth_error *err);
-/* Is the context really deterministic? Evaluates some tokens, and leaves it empty. */
-hearth_status hth_backend_llama_exact_check(hth_engine_context *context, hearth_error *err);
-/* Add rows and logits requests to the batch of n_rows rows, until the engine computes all of its rows the same way. */
-void hth_backend_llama_exact_fill(hth_engine_context *context, size_t n_rows);
-/* Called before and after the evaluation of a batch, and before and after restoring the image in context->parsed. */
-void hth_backend_llama_exact_evaluates(hth_engine_context *context);
-hearth_status hth_backend_llama_exact_restores(hth_engine_context *context, const uint8_t *bytes, uint32_t n_cells,
-                                               hearth_error *err);
-hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_error *err);
-void hth_backend_llama_exact_end(hth_engine_context *context);
+hearth_status hth_model_files_check(const char *path, hth_shim_file *total, hearth_error *err);
+/*
+ * Check a file whose tensors must all be in it. kind names its content for the error, "an adapter". HEARTH_CORRUPT and
+ * HEARTH_IO as above. HEARTH_UNSUPPORTED when the file is part of a split one, because the rest would be missing.
+ */
+hearth_status hth_whole_file_check(const char *path, const char *kind, hth_shim_file *out, hearth_error *err);
+
+/*
+ * ---- repacked weights ----
+ *
+ *   hth_llama_weights *weights = hth_llama_weights_begin(...);
+ *   load the model on this thread
+ *   hth_llama_weights_end(weights, loaded)
+ */
+
+/*
+ * From now on, engine calls on this thread put repacked weights into regions. NULL: they do not; if the options ask for
+ * regions, the log has the reason. model and params must live until the end.
+ */
+hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const hth_engine_model_params *params);
+/*
+ * After the load, before anything is computed with the model. Publishes the regions that were filled. False: a region
+ * turned out to be wrong and was rejected, so the model must be freed and loaded again. Accepts NULL.
+ */
+bool hth_llama_weights_end(hth_llama_weights *weights, bool loaded);
 
 /* ---- the table: see backend.h ---- */
 
-const char *hth_backend_llama_build(void);
 hearth_status hth_backend_llama_devices(hth_engine_device *out, size_t capacity, size_t *n_out, hearth_error *err);
-hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_model_params *params,
-                                           hth_engine_model **out, hearth_error *err);
-void hth_backend_llama_model_free(hth_engine_model *model);
-void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_model_info *out);
 void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v,
                                  hth_cell_room *out);
-/* As hth_engine_model_info.n_ctx_short. */
-uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model);
-hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
-                                         unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
-                                         hth_tokenize_result *result, const hth_tokenize_stop *stop, hearth_error *err);
-hearth_status hth_backend_llama_token_flags(const hth_engine_model *model, hearth_token token, unsigned *out,
-                                            hearth_error *err);
-size_t hth_backend_llama_metadata_count(const hth_engine_model *model);
-hearth_status hth_backend_llama_metadata_key(const hth_engine_model *model, size_t index, char **out,
-                                             hearth_error *err);
-hearth_status hth_backend_llama_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
-hearth_status hth_backend_llama_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
-                                      size_t capacity, size_t *n_out, hearth_error *err);
-bool hth_backend_llama_is_end(const hth_engine_model *model, hearth_token token);
-hearth_status hth_backend_llama_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
-                                            hearth_chat_prompt *out, hearth_error *err);
 hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_engine_context_params *params,
                                             hth_engine_context **out, hearth_error *err);
 void hth_backend_llama_context_free(hth_engine_context *context);

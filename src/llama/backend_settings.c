@@ -1,21 +1,92 @@
 /*
- * backend_settings.c - the engine's contexts, made with the model's options, adapters and control vectors
+ * backend_settings.c - facts from a model's metadata, and the engine's contexts with the model's options, adapters and
+ * control vectors
  */
 #include "llama/backend_inside.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine_options.h"
 
-hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
-                                              hearth_error *err)
+bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity)
 {
-    const hth_llama_control *control = &model->control;
+    return hth_llama_placement_meta(model->placement, key, text, capacity) ||
+           hth_shim_model_meta(model->llama, key, text, capacity);
+}
 
-    return control->first ? hth_shim_control_apply(llama, &control->sum, control->first, control->last, err)
-                          : HEARTH_OK;
+bool hth_backend_llama_own_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity)
+{
+    char full_key[128];
+
+    (void)snprintf(full_key, sizeof(full_key), "%s.%s", model->info.architecture, key); /* fits */
+    return hth_backend_llama_meta(model, full_key, text, capacity);
+}
+
+uint32_t hth_backend_llama_number(const hth_engine_model *model, const char *key, uint32_t fallback)
+{
+    char text[64];
+    char *rest;
+    unsigned long value;
+
+    if (!hth_backend_llama_own_meta(model, key, text, sizeof(text)))
+        return fallback;
+    value = strtoul(text, &rest, 10);
+    return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
+}
+
+/* The engine uses the long factors if the context has more cells than this; the limit is for all sequences together. */
+uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
+{
+    return model->has_long_rope_factors
+             ? hth_backend_llama_number(model, "rope.scaling.original_context_length", model->info.n_ctx_train)
+             : 0;
+}
+
+/* False for models that are parts of others, or whose vectors mean nothing on their own. */
+bool hth_backend_llama_embeds(const hth_engine_model *model)
+{
+    static const char *const others[] = { "dflash", "eagle3", "gemma4-assistant", "wavtokenizer-dec" };
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(model->info.architecture, others[i]) == 0)
+            return false;
+    return !model->facts.is_diffusion && !(model->facts.has_encoder && model->facts.has_decoder);
+}
+
+/* ---- contexts ---- */
+
+llama_seq_id *hth_backend_llama_batch_init(struct llama_batch *batch, size_t n)
+{
+    llama_seq_id *sequences = calloc(n, sizeof(*sequences));
+
+    batch->token = calloc(n, sizeof(batch->token[0]));
+    batch->pos = calloc(n, sizeof(batch->pos[0]));
+    batch->n_seq_id = calloc(n, sizeof(batch->n_seq_id[0]));
+    batch->seq_id = calloc(n, sizeof(batch->seq_id[0]));
+    batch->logits = calloc(n, sizeof(batch->logits[0]));
+    if (!sequences || !batch->token || !batch->pos || !batch->n_seq_id || !batch->seq_id || !batch->logits) {
+        hth_backend_llama_batch_deinit(batch, sequences);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        batch->n_seq_id[i] = 1;
+        batch->seq_id[i] = &sequences[i];
+    }
+    return sequences;
+}
+
+void hth_backend_llama_batch_deinit(struct llama_batch *batch, llama_seq_id *sequences)
+{
+    free(sequences);
+    free(batch->token);
+    free(batch->pos);
+    free(batch->n_seq_id);
+    free(batch->seq_id);
+    free(batch->logits);
+    *batch = (struct llama_batch){ .n_tokens = 0 };
 }
 
 static hearth_status new_context(hth_engine_model *model, struct llama_context_params *params,
@@ -28,9 +99,10 @@ static hearth_status new_context(hth_engine_model *model, struct llama_context_p
     hth_backend_llama_adapters_release(model);
     if (status != HEARTH_OK)
         return status;
-    status = hth_backend_llama_control_apply(model, *out, err);
+    if (model->control.first > 0)
+        status = hth_shim_control_apply(*out, &model->control, err);
     if (status != HEARTH_OK) {
-        hth_shim_context_free(*out);
+        llama_free(*out);
         *out = NULL;
     }
     return status;

@@ -13,7 +13,7 @@
  * Wrong weights are worse than a slow load. So the key of a region includes the file, the engine and the CPU. The
  * region records the layout of the tensors. And for each kernel, the smallest tensor is still repacked and compared.
  */
-#include "llama/backend_weights.h"
+#include "llama/backend_inside.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -51,11 +51,6 @@ typedef struct buffer {
     size_t size;
 } buffer;
 
-static buffer_type *type_fields(ggml_backend_buffer_type_t type)
-{
-    return (buffer_type *)(void *)type;
-}
-
 static buffer *fields(ggml_backend_buffer_t of)
 {
     return (buffer *)(void *)of;
@@ -84,7 +79,6 @@ typedef struct packed {
 
 struct hth_llama_weights {
     const hth_engine_model *model;
-    const char *path;
     const hth_engine_model_params *params;
     uint8_t digest[HTH_WEIGHT_MODEL_BYTES]; /* computed before the engine opened the model */
     packed *buffers[BUFFERS_MAX];
@@ -224,7 +218,7 @@ static packed *packed_new(hth_llama_weights *load, size_t n_bytes, hearth_error 
     packed *p = calloc(1, sizeof(*p));
     char machine[MACHINE_BYTES];
     const hth_weight_region_key key = { .folder = load->params->host_weights,
-                                        .model_path = load->path,
+                                        .model_path = load->model->path,
                                         .model = load->digest,
                                         .machine = machine,
                                         .n_bytes = n_bytes,
@@ -232,8 +226,7 @@ static packed *packed_new(hth_llama_weights *load, size_t n_bytes, hearth_error 
                                             (unsigned)(load->model->n_gpu_layers + 1) * BUFFERS_MAX + load->n_buffers,
                                         .keep = load->params->keep_host_weights };
 
-    (void)snprintf(machine, sizeof(machine), "%s %s", hth_backend_llama_build(),
-                   hth_backend_llama_features()); /* fits */
+    (void)snprintf(machine, sizeof(machine), "%s %s", hth_shim_version(), hth_backend_llama_features()); /* fits */
     if (!p)
         return NULL;
     p->layout = hth_sha256_new();
@@ -260,7 +253,7 @@ static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_
         p = packed_new(current, n_bytes, &err);
     if (!p) {
         hth_warn(current->params->log, "the repacked weights of '%s' are in memory of this process alone: %s",
-                 current->path, err.message);
+                 current->model->path, err.message);
         if (made)
             ggml_backend_buffer_free(made);
         return engine.alloc_buffer(type, n_bytes);
@@ -289,7 +282,7 @@ static bool replace_allocation(void)
         *(void **)&list = ggml_backend_reg_get_proc_address(registry, "ggml_backend_dev_get_extra_bufts");
     hth_module_lock(&engine.lock);
     for (ggml_backend_buffer_type_t *type = list ? list(cpu) : NULL; type && *type && !engine.type; type++) {
-        buffer_type *with = type_fields(*type);
+        buffer_type *with = (buffer_type *)(void *)*type;
 
         if (strcmp(ggml_backend_buft_name(*type), "CPU_REPACK") != 0 || with->device != cpu ||
             ggml_backend_buft_get_device(*type) != cpu)
@@ -303,8 +296,7 @@ static bool replace_allocation(void)
     return found;
 }
 
-hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const char *path,
-                                           const hth_engine_model_params *params)
+hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const hth_engine_model_params *params)
 {
     hth_llama_weights *weights;
     uint8_t digest[HTH_WEIGHT_MODEL_BYTES];
@@ -315,14 +307,13 @@ hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const 
         hth_info(params->log, "this engine repacks no weights here, so nothing is put into '%s'", params->host_weights);
         return NULL;
     }
-    if (hth_weight_model_digest(path, digest) != 0)
+    if (hth_weight_model_digest(model->path, digest) != 0)
         return NULL; /* the engine reports what is missing */
     weights = calloc(1, sizeof(*weights));
     if (!weights)
         return NULL;
     memcpy(weights->digest, digest, sizeof(digest));
     weights->model = model;
-    weights->path = path;
     weights->params = params;
     current = weights;
     return weights;

@@ -1,7 +1,7 @@
 /*
  * grammar_check.c - compiles grammars and schemas only to see whether they can be compiled
  */
-#include "llama/grammar_check.h"
+#include "llama/llama_shim.h"
 
 #include "grammar/gbnf_reader.h"
 #include "schema/schema.h"

@@ -1,76 +1,56 @@
 /*
- * llama_adapters.cpp - see llama_adapters.h
+ * llama_adapters.cpp - LoRA adapters and control vectors: their files are checked before the engine sees them
  */
-#include "llama/llama_adapters.h"
-
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <ggml.h>
-#include <gguf.h>
+#include <ggml-cpp.h>
 
 #include "llama/llama_guard.h"
 #include "llama/llama_shim.h"
 
+extern "C" {
+#include "base/gguf_name.h"
+}
+
 namespace
 {
 
-struct gguf_deleter {
-    void operator()(gguf_context *file) const
-    {
-        gguf_free(file);
-    }
-};
+/* ---- adapters ---- */
 
-struct ggml_deleter {
-    void operator()(ggml_context *tensors) const
-    {
-        ggml_free(tensors);
-    }
-};
-
-/* The head of a file: its metadata, and the names, types and shapes of its tensors. */
-struct head {
-    std::unique_ptr<gguf_context, gguf_deleter> file;
-    std::unique_ptr<ggml_context, ggml_deleter> tensors;
-};
-
-hearth_status read_head(const char *path, head *out, hearth_error *err)
+hearth_status check_head(const char *path, const hth_gguf_head &head, hearth_error *err)
 {
-    ggml_context *tensors = nullptr;
-    gguf_init_params params = { /* no_alloc = */ true, /* ctx = */ &tensors };
-
-    out->file.reset(gguf_init_from_file(path, params));
-    out->tensors.reset(tensors);
-    if (!out->file || !tensors)
-        return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: its GGUF header cannot be read", path);
-    return HEARTH_OK;
+    return head.file && head.tensors
+             ? HEARTH_OK
+             : hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: its GGUF header cannot be read", path);
 }
 
-/* All parts of a model. */
-hearth_status read_model(const char *path, std::vector<head> *out, hearth_error *err)
+/* All parts of a model, whose files are known to be whole. */
+hearth_status read_model(const char *path, std::vector<hth_gguf_head> *out, hearth_error *err)
 {
-    hth_shim_file first = {};
-    hearth_status status = hth_shim_file_read(path, &first, err);
-    uint32_t n = first.split_count > 1 ? first.split_count : 1;
+    hth_gguf_part named = {};
+    char part[HTH_GGUF_PATH_BYTES];
 
-    for (uint32_t i = 0; i < n && status == HEARTH_OK; i++) {
-        char part[4096];
-        head one;
+    out->emplace_back(path);
+    hearth_status status = check_head(path, out->back(), err);
+    const bool is_split = status == HEARTH_OK && hth_gguf_u32(out->back().file.get(), "split.count") > 1 &&
+                          hth_gguf_part_read(path, &named);
 
-        if (n > 1)
-            status = hth_shim_split_path(path, i, n, part, sizeof(part), err);
-        if (status == HEARTH_OK)
-            status = read_head(n > 1 ? part : path, &one, err);
-        out->push_back(std::move(one));
+    for (unsigned i = 2; is_split && i <= named.n_parts && status == HEARTH_OK; i++) {
+        hth_gguf_part_path(path, &named, i, part, sizeof(part));
+        out->emplace_back(part);
+        status = check_head(part, out->back(), err);
     }
     return status;
 }
 
-const ggml_tensor *find(const std::vector<head> &model, const std::string &name)
+const ggml_tensor *find(const std::vector<hth_gguf_head> &model, const std::string &name)
 {
-    for (const head &part : model) {
+    for (const hth_gguf_head &part : model) {
         const ggml_tensor *found = ggml_get_tensor(part.tensors.get(), name.c_str());
 
         if (found)
@@ -79,25 +59,10 @@ const ggml_tensor *find(const std::vector<head> &model, const std::string &name)
     return nullptr;
 }
 
-bool ends_with(const std::string &text, const char *end)
-{
-    size_t n = std::char_traits<char>::length(end);
-
-    return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
-}
-
-/* The text of a key; "": missing, or not a text. */
-std::string text_of(const gguf_context *file, const char *key)
-{
-    int64_t id = gguf_find_key(file, key);
-
-    return id < 0 || gguf_get_kv_type(file, id) != GGUF_TYPE_STRING ? "" : gguf_get_val_str(file, id);
-}
-
 hearth_status check_metadata(const char *path, const gguf_context *file, const char *architecture, hearth_error *err)
 {
-    std::string type = text_of(file, "general.type"), kind = text_of(file, "adapter.type");
-    std::string made_for = text_of(file, "general.architecture");
+    std::string type = hth_gguf_text(file, "general.type"), kind = hth_gguf_text(file, "adapter.type");
+    std::string made_for = hth_gguf_text(file, "general.architecture");
     int64_t alpha = gguf_find_key(file, "adapter.lora.alpha");
 
     if (type != "adapter")
@@ -144,11 +109,11 @@ bool fits(const ggml_tensor *matrix, const ggml_tensor *a, const ggml_tensor *b,
     return a->ne[1] == b->ne[0] && a->ne[1] >= 1 && a->ne[0] == matrix->ne[0] && b->ne[1] == matrix->ne[1];
 }
 
-hearth_status check_pair(const char *path, const std::vector<head> &model, const std::string &name,
+hearth_status check_pair(const char *path, const std::vector<hth_gguf_head> &model, const std::string &name,
                          const ggml_tensor *a, const ggml_tensor *b, hearth_error *err)
 {
     const ggml_tensor *matrix = find(model, name);
-    bool is_embedding = ends_with(name, "token_embd.weight");
+    bool is_embedding = hth_ends_with(name, "token_embd.weight");
 
     if (!a || !b)
         return hth_fail(err, HEARTH_CORRUPT, "the adapter '%s' is damaged: it has only half of the pair for '%s'", path,
@@ -180,7 +145,7 @@ hearth_status check_pair(const char *path, const std::vector<head> &model, const
     return HEARTH_OK;
 }
 
-hearth_status check_tensors(const char *path, const std::vector<head> &model, const head &adapter,
+hearth_status check_tensors(const char *path, const std::vector<hth_gguf_head> &model, const hth_gguf_head &adapter,
                             uint64_t *n_pairs_out, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
@@ -190,9 +155,9 @@ hearth_status check_tensors(const char *path, const std::vector<head> &model, co
          t = ggml_get_next_tensor(adapter.tensors.get(), t)) {
         std::string name = t->name;
 
-        if (ends_with(name, "_norm.weight"))
+        if (hth_ends_with(name, "_norm.weight"))
             continue; /* the engine ignores it */
-        if (!ends_with(name, ".lora_a") && !ends_with(name, ".lora_b"))
+        if (!hth_ends_with(name, ".lora_a") && !hth_ends_with(name, ".lora_b"))
             return hth_fail(err, HEARTH_MISUSE, "the adapter '%s' has a tensor '%s', which is half of no pair", path,
                             name.c_str());
         name.resize(name.size() - 7);
@@ -206,6 +171,66 @@ hearth_status check_tensors(const char *path, const std::vector<head> &model, co
     return status;
 }
 
+/* ---- control vectors ---- */
+
+/* The layer of a tensor "direction.N"; -1: the tensor has a different name. */
+long layer_of(const char *name)
+{
+    static const char begin[] = "direction.";
+    const char *number = name + sizeof(begin) - 1;
+    char *end = nullptr;
+    long layer;
+
+    if (std::strncmp(name, begin, sizeof(begin) - 1) != 0 || *number < '0' || *number > '9')
+        return -1;
+    layer = std::strtol(number, &end, 10);
+    return *end ? -1 : layer;
+}
+
+hearth_status check_direction(const char *path, const ggml_tensor *tensor, const hth_shim_control_sum *sum,
+                              hearth_error *err)
+{
+    long layer = layer_of(tensor->name);
+
+    if (layer < 0)
+        return hth_fail(err, HEARTH_MISUSE, "'%s' is no control vector: it has a tensor '%s', which is no direction",
+                        path, tensor->name);
+    if (layer == 0 || layer >= (long)sum->n_layers)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the control vector '%s' does not fit the model: it has '%s', and the layers that can be "
+                        "changed are 1 to %u",
+                        path, tensor->name, sum->n_layers - 1);
+    if (tensor->type != GGML_TYPE_F32)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the control vector '%s' has the type %s for '%s'; only f32 is used",
+                        path, ggml_type_name(tensor->type), tensor->name);
+    if (ggml_n_dims(tensor) != 1 || tensor->ne[0] != (int64_t)sum->n_embd)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the control vector '%s' does not fit the model: '%s' has %lld values, and the model's "
+                        "embeddings have %u",
+                        path, tensor->name, (long long)ggml_nelements(tensor), sum->n_embd);
+    return HEARTH_OK;
+}
+
+/* Add scale times the values of the checked file. */
+hearth_status add_values(const char *path, const gguf_context *file, float scale, const hth_shim_control_sum *sum,
+                         hearth_error *err)
+{
+    std::unique_ptr<FILE, int (*)(FILE *)> from(std::fopen(path, "rb"), std::fclose);
+    std::vector<float> values(sum->n_embd);
+
+    for (int64_t i = 0; i < gguf_get_n_tensors(file); i++) {
+        float *to = sum->values + (size_t)(layer_of(gguf_get_tensor_name(file, i)) - 1) * sum->n_embd;
+
+        if (!from ||
+            fseeko(from.get(), (off_t)(gguf_get_data_offset(file) + gguf_get_tensor_offset(file, i)), SEEK_SET) ||
+            std::fread(values.data(), sizeof(float), values.size(), from.get()) != values.size())
+            return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: it cannot be read", path);
+        for (uint32_t k = 0; k < sum->n_embd; k++)
+            to[k] += values[k] * scale;
+    }
+    return HEARTH_OK;
+}
+
 } /* namespace */
 
 extern "C" {
@@ -214,9 +239,9 @@ hearth_status hth_shim_adapter_check(const char *path, const char *model_path, c
                                      hth_shim_adapter_size *out, hearth_error *err)
 {
     return hth_guarded(err, "read the adapter", [&] {
-        std::vector<head> model;
-        head adapter;
-        hearth_status status = read_head(path, &adapter, err);
+        std::vector<hth_gguf_head> model;
+        const hth_gguf_head adapter(path);
+        hearth_status status = check_head(path, adapter, err);
 
         if (status == HEARTH_OK)
             status = check_metadata(path, adapter.file.get(), architecture, err);
@@ -258,6 +283,41 @@ hearth_status hth_shim_adapters_apply(struct llama_context *context, struct llam
         return llama_set_adapters_lora(context, adapters, n, scales) == 0
                  ? HEARTH_OK
                  : hth_fail(err, HEARTH_ENGINE, "the engine refused the adapters");
+    });
+}
+
+hearth_status hth_shim_control_add(const char *path, float scale, const hth_shim_control_sum *sum, char *hint,
+                                   size_t capacity, hearth_error *err)
+{
+    return hth_guarded(err, "read the control vector", [&] {
+        const hth_gguf_head head(path);
+        hearth_status status = HEARTH_OK;
+
+        if (!head.file || !head.tensors)
+            return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: it cannot be read", path);
+        if (gguf_get_n_tensors(head.file.get()) == 0)
+            return hth_fail(err, HEARTH_MISUSE, "'%s' is no control vector: it has no tensors", path);
+        for (int64_t i = 0; i < gguf_get_n_tensors(head.file.get()) && status == HEARTH_OK; i++)
+            status = check_direction(
+                path, ggml_get_tensor(head.tensors.get(), gguf_get_tensor_name(head.file.get(), i)), sum, err);
+        if (status == HEARTH_OK)
+            status = add_values(path, head.file.get(), scale, sum, err);
+        if (status == HEARTH_OK)
+            (void)snprintf(hint, capacity, "%s",
+                           hth_gguf_text(head.file.get(), "controlvector.model_hint")); /* truncated if too long */
+        return status;
+    });
+}
+
+hearth_status hth_shim_control_apply(struct llama_context *context, const hth_shim_control_sum *sum, hearth_error *err)
+{
+    return hth_guarded(err, "apply a control vector", [&] {
+        size_t n_values = (size_t)(sum->n_layers - 1) * sum->n_embd;
+
+        return llama_set_adapter_cvec(context, sum->values, n_values, (int32_t)sum->n_embd, (int32_t)sum->first,
+                                      (int32_t)sum->last) == 0
+                 ? HEARTH_OK
+                 : hth_fail(err, HEARTH_NO_MEMORY, "the engine has no memory for the control vector");
     });
 }
 

@@ -1,8 +1,8 @@
 /*
  * llama_chat.cpp - chat templates and replies by llama-common, within limits
  *
- * A checked conversation (llama_conversation.h) goes to the engine's templates. The result is written as plain C: text,
- * grammar, triggers, stops, and the parser as one string, from which a reader is made.
+ * A checked conversation goes to the engine's templates. The result is written as plain C: text, grammar, triggers,
+ * stops, and the parser as one string, from which a reader is made.
  *
  * This takes two steps. First, the text is rendered from the real conversation, in a way that keeps the engine from
  * reading any schema. Then the parser and its grammar are made from shapes of the schemas (llama_schemas.h). For the
@@ -11,7 +11,7 @@
  * results are kept; see `remembered`. This also holds for templates on the engine's own list. Their code in v0.5.0
  * changes messages, but messages do not affect how a reply is parsed, unless the reply continues a message.
  */
-#include "llama/llama_chat.h"
+#include "llama/llama_shim.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,22 +21,22 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <chat-auto-parser.h>
+#include <chat-peg-parser.h>
 #include <chat.h>
 #include <llama.h>
 
 #include "engine/module_lock.h"
 #include "llama/llama_bounds.h"
-#include "llama/llama_continued.h"
-#include "llama/llama_conversation.h"
 #include "llama/llama_guard.h"
 #include "llama/llama_plain_text.h"
-#include "llama/llama_worded_tools.h"
+#include "llama/llama_schemas.h"
 
 extern "C" {
-#include "llama/grammar_check.h"
+#include "base/json_bounds.h"
 #include "sampling/sampling.h"
 }
 
@@ -50,11 +50,232 @@ constexpr size_t template_nesting_max = 128;
 constexpr size_t reply_nesting_max = 256;
 constexpr size_t triggers_max = 64;
 constexpr size_t remembered_max = 8;
+constexpr size_t known_bytes_max = 4 << 20;
 constexpr hth_bounds bounds_of_reading{ (size_t)256 << 20, 5 };
 constexpr size_t rendered_bytes_max = (size_t)512 << 20; /* plus, for each byte of the conversation: */
 constexpr size_t rendered_bytes_per_byte = 32;
 constexpr unsigned rendered_seconds_max = 5; /* less than an event loop may be blocked; and one more for: */
 constexpr size_t rendered_bytes_per_second = (size_t)64 << 10;
+
+/*
+ * ---- checked conversations ----
+ *
+ * JSON is measured before it is parsed: at most 256 KiB, 64 levels and 4096 values per text, and 8 million pairs of
+ * members of the same object in all texts. Schemas are compiled, in at most HTH_CHECK_STEPS_MAX steps in total.
+ */
+
+/*
+ * Up to 4 MiB of valid schemas, with the steps that compiling each one took, because tools are sent again with each
+ * request. Any thread.
+ */
+class known_schemas
+{
+  public:
+    known_schemas() = default;
+    known_schemas(const known_schemas &) = delete;
+
+    /* Check that the schema can be compiled, and subtract its steps, even if it is known. Throws hth_refused. */
+    void check(const std::string &what, const std::string &schema, uint64_t &steps);
+
+  private:
+    pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+    std::unordered_map<std::string, uint64_t> taken_;
+    size_t n_bytes_ = 0;
+};
+
+void known_schemas::check(const std::string &what, const std::string &schema, uint64_t &steps)
+{
+    const uint64_t before = steps;
+    hearth_error err = {};
+
+    {
+        hth_module_guard guard(&lock_);
+        auto found = taken_.find(schema);
+
+        if (found != taken_.end()) {
+            if (found->second > steps)
+                throw hth_refused(what + ", with the others before, takes too long to be compiled");
+            steps -= found->second;
+            return;
+        }
+    }
+    switch (hth_schema_check(schema.data(), schema.size(), &steps, &err)) {
+    case HEARTH_OK: break;
+    case HEARTH_NO_MEMORY: throw std::bad_alloc();
+    default: throw hth_refused(what + ": " + err.message);
+    }
+    hth_module_guard guard(&lock_);
+
+    if (n_bytes_ + schema.size() > known_bytes_max) {
+        taken_.clear();
+        n_bytes_ = 0;
+    }
+    if (taken_.emplace(schema, before - steps).second)
+        n_bytes_ += schema.size() + 128; /* plus the approximate size of an entry */
+}
+
+/*
+ * A conversation for the engine. inputs has the real schemas, for the text of the prompt. told has shapes instead, for
+ * the engine's parser. schemas writes the grammar of that parser. Everything is copied.
+ */
+struct asked {
+    common_chat_templates_inputs inputs, told;
+    llama_schemas schemas;
+};
+
+constexpr size_t schema_bytes_max = 256 << 10;
+constexpr size_t schema_values_max = 4096;
+constexpr size_t json_depth_max = 64;
+constexpr uint64_t pairs_max = 8000000; /* per conversation; about 40 ms, because the parser keeps members in a list */
+constexpr size_t values_bytes_max = 64 << 10;
+
+/* How much of the limits the texts of one conversation have used so far. */
+struct spent {
+    uint64_t n_pairs = 0;
+    uint64_t steps = HTH_CHECK_STEPS_MAX; /* left for compiling schemas */
+};
+
+json parse_within(const std::string &what, const char *text, size_t bytes_max, spent &so_far)
+{
+    size_t n_bytes = std::strlen(text);
+    hth_json_bounds bounds;
+
+    if (n_bytes > bytes_max)
+        throw hth_refused(what + " is longer than " + std::to_string(bytes_max >> 10) + " KiB");
+    bounds = hth_json_measure(text, n_bytes);
+    if (bounds.depth > json_depth_max || bounds.n_values > schema_values_max)
+        throw hth_refused(what + " is nested deeper than 64, or has more than 4096 values");
+    so_far.n_pairs += bounds.n_pairs;
+    if (so_far.n_pairs > pairs_max)
+        throw hth_refused(what + " has, with the others, objects of too many members");
+    try {
+        return json::parse(text);
+    } catch (const common_json_error &) {
+        throw hth_refused(what + " is not valid JSON");
+    }
+}
+
+json object_within(const std::string &what, const char *text, spent &so_far)
+{
+    json object = parse_within(what, text, schema_bytes_max, so_far);
+
+    if (!object.is_object())
+        throw hth_refused(what + " is not an object");
+    return object;
+}
+
+common_chat_msg message_of(const hearth_chat_turn &turn, spent &so_far)
+{
+    common_chat_msg message;
+
+    message.role = turn.role;
+    if (turn.content)
+        message.content = turn.content;
+    else if (turn.n_parts == 1)
+        message.content = turn.parts[0];
+    else
+        for (size_t i = 0; i < turn.n_parts; i++)
+            message.content_parts.push_back({ "text", turn.parts[i] });
+    if (turn.reasoning)
+        message.reasoning_content = turn.reasoning;
+    for (size_t i = 0; i < turn.n_calls; i++) {
+        const hearth_chat_call &call = turn.calls[i];
+
+        if (!parse_within("the arguments of a call", call.arguments, schema_bytes_max, so_far).is_object())
+            throw hth_refused("the arguments of a call are not a JSON object");
+        message.tool_calls.push_back({ call.name, call.arguments, call.id ? call.id : "" });
+    }
+    if (turn.call_id)
+        message.tool_call_id = turn.call_id;
+    if (turn.name)
+        message.tool_name = turn.name;
+    return message;
+}
+
+/* Can the parameters be compiled? Throws hth_refused if they must be. */
+bool is_compiled(known_schemas &known, const std::string &what, const json &schema, bool is_any_good, spent &so_far)
+{
+    try {
+        known.check(what, schema.dump(), so_far.steps);
+        return true;
+    } catch (const hth_refused &) {
+        if (!is_any_good)
+            throw;
+        return false;
+    }
+}
+
+void add_tool(known_schemas &known, const hearth_chat_tool &tool, bool is_any_good, asked &to, spent &so_far)
+{
+    const std::string what = std::string("the parameters of tool '") + tool.name + "'";
+    const std::string description = tool.description ? tool.description : "";
+    json schema{ { "type", "object" }, { "properties", json::object() } };
+    bool compiles = true;
+
+    if (tool.parameters) {
+        json given = object_within(what, tool.parameters, so_far);
+
+        if (!given.empty()) {
+            schema = given;
+            compiles = is_compiled(known, what, schema, is_any_good, so_far);
+        }
+    }
+    to.inputs.tools.push_back({ tool.name, description, schema.dump() });
+    try {
+        to.told.tools.push_back({ tool.name, description, to.schemas.tool(tool.name, schema, compiles).dump() });
+    } catch (const llama_schemas::too_much &e) {
+        throw hth_refused(what + ": " + e.what());
+    }
+}
+
+/* markup: of the template's calls. Throws hth_refused, and the exceptions of llama-common. */
+asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_conversation &conversation)
+{
+    asked made{ {}, {}, llama_schemas(markup) };
+    common_chat_templates_inputs &inputs = made.inputs, &told = made.told;
+    spent so_far;
+
+    for (size_t i = 0; i < conversation.n_turns; i++)
+        inputs.messages.push_back(message_of(conversation.turns[i], so_far));
+    inputs.tool_choice = conversation.tool_choice == HEARTH_TOOL_NONE     ? COMMON_CHAT_TOOL_CHOICE_NONE
+                       : conversation.tool_choice == HEARTH_TOOL_REQUIRED ? COMMON_CHAT_TOOL_CHOICE_REQUIRED
+                                                                          : COMMON_CHAT_TOOL_CHOICE_AUTO;
+    inputs.parallel_tool_calls = conversation.parallel_calls;
+    inputs.enable_thinking = !conversation.no_thinking;
+    inputs.reasoning_format =
+        conversation.reasoning_in_content ? COMMON_REASONING_FORMAT_NONE : COMMON_REASONING_FORMAT_DEEPSEEK;
+    if (conversation.continue_last) {
+        inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
+        inputs.add_generation_prompt = false;
+    } else {
+        inputs.add_generation_prompt = !conversation.no_reply;
+    }
+    if (conversation.template_values) {
+        json values = parse_within("template_values", conversation.template_values, values_bytes_max, so_far);
+
+        if (!values.is_object())
+            throw hth_refused("template_values is not a JSON object");
+        for (const auto &[name, value] : values.items())
+            inputs.chat_template_kwargs[std::string(name)] = value.dump();
+        /* Templates have several names for it; the engine sets them all from this one. */
+        if (values.contains("preserve_thinking") && !values.contains("preserve_reasoning"))
+            inputs.chat_template_kwargs["preserve_reasoning"] = values.at("preserve_thinking").dump();
+    }
+    told = inputs;
+    for (size_t i = 0; i < conversation.n_tools; i++)
+        add_tool(known, conversation.tools[i], conversation.any_parameters, made, so_far);
+    if (conversation.json_schema) {
+        json schema = object_within("the schema", conversation.json_schema, so_far);
+
+        if (!schema.empty())
+            known.check("the schema", schema.dump(), so_far.steps);
+        inputs.json_schema = schema.dump();
+        told.json_schema = made.schemas.reply(schema).dump();
+    }
+    return made;
+}
+
+/* ---- prompts, as plain C ---- */
 
 char *copied(const std::string &text)
 {
@@ -94,9 +315,9 @@ void check_template(const char *source)
     size_t n_bytes = std::strlen(source), depth = 0, n_not = 0;
 
     if (n_bytes > template_bytes_max)
-        throw refused("it is longer than 512 KiB");
+        throw hth_refused("it is longer than 512 KiB");
     if (bracket_nesting(source, n_bytes) > template_nesting_max)
-        throw refused("its brackets are nested deeper than 128");
+        throw hth_refused("its brackets are nested deeper than 128");
     for (const char *at = source; (at = std::strstr(at, "{%"));) {
         at += 2;
         at += *at == '-' || *at == '+';
@@ -106,14 +327,14 @@ void check_template(const char *source)
         if (std::strncmp(at, "end", 3) == 0 && depth > 0)
             depth--;
         if (depth > template_nesting_max)
-            throw refused("its blocks are nested deeper than 128");
+            throw hth_refused("its blocks are nested deeper than 128");
     }
     for (const char *at = source; *at; at += std::strspn(at, " \t\r\n")) {
         bool again = std::strncmp(at, "not", 3) == 0 || *at == '-';
 
         n_not = again ? n_not + 1 : 0;
         if (n_not > 1024) /* a line of dashes is harmless */
-            throw refused("it has more than 1024 operators in a row");
+            throw hth_refused("it has more than 1024 operators in a row");
         at += again && *at == 'n' ? 3 : 1;
     }
 }
@@ -258,6 +479,214 @@ struct remembered {
     common_chat_params params;
 };
 
+/*
+ * ---- continued replies ----
+ *
+ * The engine writes the beginning of a continued reply after the prompt: a block of reasoning, for templates that have
+ * one, and the content. A client may have sent both as content, with the template's texts around the reasoning. Then
+ * the engine would write an empty block before that one.
+ */
+
+/* What the engine writes before and after reasoning, including white space. Empty: the template has no reasoning. */
+struct around_reasoning {
+    std::string begin, end;
+};
+
+constexpr char white[] = " \t\r\n";
+
+/* Cut the white space that the engine writes itself. */
+std::string without_space(std::string text, const std::string &before, const std::string &behind)
+{
+    if (text.compare(0, before.size(), before) == 0)
+        text.erase(0, before.size());
+    if (text.size() >= behind.size() && text.compare(text.size() - behind.size(), behind.size(), behind) == 0)
+        text.erase(text.size() - behind.size());
+    return text;
+}
+
+/* The text without white space at both ends. */
+std::string trimmed(const std::string &text)
+{
+    size_t begin = text.find_first_not_of(white), end = text.find_last_not_of(white);
+
+    return begin == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
+}
+
+around_reasoning find_around_reasoning(const common_chat_templates *templates)
+{
+    static const std::string thought = "THOUGHT", said = "SAID";
+    common_chat_templates_inputs inputs;
+    common_chat_params params;
+
+    inputs.messages.resize(2);
+    inputs.messages[0].role = "user";
+    inputs.messages[0].content = "x";
+    inputs.messages[1].role = "assistant";
+    inputs.messages[1].reasoning_content = thought;
+    inputs.messages[1].content = said;
+    inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
+    inputs.add_generation_prompt = false;
+    try {
+        params = common_chat_templates_apply(templates, inputs);
+    } catch (const std::bad_alloc &) {
+        throw;
+    } catch (const std::exception &) { /* it does not support continued replies */
+        return {};
+    }
+    const std::string &text = params.generation_prompt;
+    const size_t begin = params.thinking_start_tag.empty() ? std::string::npos : text.find(params.thinking_start_tag);
+    const size_t middle = text.find(thought), end = text.rfind(said);
+
+    if (begin < middle && middle < end && end != std::string::npos)
+        return { text.substr(begin, middle - begin),
+                 text.substr(middle + thought.size(), end - middle - thought.size()) };
+    return {};
+}
+
+/* Move reasoning at the beginning of the last message's content to the message's reasoning. */
+void move_reasoning(const around_reasoning &around, common_chat_templates_inputs &inputs)
+{
+    const std::string begin = trimmed(around.begin), end = trimmed(around.end);
+    common_chat_msg &message = inputs.messages.back();
+    const std::string text = message.content;
+    const size_t first = text.find_first_not_of(white);
+
+    if (begin.empty() || end.empty() || first == std::string::npos || !message.reasoning_content.empty() ||
+        text.compare(first, begin.size(), begin) != 0)
+        return;
+    const size_t from = first + begin.size(), to = text.find(end, from);
+    const std::string behind_begin = around.begin.substr(around.begin.find(begin) + begin.size());
+    const size_t at_end = around.end.find(end);
+
+    if (to == std::string::npos) {
+        inputs.continue_final_message = COMMON_CHAT_CONTINUATION_REASONING;
+        message.reasoning_content = without_space(text.substr(from), behind_begin, "");
+        message.content.clear();
+        return;
+    }
+    inputs.continue_final_message = COMMON_CHAT_CONTINUATION_CONTENT;
+    message.reasoning_content = without_space(text.substr(from, to - from), behind_begin, around.end.substr(0, at_end));
+    message.content = without_space(text.substr(to + end.size()), around.end.substr(at_end + end.size()), "");
+}
+
+/*
+ * ---- tools in words ----
+ *
+ * A client may demand a call from a model whose template does not support tools. Then the system message describes the
+ * tools, and a grammar forces the calls, in this form:
+ *
+ *   [{"name": "NAME", "arguments": {...}}]
+ *
+ * Calls of earlier turns are also written in that form, and their results as user messages, because such a template
+ * would omit the calls and may reject the role of the results.
+ */
+
+std::string description_of(const common_chat_templates_inputs &inputs)
+{
+    std::string text = "Reply with calls of tools. Each line describes one of them:\n\n";
+
+    for (const common_chat_tool &tool : inputs.tools)
+        text +=
+            json{
+                { "name", tool.name },
+                { "description", tool.description },
+                { "parameters", json::parse(tool.parameters) }
+            }.dump() +
+            "\n";
+    text += "\nWrite nothing but a JSON array of ";
+    text += inputs.parallel_tool_calls ? "one or more calls" : "one call";
+    return text + ", in this form:\n\n[{\"name\": \"name of the tool\", \"arguments\": {\"name\": \"value\"}}]";
+}
+
+void append(common_chat_msg &to, const std::string &text)
+{
+    to.content = to.render_content();
+    to.content_parts.clear();
+    to.content += (to.content.empty() ? "" : "\n\n") + text;
+}
+
+void write_calls(common_chat_msg &message)
+{
+    json calls = json::array();
+
+    for (const common_chat_tool_call &call : message.tool_calls)
+        calls.push_back(json{ { "name", call.name }, { "arguments", json::parse(call.arguments) } });
+    message.tool_calls.clear();
+    append(message, calls.dump());
+}
+
+/* Adjacent results become one message, followed by the user's text, because templates expect turns to alternate. */
+std::vector<common_chat_msg> without_tools(const std::vector<common_chat_msg> &messages)
+{
+    std::vector<common_chat_msg> made;
+    bool is_result_last = false;
+
+    for (const common_chat_msg &message : messages) {
+        bool is_result = message.role == "tool";
+
+        if (is_result_last && (is_result || message.role == "user")) {
+            append(made.back(), message.render_content());
+            continue;
+        }
+        made.push_back(message);
+        if (is_result) {
+            common_chat_msg result;
+
+            result.role = "user";
+            append(result, message.render_content());
+            made.back() = result;
+        } else if (!message.tool_calls.empty()) {
+            write_calls(made.back());
+        }
+        is_result_last = is_result;
+    }
+    return made;
+}
+
+/* Write the tools into the messages of both forms. What remains has no tools; the result has their shapes. */
+std::vector<common_chat_tool> word_tools(asked &conversation)
+{
+    common_chat_templates_inputs &inputs = conversation.inputs, &told = conversation.told;
+    std::vector<common_chat_tool> shapes = std::move(told.tools);
+    std::vector<common_chat_msg> messages = without_tools(inputs.messages);
+
+    if (messages.empty() || (messages[0].role != "system" && messages[0].role != "developer")) {
+        messages.insert(messages.begin(), common_chat_msg());
+        messages[0].role = "system";
+    }
+    append(messages[0], description_of(inputs));
+    inputs.messages = told.messages = messages;
+    inputs.tools.clear();
+    told.tools.clear();
+    inputs.tool_choice = told.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE;
+    return shapes;
+}
+
+/* Make the parser that reads calls of these tools from the reply, and nothing else except reasoning before them. */
+void demand_worded_calls(const std::vector<common_chat_tool> &tools, const common_chat_templates_inputs &inputs,
+                         common_chat_params &params)
+{
+    const bool may_reason = params.supports_thinking && inputs.reasoning_format != COMMON_REASONING_FORMAT_NONE &&
+                            !params.thinking_end_tags.empty();
+    const common_peg_arena parser = build_chat_peg_parser([&](common_chat_peg_builder &p) {
+        common_peg_parser calls = p.standard_json_tools("", "", common_chat_tools_to_json_oaicompat(tools),
+                                                        inputs.parallel_tool_calls, true, "name", "arguments", true) +
+                                  p.end();
+
+        if (may_reason) {
+            const std::string &end = params.thinking_end_tags.front();
+
+            calls = p.optional(p.optspace(params.thinking_start_tag) + p.reasoning(p.until(end)) + p.optspace(end)) +
+                    p.space() + calls;
+        }
+        return p.prefix(params.generation_prompt, params.thinking_start_tag) << calls;
+    });
+
+    params.parser = parser.save();
+    params.grammar_lazy = false;
+    params.grammar_triggers.clear();
+}
+
 } /* namespace */
 
 struct hth_llama_chat {
@@ -343,11 +772,11 @@ llama_schemas::markup find_markup(hth_llama_chat &chat)
         const common_chat_params params = common_chat_templates_apply(chat.templates.get(), inputs);
 
         chat.has_calls = !params.grammar.empty();
-        chat.reasoning = { hth_trimmed(params.thinking_start_tag) };
+        chat.reasoning = { trimmed(params.thinking_start_tag) };
         for (const std::string &tag : params.thinking_end_tags)
-            chat.reasoning.insert(hth_trimmed(tag));
+            chat.reasoning.insert(trimmed(tag));
         if (chat.is_analysed)
-            chat.around = hth_find_around_reasoning(chat.templates.get());
+            chat.around = find_around_reasoning(chat.templates.get());
         if (!chat.has_calls || params.parser.find("\"tool-f-schema\"") != std::string::npos)
             return llama_schemas::markup::none;
     } catch (const std::bad_alloc &) {
@@ -429,8 +858,8 @@ std::string grammar_with_schemas(const hth_llama_chat &chat, const asked &given,
     if (status != HEARTH_OK && params.grammar_lazy)
         return "";
     if (status != HEARTH_OK)
-        throw refused(std::string("the grammar of the tools or the schema cannot be used: ") + err.message +
-                      "; give fewer tools, or simpler parameters");
+        throw hth_refused(std::string("the grammar of the tools or the schema cannot be used: ") + err.message +
+                          "; give fewer tools, or simpler parameters");
     return text;
 }
 
@@ -494,12 +923,12 @@ common_chat_params prompt_of(hth_llama_chat *chat, asked &given, std::vector<siz
 {
     bool is_demanded = given.inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !given.inputs.tools.empty();
     bool in_words = is_demanded && !chat->has_calls && given.inputs.json_schema.empty();
-    const std::vector<common_chat_tool> tools = in_words ? hth_word_tools(given) : std::vector<common_chat_tool>();
+    const std::vector<common_chat_tool> tools = in_words ? word_tools(given) : std::vector<common_chat_tool>();
     const plain_texts plain(chat->names, chat->reasoning, chat->source, given.inputs);
     common_chat_params params = apply_plainly(chat, given, plain);
 
     if (in_words) {
-        hth_demand_worded_calls(tools, given.inputs, params);
+        demand_worded_calls(tools, given.inputs, params);
         params.grammar = grammar_with_schemas(*chat, given, params);
     }
     if (plain.any())
@@ -513,18 +942,6 @@ std::string without(const std::string &begun, const std::string &text)
     if (text.compare(0, begun.size(), begun) == 0)
         return text.substr(begun.size());
     return begun.compare(0, text.size(), text) == 0 ? std::string() : text;
-}
-
-/* As hth_guarded; refused becomes HEARTH_MISUSE. */
-template <typename Call> hearth_status guarded(hearth_error *err, const char *what, Call call) noexcept
-{
-    return hth_guarded(err, what, [&] {
-        try {
-            return call();
-        } catch (const refused &e) {
-            return hth_fail(err, HEARTH_MISUSE, "%s", e.what());
-        }
-    });
 }
 
 size_t n_bytes_of(const char *text)
@@ -574,7 +991,7 @@ extern "C" {
 hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, bool special_in_messages,
                                  hth_llama_chat **out, hearth_error *err)
 {
-    return guarded(err, "read the chat template", [&] {
+    return hth_guarded(err, "read the chat template", [&] {
         const char *source = given ? given : llama_model_chat_template(model, nullptr);
         const char *with_tools = given ? nullptr : llama_model_chat_template(model, "tool_use");
         std::unique_ptr<hth_llama_chat> chat;
@@ -610,7 +1027,7 @@ void hth_llama_chat_free(hth_llama_chat *chat)
 hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversation *conversation,
                                     hearth_chat_prompt *out, hearth_error *err)
 {
-    return guarded(err, "apply the chat template", [&] {
+    return hth_guarded(err, "apply the chat template", [&] {
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
@@ -620,8 +1037,8 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
 
             if (given.inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE &&
                 !given.inputs.messages.empty()) {
-                hth_move_reasoning(chat->around, given.inputs);
-                hth_move_reasoning(chat->around, given.told);
+                move_reasoning(chat->around, given.inputs);
+                move_reasoning(chat->around, given.told);
             }
             const common_chat_params params = prompt_of(chat, given, places);
 
@@ -643,14 +1060,7 @@ hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const hth_llam
         hearth_status status = hth_llama_marked_tokens(slices, n_slice, chat->vocab, chat->names, text, n_bytes,
                                                        add_special, all, stop, err);
 
-        if (status != HEARTH_OK)
-            return status;
-        if (all.size() > INT32_MAX)
-            return hth_fail(err, HEARTH_TOO_LONG, "a text of %zu bytes has too many tokens", n_bytes);
-        *n_out = all.size() > (size_t)capacity ? -(int32_t)all.size() : (int32_t)all.size();
-        if (*n_out > 0)
-            std::memcpy(tokens, all.data(), all.size() * sizeof(*tokens));
-        return HEARTH_OK;
+        return status == HEARTH_OK ? hth_llama_slices_give(all, n_bytes, tokens, capacity, n_out, err) : status;
     });
 }
 
@@ -660,7 +1070,7 @@ hearth_status hth_llama_chat_reader_new(const char *parser, hth_engine_chat_read
 {
     if (!parser || !out)
         return hth_fail(err, HEARTH_MISUSE, "a reader of replies needs the parser of a prompt");
-    return guarded(err, "make a parser for replies", [&] {
+    return hth_guarded(err, "make a parser for replies", [&] {
         json from = json::parse(parser);
         auto reader = std::make_unique<hth_engine_chat_reader>();
         std::string arena = from.at("parser").get<std::string>();

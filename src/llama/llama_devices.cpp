@@ -10,8 +10,6 @@
  * one client at a time, and the engine has one connection to it for all models of a process. So only the first of these
  * models checks that the server answers, and the models of each server are counted.
  */
-#include "llama/llama_devices.h"
-
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -21,7 +19,7 @@
 
 #include "engine/module_lock.h"
 #include "llama/llama_guard.h"
-#include "llama/rpc_server.h"
+#include "llama/llama_shim.h"
 
 namespace
 {
@@ -51,9 +49,9 @@ hearth_status add(hth_llama_devices *out, ggml_backend_dev_t device, hearth_erro
         std::string(out->n > 0 ? "," : "") + backend_name(device) + ":" + as_word(ggml_backend_dev_description(device));
     size_t n = std::strlen(out->word);
 
-    if (out->n == HTH_LLAMA_DEVICES_MAX || n + word.size() >= sizeof(out->word))
+    if (out->n == HTH_DEVICES_MAX || n + word.size() >= sizeof(out->word))
         return hth_fail(err, HEARTH_MISUSE, "a model can use at most %d devices, with names of %zu bytes in all",
-                        HTH_LLAMA_DEVICES_MAX, sizeof(out->word) - 1);
+                        HTH_DEVICES_MAX, sizeof(out->word) - 1);
     std::memcpy(out->word + n, word.c_str(), word.size() + 1);
     out->all[out->n++] = device;
     out->all[out->n] = nullptr;
@@ -66,7 +64,7 @@ struct {
     std::map<std::string, size_t> n_models;
 } servers_in_use;
 
-/* Count one more model using a server, or one fewer. */
+/* Count one more model using a server. */
 hearth_status take_server(const char *address, hearth_error *err)
 {
     hth_module_guard hold(&servers_in_use.lock);
@@ -76,15 +74,6 @@ hearth_status take_server(const char *address, hearth_error *err)
     if (status == HEARTH_OK)
         n++;
     return status;
-}
-
-void give_server_back(const char *address)
-{
-    hth_module_guard hold(&servers_in_use.lock);
-    auto found = servers_in_use.n_models.find(address);
-
-    if (found != servers_in_use.n_models.end() && found->second > 0)
-        found->second--;
 }
 
 hearth_status add_server(hth_llama_devices *out, const char *address, hearth_error *err)
@@ -248,12 +237,17 @@ bool hth_llama_devices_split_rows(const hth_llama_devices *devices)
 
 void hth_llama_devices_release(hth_llama_devices *devices)
 {
-    (void)hth_guarded(nullptr, "give its devices back",
-                      [&] { /* after a failure a server stays counted, and is not checked again */
-                            for (; devices->n_servers > 0; devices->n_servers--)
-                                give_server_back(devices->servers.texts[devices->n_servers - 1]);
-                            return HEARTH_OK;
-                      });
+    (void)hth_guarded(nullptr, "give its devices back", [&] {
+        hth_module_guard hold(&servers_in_use.lock);
+
+        for (; devices->n_servers > 0; devices->n_servers--) { /* after a failure, a server stays counted */
+            auto found = servers_in_use.n_models.find(devices->servers.texts[devices->n_servers - 1]);
+
+            if (found != servers_in_use.n_models.end() && found->second > 0)
+                found->second--;
+        }
+        return HEARTH_OK;
+    });
 }
 
 void hth_llama_devices_memory(const hth_llama_devices *devices, uint64_t *free_bytes_out, uint64_t *total_bytes_out)

@@ -1,11 +1,13 @@
 /*
- * llama_placement.cpp - see llama_placement.h
+ * llama_placement.cpp - the parameters of a model for the engine, and the memory that it would take with them
  *
  * The engine keeps pointers to the patterns, the shares and the devices, so they live as long as the model. It ignores
  * a value whose type differs from that in the file, with a line in its log; here that is an error.
+ *
+ * To tell the memory, the engine plans its buffers by size only (common_get_device_memory_data of v0.5.0). Its sums
+ * leave out CPU buffers that are not plain memory: weights that it repacks for the CPU's instructions. Their size is
+ * computed from the size of the file.
  */
-#include "llama/llama_placement.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -17,32 +19,29 @@
 #include <string>
 #include <vector>
 
-#include <gguf.h>
+#include <fit.h>
 
 #include "llama/llama_guard.h"
+#include "llama/llama_shim.h"
 
 extern "C" {
 #include "base/hash.h"
 #include "engine/engine_options.h"
 }
 
-struct hth_llama_placement {
-    llama_model_params params;
+namespace
+{
+
+struct placement : hth_llama_placement {
     std::vector<float> shares;
     std::list<std::string> patterns;
     std::vector<llama_model_tensor_buft_override> tensors; /* ending with NULL */
     std::vector<llama_model_kv_override> metadata;         /* ending with an empty key */
-    std::string added;                                     /* metadata keys that the file does not have */
-    std::string words;
+    std::string added_text, words_text;
 };
-
-namespace
-{
 
 /* The same patterns as in llama.cpp's common.h. */
 constexpr char experts[] = "\\.ffn_(up|down|gate|gate_up)_(ch|)exps";
-
-constexpr uint32_t n_layers_max = 512; /* the engine's LLAMA_MAX_LAYERS */
 
 /* ---- tensors ---- */
 
@@ -62,14 +61,14 @@ ggml_backend_buffer_type_t buffer_type(const char *name, const hth_llama_devices
     return nullptr;
 }
 
-void add_tensors(hth_llama_placement *to, std::string pattern, ggml_backend_buffer_type_t type)
+void add_tensors(placement *to, std::string pattern, ggml_backend_buffer_type_t type)
 {
     to->patterns.push_back(std::move(pattern));
     to->tensors.push_back({ to->patterns.back().c_str(), type });
 }
 
-hearth_status add_tensor_override(hth_llama_placement *to, const hth_llama_devices *devices,
-                                  const hth_tensor_override &one, hearth_error *err)
+hearth_status add_tensor_override(placement *to, const hth_llama_devices *devices, const hth_tensor_override &one,
+                                  hearth_error *err)
 {
     std::string known;
     ggml_backend_buffer_type_t type = buffer_type(one.buffer, devices, known);
@@ -87,8 +86,8 @@ hearth_status add_tensor_override(hth_llama_placement *to, const hth_llama_devic
     return HEARTH_OK;
 }
 
-hearth_status read_tensors(hth_llama_placement *to, const hearth_engine_options *options,
-                           const hth_llama_devices *devices, hearth_error *err)
+hearth_status read_tensors(placement *to, const hearth_engine_options *options, const hth_llama_devices *devices,
+                           hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
@@ -106,7 +105,7 @@ hearth_status read_tensors(hth_llama_placement *to, const hearth_engine_options 
     }
     if (options->cpu_moe)
         add_tensors(to, experts, ggml_backend_cpu_buffer_type());
-    for (uint32_t i = 0; i < options->n_cpu_moe && i < n_layers_max && !options->cpu_moe; i++)
+    for (uint32_t i = 0; i < options->n_cpu_moe && i < hth_layers_max && !options->cpu_moe; i++)
         add_tensors(to, "blk\\." + std::to_string(i) + experts, ggml_backend_cpu_buffer_type());
     if (to->tensors.empty())
         return HEARTH_OK;
@@ -116,13 +115,6 @@ hearth_status read_tensors(hth_llama_placement *to, const hearth_engine_options 
 }
 
 /* ---- metadata ---- */
-
-struct file_deleter {
-    void operator()(gguf_context *file) const
-    {
-        gguf_free(file);
-    }
-};
 
 const char *type_of(const gguf_context *file, int64_t id)
 {
@@ -136,21 +128,6 @@ const char *type_of(const gguf_context *file, int64_t id)
     }
 }
 
-bool ends_with(const std::string &text, const char *end)
-{
-    size_t n = std::strlen(end);
-
-    return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
-}
-
-/* A number in the file; 0: missing. */
-uint32_t count_in(const gguf_context *file, const std::string &key)
-{
-    int64_t id = gguf_find_key(file, key.c_str());
-
-    return id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_UINT32 ? gguf_get_val_u32(file, id) : 0;
-}
-
 /* Is it a value on which the engine would end the process, as in llama_shim.cpp? */
 bool is_impossible(const hth_metadata_override &one, const gguf_context *file)
 {
@@ -158,14 +135,15 @@ bool is_impossible(const hth_metadata_override &one, const gguf_context *file)
     static const std::set<std::string> scalings = { "none", "linear", "yarn", "longrope" };
     const std::string key = one.key;
 
-    if (ends_with(key, "epsilon"))
+    if (hth_ends_with(key, "epsilon"))
         return one.type == HTH_METADATA_FLOAT && one.number < 0;
-    if (ends_with(key, ".rope.scaling.type"))
+    if (hth_ends_with(key, ".rope.scaling.type"))
         return one.type == HTH_METADATA_STR && scalings.count(one.text) == 0;
-    if (ends_with(key, used))
+    if (hth_ends_with(key, used))
         return one.type == HTH_METADATA_INT &&
                (one.integer < 1 ||
-                one.integer > count_in(file, key.substr(0, key.size() - std::strlen(used)) + ".expert_count"));
+                one.integer >
+                    hth_gguf_u32(file, (key.substr(0, key.size() - std::strlen(used)) + ".expert_count").c_str()));
     return false;
 }
 
@@ -180,11 +158,10 @@ bool is_fixed(const std::string &key)
                                           ".expert_group_count", ".expert_group_used_count" };
 
     return key == "general.architecture" || key == "tokenizer.ggml.model" || key.compare(0, 6, "split.") == 0 ||
-           std::any_of(std::begin(counts), std::end(counts), [&](const char *end) { return ends_with(key, end); });
+           std::any_of(std::begin(counts), std::end(counts), [&](const char *end) { return hth_ends_with(key, end); });
 }
 
-hearth_status add_metadata(hth_llama_placement *to, const hth_metadata_override &one, const gguf_context *file,
-                           hearth_error *err)
+hearth_status add_metadata(placement *to, const hth_metadata_override &one, const gguf_context *file, hearth_error *err)
 {
     static const char *const names[] = { "int", "float", "bool", "str" };
     static const llama_model_kv_override_type types[] = { LLAMA_KV_OVERRIDE_TYPE_INT, LLAMA_KV_OVERRIDE_TYPE_FLOAT,
@@ -200,7 +177,7 @@ hearth_status add_metadata(hth_llama_placement *to, const hth_metadata_override 
     if (is_impossible(one, file))
         return hth_fail(err, HEARTH_MISUSE, "the metadata '%s' is overridden by an impossible value", one.key);
     if (id < 0)
-        to->added += (to->added.empty() ? "" : ", ") + std::string(one.key);
+        to->added_text += (to->added_text.empty() ? "" : ", ") + std::string(one.key);
     entry.tag = types[one.type];
     (void)std::snprintf(entry.key, sizeof(entry.key), "%s", one.key); /* as long */
     switch (one.type) {
@@ -213,10 +190,9 @@ hearth_status add_metadata(hth_llama_placement *to, const hth_metadata_override 
     return HEARTH_OK;
 }
 
-hearth_status read_metadata(hth_llama_placement *to, const char *path, const hearth_engine_options *options,
-                            hearth_error *err)
+hearth_status read_metadata(placement *to, const char *path, const hearth_engine_options *options, hearth_error *err)
 {
-    std::unique_ptr<gguf_context, file_deleter> file;
+    gguf_context_ptr file;
     hearth_status status = HEARTH_OK;
 
     if (options->n_metadata_overrides == 0)
@@ -288,8 +264,8 @@ llama_split_mode split_mode_of(hearth_split_mode mode)
     }
 }
 
-hearth_status read_shares(hth_llama_placement *to, const hearth_engine_options *options,
-                          const hth_llama_devices *devices, hearth_error *err)
+hearth_status read_shares(placement *to, const hearth_engine_options *options, const hth_llama_devices *devices,
+                          hearth_error *err)
 {
     float shares[HTH_DEVICES_MAX];
     size_t n = 0;
@@ -311,6 +287,40 @@ hearth_status read_shares(hth_llama_placement *to, const hearth_engine_options *
     return HEARTH_OK;
 }
 
+/* ---- memory ---- */
+
+hth_engine_share share_of(const common_device_memory_data &from)
+{
+    hth_engine_share share = {};
+
+    share.weight_bytes = from.model;
+    share.cell_bytes = from.context;
+    share.compute_bytes = from.compute;
+    return share;
+}
+
+void add_share(hth_engine_share *to, const hth_engine_share &more)
+{
+    to->weight_bytes += more.weight_bytes;
+    to->cell_bytes += more.cell_bytes;
+    to->compute_bytes += more.compute_bytes;
+}
+
+/*
+ * Does the device compute in the host's memory? Integrated GPUs do; Metal does not report it, but nearly all of its
+ * GPUs do.
+ */
+bool is_in_host(ggml_backend_dev_t device)
+{
+    return ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_IGPU ||
+           std::strcmp(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)), "MTL") == 0;
+}
+
+uint64_t counted(int64_t bytes)
+{
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 } /* namespace */
 
 extern "C" {
@@ -320,7 +330,7 @@ hearth_status hth_llama_placement_new(const char *path, const hearth_engine_opti
                                       hearth_error *err)
 {
     return hth_guarded(err, "place the model", [&] {
-        std::unique_ptr<hth_llama_placement> made(new hth_llama_placement());
+        std::unique_ptr<placement> made(new placement());
         hearth_status status;
 
         made->params = llama_model_default_params();
@@ -333,36 +343,23 @@ hearth_status hth_llama_placement_new(const char *path, const hearth_engine_opti
             status = read_tensors(made.get(), options, devices, err);
         if (status == HEARTH_OK)
             status = read_metadata(made.get(), path, options, err);
-        made->words = words_of(options, devices, made->shares);
+        made->words_text = words_of(options, devices, made->shares);
+        made->words = made->words_text.c_str();
+        made->added = made->added_text.c_str();
         if (status == HEARTH_OK)
             *out = made.release();
         return status;
     });
 }
 
-void hth_llama_placement_free(hth_llama_placement *placement)
+void hth_llama_placement_free(hth_llama_placement *made)
 {
-    delete placement;
+    delete static_cast<placement *>(made);
 }
 
-const struct llama_model_params *hth_llama_placement_params(const hth_llama_placement *placement)
+bool hth_llama_placement_meta(const hth_llama_placement *made, const char *key, char *text, size_t capacity)
 {
-    return &placement->params;
-}
-
-const char *hth_llama_placement_added(const hth_llama_placement *placement)
-{
-    return placement->added.c_str();
-}
-
-const char *hth_llama_placement_words(const hth_llama_placement *placement)
-{
-    return placement->words.c_str();
-}
-
-bool hth_llama_placement_meta(const hth_llama_placement *placement, const char *key, char *text, size_t capacity)
-{
-    for (const llama_model_kv_override &entry : placement->metadata) {
+    for (const llama_model_kv_override &entry : static_cast<const placement *>(made)->metadata) {
         int n = -1;
 
         if (!entry.key[0] || std::strcmp(entry.key, key) != 0)
@@ -378,6 +375,45 @@ bool hth_llama_placement_meta(const hth_llama_placement *placement, const char *
         return n >= 0 && (size_t)n < capacity;
     }
     return false;
+}
+
+hearth_status hth_llama_needs(const char *path, const struct llama_model_params *model, uint64_t weight_bytes,
+                              const struct llama_context_params *context, hth_engine_needs *out, hearth_error *err)
+{
+    return hth_guarded(err, "plan the memory of the model", [&] {
+        std::vector<ggml_backend_dev_t> used;
+        uint32_t n_layers = 0, n_ctx_train = 0, n_experts = 0;
+        uint64_t known = 0;
+        hth_engine_needs needs = {};
+        hth_engine_share in_host = {};
+
+        const common_device_memory_data_vec all = common_get_device_memory_data(
+            path, model, context, used, n_layers, n_ctx_train, n_experts, GGML_LOG_LEVEL_ERROR);
+
+        for (size_t i = 0; i + 1 < all.size() && i < used.size() && i < HTH_DEVICES_MAX; i++) {
+            const hth_engine_share share = share_of(all[i]);
+            hth_engine_device_share *to = &needs.devices[needs.n_devices];
+
+            known += share.weight_bytes;
+            if (is_in_host(used[i])) {
+                add_share(&in_host, share);
+                continue;
+            }
+            needs.n_devices++;
+            (void)std::snprintf(to->name, sizeof(to->name), "%s", ggml_backend_dev_name(used[i])); /* cut if too long */
+            to->free_bytes = counted(all[i].free);
+            to->total_bytes = counted(all[i].total);
+            to->share = share;
+        }
+        if (!all.empty())
+            needs.host = share_of(all.back());
+        known += needs.host.weight_bytes;
+        needs.repacked_bytes = weight_bytes - std::min(known, weight_bytes);
+        needs.host.weight_bytes += needs.repacked_bytes;
+        add_share(&needs.host, in_host);
+        *out = needs;
+        return HEARTH_OK;
+    });
 }
 
 } /* extern "C" */

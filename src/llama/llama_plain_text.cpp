@@ -8,11 +8,9 @@
 #include <cstring>
 #include <functional>
 
-#include "llama/llama_conversation.h"
+#include <json.h>
 
-extern "C" {
-#include "engine/backend.h"
-}
+#include "llama/llama_guard.h"
 
 namespace
 {
@@ -167,37 +165,42 @@ class json_texts
     bool has_changed_ = false;
 };
 
-/* Every text of the client, replaced. */
+/* Call visit(text, how) for every text of the client, and visit_json(text) for those in JSON. */
+template <typename Inputs, typename Visit, typename VisitJson>
+void each_text(Inputs &inputs, Visit visit, VisitJson visit_json)
+{
+    for (auto &message : inputs.messages) {
+        how how_content = message.role == "assistant" ? how::answer : how::text;
+
+        visit(message.content, how_content);
+        for (auto &part : message.content_parts)
+            visit(part.text, how_content);
+        visit(message.reasoning_content, how::text);
+        visit(message.tool_name, how::text);
+        visit(message.tool_call_id, how::text);
+        for (auto &call : message.tool_calls) {
+            visit(call.name, how::text);
+            visit(call.id, how::text);
+            visit_json(call.arguments);
+        }
+        visit(message.role, how::whole);
+    }
+    for (auto &tool : inputs.tools) {
+        visit(tool.name, how::text);
+        visit(tool.description, how::text);
+        visit_json(tool.parameters);
+    }
+    visit_json(inputs.json_schema);
+    for (auto &[name, value] : inputs.chat_template_kwargs)
+        visit_json(value);
+}
+
 common_chat_templates_inputs all_replaced(const control_names &names, const std::set<std::string> &reasoning,
                                           common_chat_templates_inputs inputs, const replace &by)
 {
-    auto put = [&](std::string &text, how how) { text = replaced(names, reasoning, text, how, by); };
-    auto put_json = [&](std::string &text) { text = json_texts(names, reasoning, by).replaced_in(text); };
-
-    for (common_chat_msg &message : inputs.messages) {
-        how how_content = message.role == "assistant" ? how::answer : how::text;
-
-        put(message.content, how_content);
-        for (auto &part : message.content_parts)
-            put(part.text, how_content);
-        put(message.reasoning_content, how::text);
-        put(message.tool_name, how::text);
-        put(message.tool_call_id, how::text);
-        for (common_chat_tool_call &call : message.tool_calls) {
-            put(call.name, how::text);
-            put(call.id, how::text);
-            put_json(call.arguments);
-        }
-        put(message.role, how::whole);
-    }
-    for (common_chat_tool &tool : inputs.tools) {
-        put(tool.name, how::text);
-        put(tool.description, how::text);
-        put_json(tool.parameters);
-    }
-    put_json(inputs.json_schema);
-    for (auto &[name, value] : inputs.chat_template_kwargs)
-        put_json(value);
+    each_text(
+        inputs, [&](std::string &text, how how) { text = replaced(names, reasoning, text, how, by); },
+        [&](std::string &text) { text = json_texts(names, reasoning, by).replaced_in(text); });
     return inputs;
 }
 
@@ -285,29 +288,16 @@ plain_texts::plain_texts(const control_names &names, const std::set<std::string>
     if (found.empty())
         return;
     note_private(source, is_used);
-    auto note = [&](const std::string &text) { note_private(text, is_used); };
-    for (const common_chat_msg &message : inputs.messages) {
-        for (const std::string *text :
-             { &message.role, &message.content, &message.reasoning_content, &message.tool_name, &message.tool_call_id })
-            note(*text);
-        for (const auto &part : message.content_parts)
-            note(part.text);
-        for (const common_chat_tool_call &call : message.tool_calls)
-            for (const std::string *text : { &call.name, &call.id, &call.arguments })
-                note(*text);
-    }
-    for (const common_chat_tool &tool : inputs.tools)
-        for (const std::string *text : { &tool.name, &tool.description, &tool.parameters })
-            note(*text);
-    note(inputs.json_schema);
-    for (const auto &[name, value] : inputs.chat_template_kwargs)
-        note(value);
+    each_text(
+        inputs, [&](const std::string &text, how) { note_private(text, is_used); },
+        [&](const std::string &text) { note_private(text, is_used); });
     for (const std::string &text : found) {
         while (next <= private_last && is_used[next - private_first])
             next++;
         if (next > private_last)
-            throw refused("the conversation has names of control tokens and nearly all characters of the private area; "
-                          "leave one of both out");
+            throw hth_refused(
+                "the conversation has names of control tokens and nearly all characters of the private area; "
+                "leave one of both out");
         marks_[text] = utf8_of(next);
         texts_[utf8_of(next)] = texts_[escape_of(next)] = text;
         next++;
@@ -354,65 +344,6 @@ std::string plain_texts::undone(const std::string &text, std::vector<size_t> *pl
 namespace
 {
 
-/* Builds the tokens of a text, segment by segment. */
-class segments
-{
-  public:
-    segments(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab, const std::string &text,
-             bool add_special, std::vector<hearth_token> &out, const hth_tokenize_stop *stop, hearth_error *err)
-        : slices_(slices), n_slice_(n_slice), vocab_(vocab), text_(text), out_(out), stop_(stop), err_(err),
-          adds_(add_special)
-    {
-    }
-
-    hearth_status add(size_t begin, size_t end, bool reads_controls)
-    {
-        size_t before = out_.size(), room = (end - begin) + 8;
-        int32_t n = 0;
-
-        if (begin == end && !adds_)
-            return HEARTH_OK;
-        for (;;) {
-            out_.resize(before + room);
-            hearth_status status =
-                hth_llama_slices_tokenize(slices_, text_.data() + begin, (int32_t)(end - begin), n_slice_, adds_,
-                                          reads_controls, out_.data() + before, (int32_t)room, &n, stop_, err_);
-
-            if (status != HEARTH_OK)
-                return status;
-            if (n >= 0)
-                break;
-            if (n == INT32_MIN)
-                return hth_fail(err_, HEARTH_TOO_LONG, "a text of %zu bytes has too many tokens", text_.size());
-            room = (size_t)-n;
-        }
-        out_.resize(before + (size_t)n);
-        if (adds_ && llama_vocab_get_add_eos(vocab_) && n > 0) {
-            last_ = out_.back(); /* it ends the whole text */
-            out_.pop_back();
-        }
-        adds_ = false;
-        return HEARTH_OK;
-    }
-
-    void end()
-    {
-        if (last_ >= 0)
-            out_.push_back(last_);
-    }
-
-  private:
-    const hth_llama_slices *slices_;
-    int32_t n_slice_;
-    const llama_vocab *vocab_;
-    const std::string &text_;
-    std::vector<hearth_token> &out_;
-    const hth_tokenize_stop *stop_;
-    hearth_error *err_;
-    bool adds_;
-    hearth_token last_ = -1;
-};
-
 bool has_attr(const llama_vocab *vocab, llama_token token, llama_token_attr attr)
 {
     return token >= 0 && (llama_vocab_get_attr(vocab, token) & attr) != 0;
@@ -433,7 +364,23 @@ hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_
             places.insert(bare.size());
         else
             bare += text[i];
-    segments made(slices, n_slice, vocab, bare, add_special, out, stop, err);
+    bool adds = add_special; /* the tokens that begin and end a text */
+    hearth_token last = -1;  /* ends the whole text */
+    auto add = [&](size_t begin, size_t end, bool reads_controls) {
+        const size_t n_before = out.size();
+
+        if (begin == end && !adds)
+            return HEARTH_OK;
+        const hearth_status added = hth_llama_slices_append(slices, bare.data() + begin, end - begin, n_slice, adds,
+                                                            reads_controls, out, stop, err);
+
+        if (added == HEARTH_OK && adds && llama_vocab_get_add_eos(vocab) && out.size() > n_before) {
+            last = out.back();
+            out.pop_back();
+        }
+        adds = false;
+        return added;
+    };
     /* done: tokens have been made up to here; gap: start of the text after the last control token. */
     size_t done = 0, gap = 0, at = 0;
     llama_token before = -1;
@@ -455,9 +402,9 @@ hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_
             while (has_attr(vocab, token, LLAMA_TOKEN_ATTR_LSTRIP) && end > first &&
                    isspace((unsigned char)bare[end - 1]))
                 end--;
-            status = made.add(done, gap, true);
+            status = add(done, gap, true);
             if (status == HEARTH_OK)
-                status = made.add(first, end, false);
+                status = add(first, end, false);
             done = at;
         }
         before = token;
@@ -465,7 +412,8 @@ hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_
         at += n > 0 ? n : 1;
     }
     if (status == HEARTH_OK)
-        status = made.add(done, bare.size(), true);
-    made.end();
+        status = add(done, bare.size(), true);
+    if (last >= 0)
+        out.push_back(last);
     return status;
 }

@@ -21,7 +21,7 @@
 #include <chat.h>
 #include <llama.h>
 
-#include "llama/llama_slices.h"
+#include "llama/llama_shim.h"
 #include "hearth.h"
 
 /* The names of a vocabulary's control tokens. Immutable: any thread may use it. */
@@ -80,8 +80,7 @@ class plain_texts
 
 /*
  * The tokens of a text with HTH_PLAIN_MARK before the names that are text; other names are read as control tokens. The
- * text between two control tokens is tokenized separately, as the engine does, in slices of n_slice bytes
- * (llama_slices.h).
+ * text between two control tokens is tokenized separately, as the engine does, in slices of n_slice bytes.
  */
 hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab,
                                       const control_names &names, const char *text, size_t n_bytes, bool add_special,

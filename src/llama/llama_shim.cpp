@@ -5,20 +5,18 @@
  */
 #include "llama/llama_shim.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 
 #include <build-info.h>
-#include <ggml-backend.h>
-#include <gguf.h>
 #include <log.h>
 
 #include "llama/llama_guard.h"
@@ -34,11 +32,6 @@ template <typename Value, typename Call> Value guarded_value(Value fallback, Cal
     } catch (...) {
         return fallback;
     }
-}
-
-template <size_t N> void copy_text(char (&to)[N], const char *from)
-{
-    (void)std::snprintf(to, N, "%s", from ? from : ""); /* truncated if too long */
 }
 
 /* A new string. write fills a buffer as snprintf does; a negative result means that there is no text. */
@@ -59,45 +52,6 @@ template <typename Write> hearth_status new_text(const char *what, Write write, 
     });
 }
 
-/* An unsigned metadata value of a file, whatever its width; fallback when it is missing or something else. */
-uint32_t file_u32(const gguf_context *file, const char *key, uint32_t fallback)
-{
-    int64_t id = gguf_find_key(file, key);
-
-    if (id < 0)
-        return fallback;
-    switch (gguf_get_kv_type(file, id)) {
-    case GGUF_TYPE_UINT8: return gguf_get_val_u8(file, id);
-    case GGUF_TYPE_UINT16: return gguf_get_val_u16(file, id);
-    case GGUF_TYPE_UINT32: return gguf_get_val_u32(file, id);
-    case GGUF_TYPE_INT32: return gguf_get_val_i32(file, id) < 0 ? fallback : (uint32_t)gguf_get_val_i32(file, id);
-    default: return fallback;
-    }
-}
-
-/*
- * Does cls.weight alone produce scores? In other architectures it is a layer before them, which embedding models also
- * have.
- */
-bool scores_with_cls(const gguf_context *file)
-{
-    int64_t id = gguf_find_key(file, "general.architecture");
-
-    return id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_STRING &&
-           std::strcmp(gguf_get_val_str(file, id), "jina-bert-v2") == 0;
-}
-
-/* The engine's own limit (LLAMA_MAX_LAYERS in v0.5.0). */
-constexpr uint32_t n_layers_max = 512;
-
-/* "llama.attention.layer_norm_rms_epsilon" ends with "epsilon". */
-bool ends_with(const std::string &text, const char *end)
-{
-    size_t n = std::strlen(end);
-
-    return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
-}
-
 /*
  * The problem in metadata on which the engine would end the process instead of refusing the file: invalid numbers,
  * negative epsilons, no or too many layers, two tokens with the same name. "": none.
@@ -115,9 +69,9 @@ std::string metadata_problem(const gguf_context *file)
 
         if (type == GGUF_TYPE_FLOAT32)
             ok = std::isfinite(gguf_get_val_f32(file, i)) &&
-                 (gguf_get_val_f32(file, i) >= 0 || !ends_with(key, "epsilon"));
-        else if (type == GGUF_TYPE_UINT32 && ends_with(key, ".block_count"))
-            ok = gguf_get_val_u32(file, i) >= 1 && gguf_get_val_u32(file, i) <= n_layers_max;
+                 (gguf_get_val_f32(file, i) >= 0 || !hth_ends_with(key, "epsilon"));
+        else if (type == GGUF_TYPE_UINT32 && hth_ends_with(key, ".block_count"))
+            ok = gguf_get_val_u32(file, i) >= 1 && gguf_get_val_u32(file, i) <= hth_layers_max;
         if (!ok)
             return "'" + key + "' has an impossible value";
     }
@@ -149,13 +103,6 @@ bool is_iq(ggml_type type)
     }
 }
 
-struct gguf_deleter {
-    void operator()(gguf_context *file) const
-    {
-        gguf_free(file);
-    }
-};
-
 } /* namespace */
 
 extern "C" {
@@ -178,7 +125,7 @@ const char *hth_shim_version(void)
 }
 
 hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
-                            hearth_error *err)
+                            char *features, size_t capacity, hearth_error *err)
 {
     return hth_guarded(err, "start", [&] {
         llama_log_set(log, nullptr);
@@ -190,6 +137,8 @@ hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *
         if (!ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU))
             return hth_fail(err, HEARTH_ENGINE, "the engine has no CPU backend beside it in '%s'; reinstall it",
                             directory ? directory : "");
+        if ((size_t)std::snprintf(features, capacity, "%s", llama_print_system_info()) >= capacity)
+            return hth_fail(err, HEARTH_ENGINE, "the engine names more features than %zu bytes hold", capacity);
         return HEARTH_OK;
     });
 }
@@ -206,22 +155,12 @@ bool hth_shim_numa_init(enum ggml_numa_strategy strategy)
     });
 }
 
-hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *err)
-{
-    return hth_guarded(err, "name its features", [&] {
-        if ((size_t)std::snprintf(text, capacity, "%s", llama_print_system_info()) >= capacity)
-            return hth_fail(err, HEARTH_ENGINE, "the engine names more features than %zu bytes hold", capacity);
-        return HEARTH_OK;
-    });
-}
-
 /* ---- model files ---- */
 
 hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_error *err)
 {
     return hth_guarded(err, "read the model file", [&] {
-        gguf_init_params params = { /* no_alloc = */ true, /* ctx = */ nullptr };
-        std::unique_ptr<gguf_context, gguf_deleter> file(gguf_init_from_file(path, params));
+        gguf_context_ptr file(gguf_init_from_file(path, { /* no_alloc = */ true, /* ctx = */ nullptr }));
         hth_shim_file found = {};
         std::string problem;
         uint64_t data = 0;
@@ -246,28 +185,15 @@ hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_er
             found.has_iq_experts |= std::strstr(gguf_get_tensor_name(file.get(), i), "_exps.") &&
                                     is_iq(gguf_get_tensor_type(file.get(), i));
         }
-        found.split_no = file_u32(file.get(), "split.no", 0);
-        found.split_count = file_u32(file.get(), "split.count", 0);
+        found.split_no = hth_gguf_u32(file.get(), "split.no");
+        found.split_count = hth_gguf_u32(file.get(), "split.count");
         found.has_long_rope_factors = gguf_find_tensor(file.get(), "rope_factors_long.weight") >= 0 ||
                                       gguf_find_tensor(file.get(), "blk.0.rope_factors_long.weight") >= 0;
+        /* In most architectures cls.weight is a layer before the scores, which embedding models also have. */
         found.has_classifier = gguf_find_tensor(file.get(), "cls.output.weight") >= 0 ||
-                               (gguf_find_tensor(file.get(), "cls.weight") >= 0 && scores_with_cls(file.get()));
+                               (gguf_find_tensor(file.get(), "cls.weight") >= 0 &&
+                                std::strcmp(hth_gguf_text(file.get(), "general.architecture"), "jina-bert-v2") == 0);
         *out = found;
-        return HEARTH_OK;
-    });
-}
-
-hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t split_count, char *out, size_t capacity,
-                                  hearth_error *err)
-{
-    return hth_guarded(err, "name the parts of the model", [&] {
-        std::string prefix(std::strlen(path) + 1, '\0');
-
-        if (llama_split_prefix(&prefix[0], prefix.size(), path, 0, (int32_t)split_count) <= 0)
-            return hth_fail(err, HEARTH_CORRUPT,
-                            "'%s' is the first of %u parts but is not named like it (...-00001-of-%05u.gguf)", path,
-                            split_count, split_count);
-        llama_split_path(out, capacity, prefix.c_str(), (int32_t)split_no, (int32_t)split_count);
         return HEARTH_OK;
     });
 }
@@ -287,75 +213,73 @@ hearth_status hth_shim_model_load(const char *path, const struct llama_model_par
     });
 }
 
-void hth_shim_model_free(struct llama_model *model)
+static hearth_vocabulary_type vocabulary_type_of(enum llama_vocab_type type)
 {
-    (void)guarded_value(false, [&] {
-        llama_model_free(model);
-        return true;
-    });
-}
-
-const char *hth_shim_rank_template(const struct llama_model *model)
-{
-    return guarded_value(static_cast<const char *>(nullptr),
-                         [&] { return llama_model_chat_template(model, "rerank"); });
+    switch (type) {
+    case LLAMA_VOCAB_TYPE_NONE: return HEARTH_VOCABULARY_NONE;
+    case LLAMA_VOCAB_TYPE_SPM: return HEARTH_VOCABULARY_SPM;
+    case LLAMA_VOCAB_TYPE_BPE: return HEARTH_VOCABULARY_BPE;
+    case LLAMA_VOCAB_TYPE_WPM: return HEARTH_VOCABULARY_WPM;
+    case LLAMA_VOCAB_TYPE_UGM: return HEARTH_VOCABULARY_UGM;
+    case LLAMA_VOCAB_TYPE_RWKV: return HEARTH_VOCABULARY_RWKV;
+    default: return HEARTH_VOCABULARY_OTHER;
+    }
 }
 
 /* Without a vocabulary there are no special tokens, although the engine returns some. */
-static void read_vocabulary_facts(const llama_vocab *vocabulary, hth_shim_model_facts *facts)
+static void read_vocabulary(const llama_vocab *vocabulary, hth_engine_model_info *info)
 {
-    facts->vocabulary_type = llama_vocab_type(vocabulary);
-    facts->has_vocabulary = facts->vocabulary_type != LLAMA_VOCAB_TYPE_NONE;
-    for (hearth_token &token : facts->special)
+    info->n_vocab = (uint32_t)llama_vocab_n_tokens(vocabulary);
+    info->vocabulary_type = vocabulary_type_of(llama_vocab_type(vocabulary));
+    for (hearth_token &token : info->special)
         token = LLAMA_TOKEN_NULL;
-    if (!facts->has_vocabulary)
+    if (info->vocabulary_type == HEARTH_VOCABULARY_NONE)
         return;
-    facts->adds_bos = llama_vocab_get_add_bos(vocabulary);
-    facts->adds_eos = llama_vocab_get_add_eos(vocabulary);
-    facts->adds_sep = llama_vocab_get_add_sep(vocabulary);
-    facts->special[HEARTH_SPECIAL_BOS] = llama_vocab_bos(vocabulary);
-    facts->special[HEARTH_SPECIAL_EOS] = llama_vocab_eos(vocabulary);
-    facts->special[HEARTH_SPECIAL_EOT] = llama_vocab_eot(vocabulary);
-    facts->special[HEARTH_SPECIAL_SEP] = llama_vocab_sep(vocabulary);
-    facts->special[HEARTH_SPECIAL_NEWLINE] = llama_vocab_nl(vocabulary);
-    facts->special[HEARTH_SPECIAL_PAD] = llama_vocab_pad(vocabulary);
-    facts->special[HEARTH_SPECIAL_MASK] = llama_vocab_mask(vocabulary);
-    facts->special[HEARTH_SPECIAL_FIM_PREFIX] = llama_vocab_fim_pre(vocabulary);
-    facts->special[HEARTH_SPECIAL_FIM_SUFFIX] = llama_vocab_fim_suf(vocabulary);
-    facts->special[HEARTH_SPECIAL_FIM_MIDDLE] = llama_vocab_fim_mid(vocabulary);
-    facts->special[HEARTH_SPECIAL_FIM_PAD] = llama_vocab_fim_pad(vocabulary);
-    facts->special[HEARTH_SPECIAL_FIM_REPOSITORY] = llama_vocab_fim_rep(vocabulary);
-    facts->special[HEARTH_SPECIAL_FIM_FILE] = llama_vocab_fim_sep(vocabulary);
+    info->adds_bos = llama_vocab_get_add_bos(vocabulary);
+    info->adds_eos = llama_vocab_get_add_eos(vocabulary);
+    info->adds_sep = llama_vocab_get_add_sep(vocabulary);
+    info->special[HEARTH_SPECIAL_BOS] = llama_vocab_bos(vocabulary);
+    info->special[HEARTH_SPECIAL_EOS] = llama_vocab_eos(vocabulary);
+    info->special[HEARTH_SPECIAL_EOT] = llama_vocab_eot(vocabulary);
+    info->special[HEARTH_SPECIAL_SEP] = llama_vocab_sep(vocabulary);
+    info->special[HEARTH_SPECIAL_NEWLINE] = llama_vocab_nl(vocabulary);
+    info->special[HEARTH_SPECIAL_PAD] = llama_vocab_pad(vocabulary);
+    info->special[HEARTH_SPECIAL_MASK] = llama_vocab_mask(vocabulary);
+    info->special[HEARTH_SPECIAL_FIM_PREFIX] = llama_vocab_fim_pre(vocabulary);
+    info->special[HEARTH_SPECIAL_FIM_SUFFIX] = llama_vocab_fim_suf(vocabulary);
+    info->special[HEARTH_SPECIAL_FIM_MIDDLE] = llama_vocab_fim_mid(vocabulary);
+    info->special[HEARTH_SPECIAL_FIM_PAD] = llama_vocab_fim_pad(vocabulary);
+    info->special[HEARTH_SPECIAL_FIM_REPOSITORY] = llama_vocab_fim_rep(vocabulary);
+    info->special[HEARTH_SPECIAL_FIM_FILE] = llama_vocab_fim_sep(vocabulary);
 }
 
-hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err)
+hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_engine_model_info *info,
+                                        hth_shim_model_facts *facts, hearth_error *err)
 {
     return hth_guarded(err, "describe the model", [&] {
-        hth_shim_model_facts facts = {};
-
-        (void)hth_shim_model_meta(model, "general.architecture", facts.architecture, sizeof(facts.architecture));
-        (void)llama_model_desc(model, facts.description, sizeof(facts.description));
-        facts.ftype = llama_model_ftype(model);
-        facts.n_params = llama_model_n_params(model);
-        facts.weight_bytes = llama_model_size(model);
-        facts.n_ctx_train = llama_model_n_ctx_train(model);
-        facts.n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
-        facts.n_layers = llama_model_n_layer(model);
-        facts.n_head = llama_model_n_head(model);
-        facts.n_head_kv = llama_model_n_head_kv(model);
-        facts.n_embd = llama_model_n_embd(model);
-        facts.n_swa = llama_model_n_swa(model);
-        facts.rope_type = llama_model_rope_type(model);
-        facts.rope_freq_scale = llama_model_rope_freq_scale_train(model);
-        facts.is_recurrent = llama_model_is_recurrent(model);
-        facts.is_hybrid = llama_model_is_hybrid(model);
-        facts.is_diffusion = llama_model_is_diffusion(model);
-        facts.has_encoder = llama_model_has_encoder(model);
-        facts.has_decoder = llama_model_has_decoder(model);
-        facts.n_embd_out = (uint32_t)llama_model_n_embd_out(model);
-        facts.n_labels = llama_model_n_cls_out(model);
-        read_vocabulary_facts(llama_model_get_vocab(model), &facts);
-        *out = facts;
+        (void)hth_shim_model_meta(model, "general.architecture", info->architecture, sizeof(info->architecture));
+        (void)llama_model_desc(model, info->description, sizeof(info->description));
+        info->n_params = llama_model_n_params(model);
+        info->weight_bytes = llama_model_size(model);
+        info->n_ctx_train = (uint32_t)std::max(llama_model_n_ctx_train(model), 0);
+        info->n_layers = (uint32_t)llama_model_n_layer(model);
+        info->n_embedding = (uint32_t)llama_model_n_embd_out(model);
+        info->n_labels = llama_model_n_cls_out(model);
+        info->rank_template = llama_model_chat_template(model, "rerank");
+        read_vocabulary(llama_model_get_vocab(model), info);
+        facts->ftype = llama_model_ftype(model);
+        facts->n_head = llama_model_n_head(model);
+        facts->n_head_kv = llama_model_n_head_kv(model);
+        facts->n_embd = llama_model_n_embd(model);
+        facts->n_swa = llama_model_n_swa(model);
+        facts->rope_type = llama_model_rope_type(model);
+        facts->rope_freq_scale = llama_model_rope_freq_scale_train(model);
+        facts->is_recurrent = llama_model_is_recurrent(model);
+        facts->is_hybrid = llama_model_is_hybrid(model);
+        facts->is_diffusion = llama_model_is_diffusion(model);
+        facts->has_encoder = llama_model_has_encoder(model);
+        facts->has_decoder = llama_model_has_decoder(model);
+        facts->has_vocabulary = info->vocabulary_type != HEARTH_VOCABULARY_NONE;
         return HEARTH_OK;
     });
 }
@@ -373,13 +297,12 @@ bool hth_shim_model_meta(const struct llama_model *model, const char *key, char 
     return ok;
 }
 
-hearth_status hth_shim_tokenize(const struct llama_model *model, const char *text, int32_t n_bytes, bool add_special,
-                                bool parse_special, hearth_token *tokens, int32_t capacity, int32_t *n_out,
-                                hearth_error *err)
+hearth_status hth_shim_tokenize(const struct llama_model *model, const char *text, int32_t n_bytes,
+                                hearth_token *tokens, int32_t capacity, int32_t *n_out, hearth_error *err)
 {
     return hth_guarded(err, "tokenize the text", [&] {
-        *n_out =
-            llama_tokenize(llama_model_get_vocab(model), text, n_bytes, tokens, capacity, add_special, parse_special);
+        *n_out = llama_tokenize(llama_model_get_vocab(model), text, n_bytes, tokens, capacity,
+                                /* add_special = */ false, /* parse_special = */ true);
         return HEARTH_OK;
     });
 }
@@ -391,22 +314,6 @@ hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token
         *n_out = llama_token_to_piece(llama_model_get_vocab(model), token, bytes, capacity, /* lstrip = */ 0, special);
         return HEARTH_OK;
     });
-}
-
-bool hth_shim_is_end(const struct llama_model *model, hearth_token token)
-{
-    return guarded_value(false, [&] { return llama_vocab_is_eog(llama_model_get_vocab(model), token); });
-}
-
-enum llama_token_attr hth_shim_token_attr(const struct llama_model *model, hearth_token token)
-{
-    return guarded_value(LLAMA_TOKEN_ATTR_UNDEFINED,
-                         [&] { return llama_vocab_get_attr(llama_model_get_vocab(model), token); });
-}
-
-size_t hth_shim_metadata_count(const struct llama_model *model)
-{
-    return guarded_value((size_t)0, [&] { return (size_t)llama_model_meta_count(model); });
 }
 
 hearth_status hth_shim_metadata_key(const struct llama_model *model, size_t index, char **out, hearth_error *err)
@@ -426,14 +333,6 @@ hearth_status hth_shim_metadata(const struct llama_model *model, const char *key
 
 /* ---- context ---- */
 
-hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth_error *err)
-{
-    return hth_guarded(err, "give its defaults", [&] {
-        *out = llama_context_default_params();
-        return HEARTH_OK;
-    });
-}
-
 hearth_status hth_shim_context_new(struct llama_model *model, const struct llama_context_params *params,
                                    struct llama_context **out, hearth_error *err)
 {
@@ -447,30 +346,6 @@ hearth_status hth_shim_context_new(struct llama_model *model, const struct llama
     });
 }
 
-void hth_shim_context_free(struct llama_context *context)
-{
-    (void)guarded_value(false, [&] {
-        llama_free(context);
-        return true;
-    });
-}
-
-bool hth_shim_has_memory(const struct llama_context *context)
-{
-    return guarded_value(false, [&] { return llama_get_memory(context) != nullptr; });
-}
-
-void hth_shim_context_sizes(const struct llama_context *context, uint32_t *n_ctx, uint32_t *n_batch,
-                            uint32_t *n_seq_max)
-{
-    (void)guarded_value(false, [&] {
-        *n_ctx = llama_n_ctx(context);
-        *n_batch = llama_n_batch(context);
-        *n_seq_max = llama_n_seq_max(context);
-        return true;
-    });
-}
-
 hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch batch, int32_t *result,
                               hearth_error *err)
 {
@@ -481,45 +356,6 @@ hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch 
     });
 }
 
-const float *hth_shim_logits(struct llama_context *context, int32_t row)
-{
-    return guarded_value(static_cast<const float *>(nullptr),
-                         [&] { return static_cast<const float *>(llama_get_logits_ith(context, row)); });
-}
-
-void hth_shim_set_embeddings(struct llama_context *context, bool value)
-{
-    (void)guarded_value(false, [&] {
-        llama_set_embeddings(context, value);
-        return true;
-    });
-}
-
-const float *hth_shim_embedding_of_row(struct llama_context *context, int32_t row)
-{
-    return guarded_value(static_cast<const float *>(nullptr),
-                         [&] { return static_cast<const float *>(llama_get_embeddings_ith(context, row)); });
-}
-
-const float *hth_shim_embedding_of_sequence(struct llama_context *context, llama_seq_id id)
-{
-    return guarded_value(static_cast<const float *>(nullptr),
-                         [&] { return static_cast<const float *>(llama_get_embeddings_seq(context, id)); });
-}
-
-void hth_shim_memory_clear(struct llama_context *context)
-{
-    (void)guarded_value(false, [&] {
-        llama_memory_clear(llama_get_memory(context), /* data = */ false); /* accepts a null memory */
-        return true;
-    });
-}
-
-bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end)
-{
-    return guarded_value(false, [&] { return llama_memory_seq_rm(llama_get_memory(context), id, begin, end); });
-}
-
 hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end, hearth_error *err)
 {
@@ -527,16 +363,6 @@ hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from
         llama_memory_seq_cp(llama_get_memory(context), from, to, begin, end);
         return HEARTH_OK;
     });
-}
-
-llama_pos hth_shim_seq_pos_min(struct llama_context *context, llama_seq_id id)
-{
-    return guarded_value(-1, [&] { return llama_memory_seq_pos_min(llama_get_memory(context), id); });
-}
-
-llama_pos hth_shim_seq_pos_max(struct llama_context *context, llama_seq_id id)
-{
-    return guarded_value(-1, [&] { return llama_memory_seq_pos_max(llama_get_memory(context), id); });
 }
 
 size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags)

@@ -1,7 +1,7 @@
 /*
- * llama_slices.cpp - see llama_slices.h
+ * llama_slices.cpp - tokenizes a long text slice by slice
  */
-#include "llama/llama_slices.h"
+#include "llama/llama_shim.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,7 +9,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 #include <llama.h>
 
@@ -44,11 +43,6 @@ uint32_t as_in_pieces(uint32_t character)
     return character == ' ' ? 0x2581 : character;
 }
 
-bool is_inside_character(char c)
-{
-    return ((unsigned char)c & 0xC0) == 0x80;
-}
-
 bool is_blank(char c)
 {
     return std::isspace((unsigned char)c) != 0;
@@ -68,7 +62,7 @@ bool has_whole_characters(const char *text, size_t n)
         if (end == i++ || end > n)
             return false;
         for (; i < end; i++)
-            if (!is_inside_character(text[i]))
+            if (!hth_utf8_goes_on(text[i]))
                 return false;
     }
     return true;
@@ -82,6 +76,11 @@ bool is_stopped(const hth_tokenize_stop *stop)
 hearth_status stopped(hearth_error *err)
 {
     return hth_fail(err, HEARTH_CANCELLED, "nobody waits for the tokens of the text any more");
+}
+
+hearth_status too_many(size_t n_bytes, hearth_error *err)
+{
+    return hth_fail(err, HEARTH_TOO_LONG, "a text of %zu bytes has too many tokens", n_bytes);
 }
 
 /* Is this the text of a token for one byte, written as one character, as in byte-level vocabularies? */
@@ -211,7 +210,7 @@ bool hth_llama_slices::is_pair(const char *text, size_t n, size_t at) const
     const char *before = text + at - 1, *behind = text + at;
     uint32_t first;
 
-    while (is_inside_character(*before))
+    while (hth_utf8_goes_on(*before))
         before--;
     first = hth_utf8_next(&before, text + n);
     return pairs[bit_of(as_in_pieces(first), as_in_pieces(hth_utf8_next(&behind, text + n)))];
@@ -222,7 +221,7 @@ bool hth_llama_slices::is_cut(const char *text, size_t n, size_t at, bool reads,
 {
     size_t first = at > longest ? at - longest : 0, whole = n;
 
-    if (is_inside_character(text[at]) || (strips && (is_blank(text[at - 1]) || is_blank(text[at]))))
+    if (hth_utf8_goes_on(text[at]) || (strips && (is_blank(text[at - 1]) || is_blank(text[at]))))
         return false;
     for (size_t i = first; i < at; i++) {
         size_t end = end_of_whole(text, n, i, reads);
@@ -241,7 +240,7 @@ bool hth_llama_slices::is_cut(const char *text, size_t n, size_t at, bool reads,
     }
     if (!merged || is_pair(text, n, at))
         return false;
-    for (*begin = at - 1; is_inside_character(text[*begin]);)
+    for (*begin = at - 1; hth_utf8_goes_on(text[*begin]);)
         --*begin;
     return true;
 }
@@ -252,7 +251,7 @@ size_t hth_llama_slices::next_cut(const char *text, size_t n, size_t from, bool 
     for (size_t i = from > longest ? from - longest : 1; i < n; i++) {
         size_t end = end_of_whole(text, n, i, reads);
 
-        if (i >= from && merged && !is_inside_character(text[i]) && !is_pair(text, n, i) &&
+        if (i >= from && merged && !hth_utf8_goes_on(text[i]) && !is_pair(text, n, i) &&
             is_cut(text, n, i, reads, true, begin))
             return i;
         if (end >= from && end < n && is_cut(text, n, end, reads, false, begin))
@@ -286,57 +285,76 @@ uint32_t hth_llama_slices_token_bytes_max(const hth_llama_slices *slices)
     return slices->token_bytes_max;
 }
 
+hearth_status hth_llama_slices_append(const hth_llama_slices *slices, const char *text, size_t n, int32_t n_slice,
+                                      bool add_special, bool parse_special, std::vector<hearth_token> &out,
+                                      const hth_tokenize_stop *stop, hearth_error *err)
+{
+    const llama_vocab *vocab = slices->vocab;
+    const size_t size = !slices->cuts ? n : n_slice > 0 ? (size_t)n_slice : SLICE_BYTES;
+    size_t begin = 0; /* of the slice; the tokens of [begin, anchor) are already known */
+    size_t anchor = 0;
+    bool merged = slices->merges && n > size && has_whole_characters(text, n);
+    std::vector<hearth_token> made, ends;
+    bool ok = true;
+    auto give = [&](const std::vector<hearth_token> &from, size_t first, size_t last) {
+        out.insert(out.end(), from.begin() + (ptrdiff_t)first, from.begin() + (ptrdiff_t)last);
+    };
+
+    if (is_stopped(stop))
+        return stopped(err);
+    if (n <= size) {
+        ok = tokenize(vocab, text, n, add_special, parse_special, made);
+        give(made, 0, made.size());
+        return ok ? HEARTH_OK : too_many(n, err);
+    }
+    if (add_special)
+        ok = tokenize(vocab, "", 0, true, parse_special, ends);
+    /* The tokens at both ends of every text; a single one is the first, unless the vocabulary has no first token. */
+    const size_t n_first = ends.size() >= 2 || (ends.size() == 1 && llama_vocab_get_add_bos(vocab)) ? 1 : 0;
+
+    give(ends, 0, n_first);
+    while (ok && anchor < n) {
+        size_t next = n, n_known = 0;
+        size_t end = n - anchor > size ? slices->next_cut(text, n, anchor + size, parse_special, merged, &next) : n;
+
+        if (is_stopped(stop))
+            return stopped(err);
+        if (begin < anchor) {
+            ok = tokenize(vocab, text + begin, anchor - begin, false, parse_special, made);
+            n_known = made.size();
+        }
+        ok = ok && tokenize(vocab, text + begin, end - begin, false, parse_special, made);
+        if (ok)
+            give(made, n_known, made.size());
+        begin = next;
+        anchor = end;
+    }
+    give(ends, n_first, ends.size());
+    return ok ? HEARTH_OK : too_many(n, err);
+}
+
+hearth_status hth_llama_slices_give(const std::vector<hearth_token> &made, size_t n_bytes, hearth_token *tokens,
+                                    int32_t capacity, int32_t *n_out, hearth_error *err)
+{
+    if (made.size() > INT32_MAX)
+        return too_many(n_bytes, err);
+    *n_out = made.size() > (size_t)capacity ? -(int32_t)made.size() : (int32_t)made.size();
+    if (*n_out > 0)
+        std::memcpy(tokens, made.data(), made.size() * sizeof(*tokens));
+    return HEARTH_OK;
+}
+
 hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const char *text, int32_t n_bytes,
                                         int32_t n_slice, bool add_special, bool parse_special, hearth_token *tokens,
                                         int32_t capacity, int32_t *n_out, const hth_tokenize_stop *stop,
                                         hearth_error *err)
 {
     return hth_guarded(err, "tokenize the text", [&] {
-        const llama_vocab *vocab = slices->vocab;
-        size_t n = (size_t)n_bytes, size = n_slice > 0 ? (size_t)n_slice : SLICE_BYTES, n_made = 0;
-        size_t begin = 0; /* of the slice; the tokens of [begin, anchor) are already known */
-        size_t anchor = 0;
-        bool merged = slices->merges && n > size && has_whole_characters(text, n);
-        std::vector<hearth_token> made, ends;
-        bool ok = true;
-        auto give = [&](const std::vector<hearth_token> &from, size_t first, size_t last) {
-            for (size_t i = first; i < last; i++, n_made++)
-                if (n_made < (size_t)capacity)
-                    tokens[n_made] = from[i];
-        };
+        std::vector<hearth_token> made;
+        hearth_status status = hth_llama_slices_append(slices, text, (size_t)n_bytes, n_slice, add_special,
+                                                       parse_special, made, stop, err);
 
-        if (is_stopped(stop))
-            return stopped(err);
-        if (n <= size || !slices->cuts) {
-            *n_out = llama_tokenize(vocab, text, n_bytes, tokens, capacity, add_special, parse_special);
-            return HEARTH_OK;
-        }
-        if (add_special)
-            ok = tokenize(vocab, "", 0, true, parse_special, ends);
-        /*
-         * The tokens at both ends of every text; a single token is the first one, unless the vocabulary has no first
-         * token.
-         */
-        size_t n_first = ends.size() >= 2 || (ends.size() == 1 && llama_vocab_get_add_bos(vocab)) ? 1 : 0;
-
-        give(ends, 0, n_first);
-        while (ok && anchor < n) {
-            size_t next = n, n_known = 0;
-            size_t end = n - anchor > size ? slices->next_cut(text, n, anchor + size, parse_special, merged, &next) : n;
-
-            if (is_stopped(stop))
-                return stopped(err);
-            if (begin < anchor) {
-                ok = tokenize(vocab, text + begin, anchor - begin, false, parse_special, made);
-                n_known = made.size();
-            }
-            ok = ok && tokenize(vocab, text + begin, end - begin, false, parse_special, made);
-            give(made, n_known, made.size());
-            begin = next;
-            anchor = end;
-        }
-        give(ends, n_first, ends.size());
-        *n_out = !ok || n_made > INT32_MAX ? INT32_MIN : n_made > (size_t)capacity ? -(int32_t)n_made : (int32_t)n_made;
-        return HEARTH_OK;
+        return status == HEARTH_OK ? hth_llama_slices_give(made, (size_t)n_bytes, tokens, capacity, n_out, err)
+                                   : status;
     });
 }

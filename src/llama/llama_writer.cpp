@@ -1,8 +1,6 @@
 /*
  * llama_writer.cpp - writes a GGUF file through the engine; its exceptions are caught here
  */
-#include "llama/llama_writer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -12,6 +10,7 @@
 #include <gguf.h>
 
 #include "llama/llama_guard.h"
+#include "llama/llama_shim.h"
 
 namespace
 {
@@ -59,76 +58,38 @@ bool fits_f16(const float *values, uint64_t n)
     return std::all_of(values, values + n, [](float v) { return !(std::fabs(v) > f16_max) || std::isinf(v); });
 }
 
-/* Requests rows, and emits them in their type. */
-class tensor_writer
+/* Request the rows of a tensor, and emit them in their type. */
+hearth_status put_tensor(const hth_new_model *model, size_t i, ggml_type type, hth_put_fn put, void *user_data,
+                         hearth_error *err)
 {
-  public:
-    tensor_writer(const hth_new_model *of, hth_put_fn out, void *out_user_data)
-        : model(of), put(out), user_data(out_user_data)
-    {
-    }
+    static const char zeros[GGUF_DEFAULT_ALIGNMENT] = {};
+    const hth_new_tensor &tensor = model->tensors[i];
+    const size_t row_bytes = ggml_row_size(type, (int64_t)tensor.row_length);
+    const size_t n_bytes = (size_t)tensor.n_rows * row_bytes, n_pad = GGML_PAD(n_bytes, sizeof(zeros)) - n_bytes;
+    const uint64_t n_at_once = std::max<uint64_t>(1, chunk_floats / std::max<uint64_t>(1, tensor.row_length));
+    std::vector<float> floats;
+    std::vector<char> bytes;
 
-    hearth_status write(size_t i, ggml_type type, hearth_error *err)
-    {
-        const hth_new_tensor &tensor = model->tensors[i];
-        uint64_t n_at_once = std::max<uint64_t>(1, chunk_floats / std::max<uint64_t>(1, tensor.row_length));
-
-        for (uint64_t row = 0; row < tensor.n_rows; row += n_at_once) {
-            hearth_status status = write_rows(i, type, row, std::min(n_at_once, tensor.n_rows - row), err);
-
-            if (status != HEARTH_OK)
-                return status;
-        }
-        return pad((size_t)tensor.n_rows * ggml_row_size(type, (int64_t)tensor.row_length), err);
-    }
-
-    hearth_status pad(size_t n_written, hearth_error *err)
-    {
-        static const char zeros[GGUF_DEFAULT_ALIGNMENT] = {};
-        size_t n = GGML_PAD(n_written, sizeof(zeros)) - n_written;
-
-        return n > 0 ? put(user_data, zeros, n, err) : HEARTH_OK;
-    }
-
-  private:
-    hearth_status write_rows(size_t i, ggml_type type, uint64_t row, uint64_t n, hearth_error *err)
-    {
-        const hth_new_tensor &tensor = model->tensors[i];
-        hearth_status status;
+    for (uint64_t row = 0; row < tensor.n_rows; row += n_at_once) {
+        const uint64_t n = std::min(n_at_once, tensor.n_rows - row);
 
         floats.resize(n * tensor.row_length);
-        bytes.resize(n * ggml_row_size(type, (int64_t)tensor.row_length));
-        status = model->rows(model->user_data, i, row, n, floats.data(), err);
-        if (status != HEARTH_OK)
-            return status;
-        if (type == GGML_TYPE_F16 && !fits_f16(floats.data(), floats.size()))
+        bytes.resize(n * row_bytes);
+        hearth_status status = model->rows(model->user_data, i, row, n, floats.data(), err);
+
+        if (status == HEARTH_OK && type == GGML_TYPE_F16 && !fits_f16(floats.data(), floats.size()))
             return hth_fail(err, HEARTH_UNSUPPORTED,
                             "tensor '%s' has values that are too large for f16; choose --type bf16 or f32",
                             tensor.name);
-        (void)ggml_quantize_chunk(type, floats.data(), bytes.data(), 0, (int64_t)n, (int64_t)tensor.row_length,
-                                  nullptr);
-        return put(user_data, bytes.data(), bytes.size(), err);
+        if (status == HEARTH_OK) {
+            (void)ggml_quantize_chunk(type, floats.data(), bytes.data(), 0, (int64_t)n, (int64_t)tensor.row_length,
+                                      nullptr);
+            status = put(user_data, bytes.data(), bytes.size(), err);
+        }
+        if (status != HEARTH_OK)
+            return status;
     }
-
-    const hth_new_model *model;
-    hth_put_fn put;
-    void *user_data;
-    std::vector<float> floats;
-    std::vector<char> bytes;
-};
-
-hearth_status put_file(const hth_new_model *model, ggml_type type, const gguf_context *file, hth_put_fn put,
-                       void *user_data, hearth_error *err)
-{
-    tensor_writer writer(model, put, user_data);
-    std::vector<char> head(gguf_get_meta_size(file));
-    hearth_status status;
-
-    gguf_get_meta_data(file, head.data());
-    status = put(user_data, head.data(), head.size(), err);
-    for (size_t i = 0; i < model->n_tensors && status == HEARTH_OK; i++)
-        status = writer.write(i, type_of(model->tensors[i], type), err);
-    return status;
+    return n_pad > 0 ? put(user_data, zeros, n_pad, err) : HEARTH_OK;
 }
 
 uint64_t file_bytes(const hth_new_model *model, ggml_type type, const gguf_context *file)
@@ -163,7 +124,14 @@ hearth_status hth_shim_model_write(const hth_new_model *model, enum ggml_type ty
         gguf_set_val_u32(file.get(), "general.quantization_version", GGML_QNT_VERSION);
         add_tensors(model, type, context.get(), file.get());
         *bytes_out = file_bytes(model, type, file.get());
-        return put ? put_file(model, type, file.get(), put, put_user_data, err) : HEARTH_OK;
+        if (!put)
+            return HEARTH_OK;
+        std::vector<char> head(gguf_get_meta_size(file.get()));
+        gguf_get_meta_data(file.get(), head.data());
+        hearth_status status = put(put_user_data, head.data(), head.size(), err);
+        for (size_t i = 0; i < model->n_tensors && status == HEARTH_OK; i++)
+            status = put_tensor(model, i, type_of(model->tensors[i], type), put, put_user_data, err);
+        return status;
     });
 }
 

@@ -1,10 +1,10 @@
 /*
- * model_files.c - see model_files.h
+ * model_files.c - checks that a GGUF file is whole, and that all parts of a split model exist
  *
  * The engine maps a file and trusts its header. So the header is read first, and the file must be as long as its
  * tensors need.
  */
-#include "llama/model_files.h"
+#include "llama/backend_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
+#include "base/gguf_name.h"
 
 /* Check the first bytes of a model, before anything else reads it. */
 static hearth_status check_magic(const char *path, uint64_t *n_bytes, hearth_error *err)
@@ -67,19 +67,23 @@ static hearth_status check_file(const char *path, hth_shim_file *file, hearth_er
 hearth_status hth_model_files_check(const char *path, hth_shim_file *total, hearth_error *err)
 {
     hearth_status status = check_file(path, total, err);
+    hth_gguf_part named;
 
     if (status != HEARTH_OK || total->split_count <= 1)
         return status;
     if (total->split_no != 0)
         return hth_fail(err, HEARTH_MISUSE, "'%s' is part %u of %u; name the first part", path, total->split_no + 1,
                         total->split_count);
-    for (uint32_t i = 1; i < total->split_count && status == HEARTH_OK; i++) {
-        char part_path[PATH_BYTES];
+    if (!hth_gguf_part_read(path, &named) || named.number != 1 || named.n_parts != total->split_count)
+        return hth_fail(err, HEARTH_CORRUPT,
+                        "'%s' is the first of %u parts but is not named like it (...-00001-of-%05u.gguf)", path,
+                        total->split_count, total->split_count);
+    for (uint32_t i = 2; i <= total->split_count && status == HEARTH_OK; i++) {
+        char part_path[HTH_GGUF_PATH_BYTES];
         hth_shim_file part = { 0 };
 
-        status = hth_shim_split_path(path, i, total->split_count, part_path, sizeof(part_path), err);
-        if (status == HEARTH_OK)
-            status = check_file(part_path, &part, err);
+        hth_gguf_part_path(path, &named, i, part_path, sizeof(part_path));
+        status = check_file(part_path, &part, err);
         total->weight_bytes += part.weight_bytes;
         total->has_long_rope_factors |= part.has_long_rope_factors;
         total->has_iq_experts |= part.has_iq_experts;

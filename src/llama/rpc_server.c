@@ -13,7 +13,7 @@
  * Answering on a closed connection would kill it (SIGPIPE); on a reset connection it just gets an error. A server may
  * still go away before the engine connects. Then the engine ends the process, and its message names the cause.
  */
-#include "llama/rpc_server.h"
+#include "llama/llama_shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,16 +28,11 @@
 #include <ggml-rpc.h>
 
 #include "base/os.h"
-#include "engine/rpc_address.h"
+#include "engine/engine_options.h"
 
 enum { HELLO = 14, TRANSPORTS_BYTES = 24, ANSWER_BYTES = 8 + 4 + TRANSPORTS_BYTES, WAIT_MS = 10000 };
 
 _Static_assert(RPC_PROTO_MAJOR_VERSION == 7, "look at the greeting in ggml-rpc.cpp again");
-
-static uint64_t deadline_after(unsigned ms)
-{
-    return hth_os_monotonic_ns() + hth_ms_to_ns(ms);
-}
 
 /* Wait until the socket is ready; false on timeout. */
 static bool wait_for(int fd, short events, uint64_t deadline)
@@ -124,7 +119,7 @@ static size_t read_within(int fd, uint8_t *bytes, size_t n_bytes, uint64_t deadl
 hearth_status hth_rpc_server_check(const char *address, hearth_error *err)
 {
     const uint64_t n_hello = TRANSPORTS_BYTES, n_answer = ANSWER_BYTES - 8;
-    uint64_t deadline = deadline_after(WAIT_MS);
+    uint64_t deadline = hth_os_monotonic_ns() + hth_ms_to_ns(WAIT_MS);
     uint8_t hello[1 + 8 + TRANSPORTS_BYTES] = { HELLO };
     uint8_t answer[ANSWER_BYTES];
     bool is_late = false;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/words.h"
-#include "engine/chat_reply.h"
+#include "engine/backend.h"
 #include "models/given.h"
 #include "models/model_inside.h"
 

@@ -10,7 +10,7 @@
 #include "models/fingerprinting.h"
 #include "models/runtime.h"
 #include "sched/draft_model.h"
-#include "sched/schedule.h"
+#include "sched/batch.h"
 
 typedef struct hth_model_draft hth_model_draft;
 

@@ -17,8 +17,8 @@
 #include "base/structs.h"
 #include "cache/why.h"
 #include "models/model_inside.h"
-#include "sched/prompt_lookup.h"
-#include "sched/token_text.h"
+#include "sched/sequence.h"
+#include "sched/text_stream.h"
 
 /* ---- sentences ---- */
 
@@ -172,22 +172,21 @@ static void find_part(const hearth_model *model, const hth_model_prompt *prompt,
 static hearth_status explain(const hearth_model *model, const hth_model_prompt *prompt, hearth_explanation *out,
                              hearth_error *err)
 {
-    hth_prompt_place place = hth_workplace_prompt_place(&model->place);
     hth_why_answer why;
     hth_lookup lookup;
     char part[PART_BYTES] = "";
-    hearth_status status = hth_prompt_lookup(&place, &prompt->keyspace, prompt->tokens, prompt->n_tokens,
+    hearth_status status = hth_prompt_lookup(&model->place, &prompt->keyspace, prompt->tokens, prompt->n_tokens,
                                              !prompt->no_cache_read, &lookup, err);
 
     if (status != HEARTH_OK)
         return status;
-    hth_why_of_all(place.cache, &prompt->keyspace, &lookup, &model->place.policy, prompt->tokens, prompt->n_tokens, 0,
-                   &why);
+    hth_why_of_all(model->place.cache, &prompt->keyspace, &lookup, &model->place.policy, prompt->tokens,
+                   prompt->n_tokens, 0, &why);
     out->prompt_tokens = (uint32_t)prompt->n_tokens;
     out->known_tokens = lookup.n_cached;
     out->history_tokens = (uint32_t)prompt->n_known;
     out->knows_logits = lookup.logits_tier != HEARTH_TIER_NONE;
-    out->tier = place.cache ? hth_prompt_lookup_tier(&place, &lookup) : HEARTH_TIER_NONE;
+    out->tier = model->place.cache ? hth_prompt_lookup_tier(&model->place, &lookup) : HEARTH_TIER_NONE;
     out->miss = why.miss;
     if (out->miss == HEARTH_MISS_NONE && out->known_tokens == out->prompt_tokens && !out->knows_logits)
         out->miss = HEARTH_MISS_NO_LOGITS;

@@ -18,7 +18,6 @@
 #include "base/os.h"
 #include "base/structs.h"
 #include "engine/engine_options.h"
-#include "engine/rpc_address.h"
 #include "models/control_vector.h"
 #include "models/default_context.h"
 #include "models/engine_question.h"

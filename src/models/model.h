@@ -10,7 +10,7 @@
 #include "engine/backend.h"
 #include "models/chat_templates.h"
 #include "sched/embedder.h"
-#include "sched/prompt_text.h"
+#include "sched/true_tokens.h"
 
 /* Flags for the text of a rendered conversation; see hearth_chat_prompt. */
 enum { HTH_TOKENIZE_CHAT = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS };

@@ -9,7 +9,7 @@
 #include "base/grow.h"
 #include "cache/read_ahead.h"
 #include "models/model_inside.h"
-#include "sched/prompt_lookup.h"
+#include "sched/sequence.h"
 #include "transfer/row_transfer.h"
 
 enum {
@@ -46,9 +46,7 @@ static hearth_status enter(hearth_model *model, const char *function, const hth_
 static hearth_status look_up(const hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
                              uint32_t n_tokens, hth_lookup *out, hearth_error *err)
 {
-    hth_prompt_place place = hth_workplace_prompt_place(&model->place);
-
-    return hth_prompt_lookup(&place, keyspace, tokens, n_tokens, true, out, err);
+    return hth_prompt_lookup(&model->place, keyspace, tokens, n_tokens, true, out, err);
 }
 
 /* ---- save to a file ---- */

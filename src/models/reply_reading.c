@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "engine/chat_reply.h"
+#include "engine/backend.h"
 
 /* ---- JSON ---- */
 

@@ -172,28 +172,28 @@ static hearth_status check_room(const hearth_model *model, const hearth_request 
 /* A token that does not exist would never end a reply. */
 static hearth_status check_stop_tokens(const hearth_model *model, const hth_request *request, hearth_error *err)
 {
-    for (size_t i = 0; i < request->n_stop_tokens; i++)
-        if (request->stop_tokens[i] < 0 || (uint32_t)request->stop_tokens[i] >= model->info.n_vocab)
+    for (size_t i = 0; i < request->options.n_stop_tokens; i++)
+        if (request->options.stop_tokens[i] < 0 || (uint32_t)request->options.stop_tokens[i] >= model->info.n_vocab)
             return hth_fail(err, HEARTH_MISUSE, "stop_tokens[%zu] is %d; this model has tokens 0 to %u", i,
-                            request->stop_tokens[i], model->info.n_vocab - 1);
+                            request->options.stop_tokens[i], model->info.n_vocab - 1);
     return HEARTH_OK;
 }
 
 /* A token that does not exist is never drawn, and the engine refuses it. */
 static hearth_status check_draft(const hearth_model *model, const hth_request *request, hearth_error *err)
 {
-    for (size_t i = 0; i < request->n_draft; i++)
-        if (request->draft[i] < 0 || (uint32_t)request->draft[i] >= model->info.n_vocab)
+    for (size_t i = 0; i < request->options.n_draft_tokens; i++)
+        if (request->options.draft_tokens[i] < 0 || (uint32_t)request->options.draft_tokens[i] >= model->info.n_vocab)
             return hth_fail(err, HEARTH_MISUSE, "draft_tokens[%zu] is %d; this model has tokens 0 to %u", i,
-                            request->draft[i], model->info.n_vocab - 1);
+                            request->options.draft_tokens[i], model->info.n_vocab - 1);
     return HEARTH_OK;
 }
 
 /* Does the key begin with the given digits of the parent key? */
 static bool may_be_parent(const hth_request *request, const hth_key *key)
 {
-    const uint32_t n = request->n_parent_digits;
-    const uint8_t *given = request->parent_key;
+    const uint32_t n = request->options.n_parent_digits;
+    const uint8_t *given = request->options.parent_key;
 
     return memcmp(key->bytes, given, n / 2) == 0 && (n % 2 == 0 || key->bytes[n / 2] >> 4 == given[n / 2] >> 4);
 }
@@ -201,12 +201,12 @@ static bool may_be_parent(const hth_request *request, const hth_key *key)
 /* Find the prefix of the prompt that the parent key names. A key from another conversation is an error. */
 static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
-    const bool is_whole = request->n_parent_digits == 2 * HTH_KEY_BYTES;
+    const bool is_whole = request->options.n_parent_digits == 2 * HTH_KEY_BYTES;
     hth_key_stream *stream;
     hth_key key;
     bool is_ambiguous = false;
 
-    if (!request->has_parent_key)
+    if (!request->options.parent_key)
         return HEARTH_OK;
     stream = hth_key_stream_new(&request->keyspace);
     if (!stream)
@@ -225,7 +225,7 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
     if (is_ambiguous)
         return hth_fail(err, HEARTH_MISUSE,
                         "the %u digits of parent_key begin the keys of several beginnings of this prompt; give more",
-                        request->n_parent_digits);
+                        request->options.n_parent_digits);
     if (request->n_parent == 0)
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "parent_key is not the key of any beginning of this prompt; give the finish_key of a request "

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
-#include "base/hmac.h"
 #include "console/trusted_file.h"
 #include "options/key_file.h"
 

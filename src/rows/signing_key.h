@@ -8,7 +8,7 @@
 #define HTH_ROWS_SIGNING_KEY_H
 
 #include "base/fs.h"
-#include "base/hmac.h"
+#include "base/hash.h"
 #include "base/status.h"
 
 #define HTH_SIGNING_KEY_BYTES_MIN 32

@@ -95,17 +95,12 @@ void hth_chain_init(hth_chain *chain, const hearth_sampling *sampling)
     chain->state = sampling->mirostat != 0 ? 2 * sampling->mirostat_tau : sampling->adaptive_target;
 }
 
-bool hth_chain_has(const hth_chain *chain, hearth_sampler step)
-{
-    for (size_t i = 0; i < chain->n_steps; i++)
-        if (chain->steps[i] == step)
-            return true;
-    return false;
-}
-
 bool hth_chain_needs_logits(const hth_chain *chain)
 {
-    return chain->n_first == 0 || (!chain->is_greedy && hth_chain_has(chain, HEARTH_SAMPLER_TOP_N_SIGMA));
+    for (size_t i = 0; i < chain->n_steps; i++)
+        if (chain->steps[i] == HEARTH_SAMPLER_TOP_N_SIGMA)
+            return true;
+    return chain->n_first == 0;
 }
 
 /* ---- steps ---- */
@@ -166,19 +161,16 @@ static void keep_top_p(hth_choices *c, float p)
     c->is_all = true;
 }
 
-/* Apply top-n-sigma to all remaining logits. Those of the list are copied, because the filter reads an array. */
-static void keep_sigma(hth_choices *c, float n_sigma)
+/* An array of [*n_out] logits whose finite ones from *floor_out on are all that remain. Those of the list are copied. */
+static const float *remaining(hth_choices *c, size_t *n_out, float *floor_out)
 {
-    const float *logits = c->logits;
-    size_t n = c->n_vocab;
-
-    if (c->is_all) {
-        for (size_t i = 0; i < c->n; i++)
-            c->own[i] = c->list[i].probability;
-        logits = c->own;
-        n = c->n;
-    }
-    raise_floor(c, hth_filter_sigma_floor(logits, n, c->is_all ? -FLT_MAX : c->floor, n_sigma));
+    *n_out = c->is_all ? c->n : c->n_vocab;
+    *floor_out = c->is_all ? -FLT_MAX : c->floor;
+    if (!c->is_all)
+        return c->logits;
+    for (size_t i = 0; i < c->n; i++)
+        c->own[i] = c->list[i].probability;
+    return c->own;
 }
 
 /* The temperature between its bounds, by the entropy of the probabilities (dynatemp; llama.cpp pull 4972). */
@@ -187,17 +179,14 @@ static float temperature_of(const hth_chain *chain, hth_choices *c)
     const hearth_sampling *s = &chain->sampling;
     double low = fmax(0, s->temperature - s->dynatemp_range), high = s->temperature + s->dynatemp_range;
     double entropy;
-    size_t n = 0;
+    const float *logits;
+    float floor;
+    size_t n;
 
     if (s->dynatemp_range <= 0)
         return s->temperature;
-    if (c->is_all) {
-        for (size_t i = 0; i < c->n; i++)
-            c->own[i] = c->list[i].probability;
-        entropy = hth_filter_entropy(c->own, c->n, -FLT_MAX, c->list[0].probability, &n);
-    } else {
-        entropy = hth_filter_entropy(c->logits, c->n_vocab, c->floor, c->list[0].probability, &n);
-    }
+    logits = remaining(c, &n, &floor);
+    entropy = hth_filter_entropy(logits, n, floor, c->list[0].probability, &n);
     if (n < 2)
         return s->temperature;
     return (float)(low + (high - low) * pow(fmin(fmax(entropy / log((double)n), 0), 1), s->dynatemp_exponent));
@@ -256,37 +245,43 @@ static void keep_by_mirostat(const hth_chain *chain, hth_choices *c)
     raise_floor(c, (float)(c->list[0].probability + log(total_of(c)) - chain->state * log(2)));
 }
 
-static size_t drop_top(const hth_chain *chain, hth_choices *c, uint64_t position)
+static void drop_top(const hth_chain *chain, hth_choices *c, uint64_t position)
 {
     size_t n_top;
 
     if (hth_draw_uniform_for(HTH_DRAW_XTC, chain->sampling.seed, position) >= chain->sampling.xtc_probability)
-        return 0;
+        return;
     complete(c);
     n_top = hth_filter_xtc(c->list, c->n, chain->sampling.xtc_threshold);
     c->list += n_top;
     c->n -= n_top;
-    return n_top;
 }
 
 static void step(const hth_chain *chain, hearth_sampler which, hth_choices *c, hth_penalties *penalties,
                  uint64_t position)
 {
     const hearth_sampling *s = &chain->sampling;
+    const float *logits;
+    float floor;
+    size_t n;
 
     switch (which) {
     case HEARTH_SAMPLER_PENALTIES:
     case HEARTH_SAMPLER_DRY: penalize(c, penalties, penalty_of(which)); break;
-    case HEARTH_SAMPLER_TOP_N_SIGMA: keep_sigma(c, s->top_n_sigma); break;
+    case HEARTH_SAMPLER_TOP_N_SIGMA:
+        logits = remaining(c, &n, &floor);
+        raise_floor(c, hth_filter_sigma_floor(logits, n, floor, s->top_n_sigma));
+        break;
     case HEARTH_SAMPLER_TOP_K: keep_top_k(c, (size_t)s->top_k); break;
     case HEARTH_SAMPLER_TYPICAL_P:
         complete(c);
-        c->n = hth_filter_typical_p(c->list, c->n, s->typical_p, c->distances);
+        c->n = hth_filter_typical_p(c->list, c->n, s->typical_p, &n);
+        c->list += n; /* the list keeps track of its beginning */
         break;
     case HEARTH_SAMPLER_TOP_P: keep_top_p(c, s->top_p); break;
     /* min_p: Nguyen et al., "Turning Up the Heat", arXiv:2407.01082 */
     case HEARTH_SAMPLER_MIN_P: raise_floor(c, c->list[0].probability + logf(s->min_p)); break;
-    case HEARTH_SAMPLER_XTC: (void)drop_top(chain, c, position); break; /* the list keeps track of its beginning */
+    case HEARTH_SAMPLER_XTC: drop_top(chain, c, position); break;
     case HEARTH_SAMPLER_TEMPERATURE: scale(c, temperature_of(chain, c)); break;
     case HEARTH_SAMPLER_ADAPTIVE_P: break; /* comes after all other steps */
     }

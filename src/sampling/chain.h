@@ -40,15 +40,12 @@ typedef struct hth_choices {
     hth_candidate *list; /* [n], likeliest first; has room for n_first, or n_vocab if that is 0 */
     size_t n;
     bool is_all;
-    float *distances; /* scratch for typical_p, with the list's capacity */
 } hth_choices;
 
 /* sampling must have been checked. */
 void hth_chain_init(hth_chain *chain, const hearth_sampling *sampling);
 /* Does a step read logits that are not in the list? If so, a grammar must already have masked the logits. */
 bool hth_chain_needs_logits(const hth_chain *chain);
-/* Does typical_p need its scratch? */
-bool hth_chain_has(const hth_chain *chain, hearth_sampler step);
 
 /*
  * Run the steps. The candidates are choices->list from *first_out on, *n_out of them, and have probabilities. penalties

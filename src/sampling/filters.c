@@ -6,6 +6,7 @@
  */
 #include "sampling/filters.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -115,65 +116,32 @@ double hth_filter_total_of(const hth_candidate *candidates, size_t n)
     return total;
 }
 
-/* Sort candidates by their distances; of equal distances, the likelier first. Heap sort on two arrays. */
-static bool is_farther(const hth_candidate *c, const float *d, size_t a, size_t b)
+/* The logarithm of the probability of candidate i; total as in hth_filter_top_p. */
+static double log_of(const hth_candidate *candidates, size_t i, double log_total)
 {
-    return d[a] != d[b] ? d[a] > d[b] : is_behind(&c[a], &c[b]);
+    return candidates[i].probability - (double)candidates[0].probability - log_total;
 }
 
-static void sink_by_distance(hth_candidate *c, float *d, size_t n, size_t at)
+size_t hth_filter_typical_p(const hth_candidate *candidates, size_t n, float p, size_t *first_out)
 {
-    for (;;) {
-        size_t far = at;
-        float distance;
-
-        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < n; child++)
-            if (is_farther(c, d, child, far))
-                far = child;
-        if (far == at)
-            return;
-        swap(&c[at], &c[far]);
-        distance = d[at];
-        d[at] = d[far];
-        d[far] = distance;
-        at = far;
-    }
-}
-
-static void sort_by_distance(hth_candidate *c, float *d, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;)
-        sink_by_distance(c, d, n, i);
-    for (size_t i = n; i-- > 1;) {
-        float distance = d[0];
-
-        swap(&c[0], &c[i]);
-        d[0] = d[i];
-        d[i] = distance;
-        sink_by_distance(c, d, i, 0);
-    }
-}
-
-size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, float *distances)
-{
-    double highest = candidates[0].probability;
     double log_total = log(hth_filter_total_of(candidates, n));
-    double entropy = 0;
-    double sum = 0;
-    size_t n_kept = 0;
+    double entropy = 0, sum = 0;
+    size_t begin, end = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        double log_p = candidates[i].probability - highest - log_total;
-
-        entropy -= exp(log_p) * log_p;
-    }
     for (size_t i = 0; i < n; i++)
-        distances[i] = (float)fabs(-(candidates[i].probability - highest - log_total) - entropy);
-    sort_by_distance(candidates, distances, n);
-    while (n_kept < n && (n_kept == 0 || sum <= p))
-        sum += exp(candidates[n_kept++].probability - highest - log_total);
-    hth_filter_sort(candidates, n_kept);
-    return n_kept;
+        entropy -= exp(log_of(candidates, i, log_total)) * log_of(candidates, i, log_total);
+    while (end < n && -log_of(candidates, end, log_total) < entropy)
+        end++;
+    begin = end;
+    /* Surprisal rises along the list, so those that are kept are neighbours: [begin, end). */
+    while ((begin > 0 || end < n) && (begin == end || sum <= p)) {
+        bool takes_likelier = end == n || (begin > 0 && entropy + log_of(candidates, begin - 1, log_total) <=
+                                                            -log_of(candidates, end, log_total) - entropy);
+
+        sum += exp(log_of(candidates, takes_likelier ? --begin : end++, log_total));
+    }
+    *first_out = begin;
+    return end - begin;
 }
 
 size_t hth_filter_top_p(const hth_candidate *candidates, size_t n, float p, double total)
@@ -270,4 +238,18 @@ size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature)
             break;
     }
     return n_kept;
+}
+
+hearth_token hth_draw_token(const hth_candidate *candidates, size_t n, uint64_t seed, uint64_t position)
+{
+    double at = hth_draw_uniform(seed, position);
+    double sum = 0;
+
+    assert(n > 0);
+    for (size_t i = 0; i + 1 < n; i++) {
+        sum += candidates[i].probability;
+        if (at < sum)
+            return candidates[i].token;
+    }
+    return candidates[n - 1].token; /* also if rounding leaves the sum slightly below 1 */
 }

@@ -9,6 +9,7 @@
 #ifndef HTH_SAMPLING_FILTERS_H
 #define HTH_SAMPLING_FILTERS_H
 
+#include "base/draw.h"
 #include "engine/backend.h"
 
 /* The k likeliest of n logits, or fewer: logits that are not finite are left out. Ids are indices. */
@@ -20,9 +21,9 @@ void hth_filter_sort(hth_candidate *candidates, size_t n);
 
 /*
  * Keep the candidates whose surprisal is nearest to the expected surprisal, until their probabilities sum to more than
- * p (Meister et al., "Locally Typical Sampling", arXiv:2202.00666). distances is scratch, [n].
+ * p (Meister et al., "Locally Typical Sampling", arXiv:2202.00666). They begin at *first_out.
  */
-size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, float *distances);
+size_t hth_filter_typical_p(const hth_candidate *candidates, size_t n, float p, size_t *first_out);
 
 /*
  * Keep the likeliest candidates until their probabilities sum to p (Holtzman et al., "The Curious Case of Neural Text
@@ -57,5 +58,8 @@ size_t hth_filter_mirostat(const hth_candidate *candidates, size_t n, uint32_t n
 
 /* Turn logits into probabilities at a temperature > 0, and drop candidates of probability 0. At least 1 is left. */
 size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature);
+
+/* Draw one of n >= 1 candidates with probabilities. The draw depends on (seed, position), see base/draw.h. */
+hearth_token hth_draw_token(const hth_candidate *candidates, size_t n, uint64_t seed, uint64_t position);
 
 #endif

@@ -37,10 +37,10 @@ struct hth_penalties {
     uint32_t *lengths; /* by token: the longest repetition that it would lengthen; 0 outside a call */
 
     const hth_vocabulary *vocabulary;
-    char *breakers; /* each with its terminator */
+    char (*breakers)[HTH_DRY_BREAKER_BYTES_MAX + 1]; /* [n_breakers] */
     size_t n_breakers;
-    size_t n_breaker_max;                        /* bytes of the longest */
-    uint8_t tail[2 * HTH_DRY_BREAKER_BYTES_MAX]; /* the end of the text */
+    size_t n_breaker_max;                 /* bytes of the longest */
+    char tail[HTH_DRY_BREAKER_BYTES_MAX]; /* the end of the text */
     size_t n_tail;
 };
 
@@ -65,37 +65,23 @@ static hearth_token ring_put(ring *r, hearth_token token)
 
 /* ---- phrase breakers --------------------------------------------------------------------------------------------- */
 
-static bool contains(const uint8_t *text, size_t n, const char *word, size_t n_word)
-{
-    for (size_t i = 0; i + n_word <= n; i++)
-        if (text[i] == (uint8_t)word[0] && memcmp(text + i, word, n_word) == 0)
-            return true;
-    return false;
-}
-
 static bool init_breakers(hth_penalties *p, const hearth_sampling *sampling, uint32_t n_vocab)
 {
-    size_t n_bytes = 1;
     const char *const *breakers = hth_sampling_dry_breakers(sampling, &p->n_breakers);
-    char *at;
 
-    for (size_t i = 0; i < p->n_breakers; i++)
-        n_bytes += strlen(breakers[i]) + 1;
-    p->breakers = malloc(n_bytes);
+    p->breakers = calloc(p->n_breakers + 1, sizeof(*p->breakers));
     p->is_breaker = calloc(n_vocab, sizeof(p->is_breaker[0]));
     if (!p->breakers || !p->is_breaker)
         return false;
-    at = p->breakers;
     for (size_t i = 0; i < p->n_breakers; i++) {
         size_t n = strlen(breakers[i]);
 
-        memcpy(at, breakers[i], n + 1);
-        at += n + 1;
+        memcpy(p->breakers[i], breakers[i], n);
         if (n > p->n_breaker_max)
             p->n_breaker_max = n;
         for (uint32_t j = 0; j < n_vocab; j++)
-            p->is_breaker[j] = p->is_breaker[j] || contains(p->vocabulary->pieces[j].bytes,
-                                                            p->vocabulary->pieces[j].n_bytes, breakers[i], n);
+            p->is_breaker[j] = p->is_breaker[j] ||
+                               memmem(p->vocabulary->pieces[j].bytes, p->vocabulary->pieces[j].n_bytes, breakers[i], n);
     }
     return true;
 }
@@ -107,7 +93,6 @@ static bool ends_breaker(hth_penalties *p, hearth_token token)
     uint8_t text[3 * HTH_DRY_BREAKER_BYTES_MAX];
     size_t n_new = piece->n_bytes < p->n_breaker_max ? piece->n_bytes : p->n_breaker_max;
     size_t n = p->n_tail;
-    const char *breaker = p->breakers;
     bool ends = p->is_breaker[token];
 
     if (p->n_breaker_max == 0)
@@ -115,24 +100,13 @@ static bool ends_breaker(hth_penalties *p, hearth_token token)
     memcpy(text, p->tail, n);
     memcpy(text + n, piece->bytes, n_new);
     for (size_t i = 0; i < p->n_breakers && !ends; i++) {
-        size_t n_breaker = strlen(breaker);
+        size_t n_breaker = strlen(p->breakers[i]);
         size_t from = n >= n_breaker - 1 ? n - (n_breaker - 1) : 0;
 
-        ends = contains(text + from, n + n_new - from, breaker, n_breaker);
-        breaker += n_breaker + 1;
+        ends = memmem(text + from, n + n_new - from, p->breakers[i], n_breaker) != NULL;
     }
-    /* Keep one byte less than the longest breaker. */
-    if (piece->n_bytes >= p->n_breaker_max - 1) {
-        n = p->n_breaker_max - 1;
-        memcpy(p->tail, piece->bytes + piece->n_bytes - n, n);
-    } else {
-        size_t n_old = p->n_breaker_max - 1 - piece->n_bytes < n ? p->n_breaker_max - 1 - piece->n_bytes : n;
-
-        memmove(p->tail, p->tail + n - n_old, n_old);
-        memcpy(p->tail + n_old, piece->bytes, piece->n_bytes);
-        n = n_old + piece->n_bytes;
-    }
-    p->n_tail = n;
+    /* One byte less than the longest breaker. */
+    hth_text_keep_last(p->tail, &p->n_tail, p->n_breaker_max - 1, (const char *)piece->bytes, piece->n_bytes);
     return ends;
 }
 

@@ -34,8 +34,7 @@ struct hth_engine_sampler {
 
     hearth_logit_bias *bias; /* finite or -INFINITY; [n_bias] */
     size_t n_bias;
-    hearth_token *forced; /* tokens with bias +INFINITY, [n_forced] */
-    float *forced_logits;
+    hth_candidate *forced; /* tokens with bias +INFINITY, with their logits, [n_forced] */
     size_t n_forced;
 
     hth_penalties *penalties; /* NULL: none */
@@ -51,7 +50,6 @@ struct hth_engine_sampler {
     bool *allowed; /* by the grammar, [n_vocab]; NULL: no grammar */
     hth_candidate *candidates;
     size_t candidates_max;
-    float *distances;  /* scratch of typical_p, [candidates_max]; NULL: off */
     float *end_logits; /* [n_ends] */
 };
 
@@ -65,12 +63,11 @@ bool hth_sampler_needs_text(const hearth_sampling *sampling)
 
 static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sampling, hearth_error *err)
 {
-    size_t n = sampling->n_logit_bias ? sampling->n_logit_bias : 1;
+    size_t n = sampling->n_logit_bias + 1;
 
     s->bias = calloc(n, sizeof(s->bias[0]));
     s->forced = calloc(n, sizeof(s->forced[0]));
-    s->forced_logits = calloc(n, sizeof(s->forced_logits[0]));
-    if (!s->bias || !s->forced || !s->forced_logits)
+    if (!s->bias || !s->forced)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     for (size_t i = 0; i < sampling->n_logit_bias; i++) {
         hearth_logit_bias one = sampling->logit_bias[i];
@@ -79,43 +76,48 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
             return hth_fail(err, HEARTH_MISUSE, "sampling: logit_bias[%zu] is for token %d; the vocabulary has 0 to %u",
                             i, one.token, s->n_vocab - 1);
         if (one.bias > FLT_MAX)
-            s->forced[s->n_forced++] = one.token;
+            s->forced[s->n_forced++].token = one.token;
         else
             s->bias[s->n_bias++] = one;
     }
     return HEARTH_OK;
 }
 
+/* NULL: the token is not a shown one. */
+static const hth_shown_token *shown_of(const hth_engine_sampler *s, hearth_token token)
+{
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown[i].token == token)
+            return &s->shown[i];
+    return NULL;
+}
+
 /* The text of a token; for a shown token, its name. */
 static void text_of(const hth_engine_sampler *s, hearth_token token, const uint8_t **bytes, size_t *n_bytes)
 {
-    const hth_piece *piece = &s->vocabulary->pieces[token];
+    const hth_shown_token *shown = shown_of(s, token);
 
-    *bytes = piece->bytes;
-    *n_bytes = piece->n_bytes;
-    for (size_t i = 0; i < s->n_shown; i++)
-        if (s->shown[i].token == token) {
-            *bytes = s->shown[i].bytes;
-            *n_bytes = s->shown[i].n_bytes;
-        }
+    *bytes = shown ? shown->bytes : s->vocabulary->pieces[token].bytes;
+    *n_bytes = shown ? shown->n_bytes : s->vocabulary->pieces[token].n_bytes;
 }
 
 /* Does the grammar allow the token next, or the name of a shown token? */
 static bool grammar_allows(hth_engine_sampler *s, hearth_token token)
 {
+    const hth_shown_token *shown;
+
     if (hth_grammar_allows(s->grammar, token))
         return true;
-    for (size_t i = 0; i < s->n_shown; i++)
-        if (s->shown[i].token == token)
-            return hth_grammar_allows_text(s->grammar, s->shown[i].bytes, s->shown[i].n_bytes);
-    return false;
+    shown = shown_of(s, token);
+    return shown && hth_grammar_allows_text(s->grammar, shown->bytes, shown->n_bytes);
 }
 
 static hearth_status grammar_accept(hth_engine_sampler *s, hearth_token token, hearth_error *err)
 {
-    for (size_t i = 0; i < s->n_shown; i++)
-        if (s->shown[i].token == token && !hth_grammar_allows(s->grammar, token))
-            return hth_grammar_accept_text(s->grammar, s->shown[i].bytes, s->shown[i].n_bytes, err);
+    const hth_shown_token *shown = shown_of(s, token);
+
+    if (shown && !hth_grammar_allows(s->grammar, token))
+        return hth_grammar_accept_text(s->grammar, shown->bytes, shown->n_bytes, err);
     return hth_grammar_accept(s->grammar, token, err);
 }
 
@@ -168,25 +170,20 @@ static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
 {
     size_t k = s->chain.n_first;
     size_t n = k > 0 && k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
-    bool is_typical = hth_chain_has(&s->chain, HEARTH_SAMPLER_TYPICAL_P);
 
     if (n < PREFIX_MAX)
         n = PREFIX_MAX < s->n_vocab ? PREFIX_MAX : s->n_vocab;
     s->candidates_max = n;
     s->logits = malloc(s->n_vocab * sizeof(s->logits[0]));
     s->end_logits = calloc(s->n_ends ? s->n_ends : 1, sizeof(s->end_logits[0]));
-    if (is_typical)
-        s->distances = calloc(n, sizeof(s->distances[0]));
-    if (s->logits && s->end_logits && (!is_typical || s->distances))
+    if (s->logits && s->end_logits)
         s->candidates = calloc(n, sizeof(s->candidates[0])); /* last: it marks all arrays as allocated */
     if (s->candidates)
         return HEARTH_OK;
     free(s->logits);
     free(s->end_logits);
-    free(s->distances);
     s->logits = NULL;
     s->end_logits = NULL;
-    s->distances = NULL;
     return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
 }
 
@@ -196,8 +193,11 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     hth_engine_sampler *s = calloc(1, sizeof(*s));
     hearth_status status;
 
-    if (!s) {
+    if (s)
+        s->shown = calloc(parts->n_shown + 1, sizeof(s->shown[0]));
+    if (!s || !s->shown) {
         hth_gbnf_unref(parts->gbnf_take);
+        free(s);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     }
     hth_chain_init(&s->chain, sampling);
@@ -205,16 +205,9 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     s->ends = parts->ends;
     s->n_ends = parts->n_ends;
     s->vocabulary = parts->vocabulary;
-    s->shown = calloc(parts->n_shown ? parts->n_shown : 1, sizeof(s->shown[0]));
-    if (!s->shown) {
-        hth_gbnf_unref(parts->gbnf_take);
-        hth_sampler_free(s);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
-    }
-    if (parts->n_shown > 0)
-        memcpy(s->shown, parts->shown, parts->n_shown * sizeof(s->shown[0]));
-    s->n_shown = parts->n_shown;
     s->gbnf = parts->gbnf_take;
+    for (; s->n_shown < parts->n_shown; s->n_shown++)
+        s->shown[s->n_shown] = parts->shown[s->n_shown];
     status = s->gbnf ? make_grammar(s, sampling, err) : HEARTH_OK;
     if (status == HEARTH_OK)
         status = copy_bias(s, sampling, err);
@@ -257,7 +250,6 @@ void hth_sampler_free(hth_engine_sampler *s)
     free(s->shown);
     free(s->bias);
     free(s->forced);
-    free(s->forced_logits);
     hth_penalties_free(s->penalties);
     hth_thinking_free(s->thinking);
     hth_grammar_free(s->grammar);
@@ -266,7 +258,6 @@ void hth_sampler_free(hth_engine_sampler *s)
     free(s->logits);
     free(s->allowed);
     free(s->candidates);
-    free(s->distances);
     free(s->end_logits);
     free(s);
 }
@@ -392,16 +383,17 @@ static bool force(hth_engine_sampler *s)
     size_t n = 0;
 
     for (size_t i = 0; i < s->n_forced; i++) {
-        float logit = s->logits[s->forced[i]];
+        float logit = s->logits[s->forced[i].token];
+        bool is_possible = fabsf(logit) <= FLT_MAX && is_allowed(s, s->forced[i].token);
 
-        s->forced_logits[i] = fabsf(logit) <= FLT_MAX && is_allowed(s, s->forced[i]) ? logit : -INFINITY;
-        n += s->forced_logits[i] >= -FLT_MAX;
+        s->forced[i].probability = is_possible ? logit : -INFINITY;
+        n += is_possible;
     }
     if (n == 0)
         return false;
     forbid_all(s);
     for (size_t i = 0; i < s->n_forced; i++)
-        s->logits[s->forced[i]] = s->forced_logits[i];
+        s->logits[s->forced[i].token] = s->forced[i].probability;
     return true;
 }
 
@@ -533,7 +525,6 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
     choices.own = s->logits;
     choices.list = s->candidates;
     choices.is_all = choices.n < k;
-    choices.distances = s->distances;
     hth_chain_run(&s->chain, &choices, s->penalties, at->position, &first, n_out);
     *out = s->candidates + first;
     return HEARTH_OK;

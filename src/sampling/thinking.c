@@ -100,29 +100,12 @@ void hth_thinking_free(hth_thinking *t)
     free(t);
 }
 
-/* Append to the end of an array of bytes, dropping from its beginning. */
-static void keep_last(char *array, size_t *n, size_t n_max, const char *more, size_t n_more)
-{
-    if (n_more > n_max) {
-        more += n_more - n_max;
-        n_more = n_max;
-    }
-    if (*n + n_more > n_max) {
-        size_t n_dropped = *n + n_more - n_max;
-
-        memmove(array, array + n_dropped, *n - n_dropped);
-        *n -= n_dropped;
-    }
-    memcpy(array + *n, more, n_more);
-    *n += n_more;
-}
-
 static void note(hth_thinking *t, hearth_token token)
 {
     const hth_piece *piece = &t->vocabulary->pieces[token];
 
     t->is_tail_cut |= t->n_tail + piece->n_bytes > sizeof(t->tail);
-    keep_last(t->tail, &t->n_tail, sizeof(t->tail), (const char *)piece->bytes, piece->n_bytes);
+    hth_text_keep_last(t->tail, &t->n_tail, sizeof(t->tail), (const char *)piece->bytes, piece->n_bytes);
     if (t->n_latest == HTH_THINKING_TEXT_BYTES_MAX)
         memmove(t->latest, t->latest + 1, --t->n_latest * sizeof(t->latest[0]));
     t->latest[t->n_latest++] = token;

@@ -38,12 +38,6 @@ hth_adapter *hth_adapter_new(const hth_backend *backend, hth_engine_adapter *eng
     return adapter;
 }
 
-hth_adapter *hth_adapter_ref(hth_adapter *adapter)
-{
-    atomic_fetch_add_explicit(&adapter->references, 1, memory_order_relaxed);
-    return adapter;
-}
-
 void hth_adapter_unref(hth_adapter *adapter)
 {
     if (!adapter || atomic_fetch_sub_explicit(&adapter->references, 1, memory_order_acq_rel) != 1)
@@ -82,8 +76,10 @@ hearth_status hth_adapter_set_new(const hth_adapter_use *uses, size_t n, hth_ada
     for (size_t i = 0; i < n; i++) {
         float scale = (float)(round(uses[i].scale * 0x1p32) * 0x1p-32);
 
-        if (scale != 0) /* a NaN is refused with the digest */
-            set->uses[set->n++] = (hth_adapter_use){ hth_adapter_ref(uses[i].adapter), scale };
+        if (scale == 0)
+            continue;
+        atomic_fetch_add_explicit(&uses[i].adapter->references, 1, memory_order_relaxed);
+        set->uses[set->n++] = (hth_adapter_use){ uses[i].adapter, scale }; /* a NaN is refused with the digest */
     }
     qsort(set->uses, set->n, sizeof(set->uses[0]), compare_uses);
     status = hth_adapter_set_fold(set, zeros, set->digest, err);

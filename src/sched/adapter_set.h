@@ -24,8 +24,7 @@ typedef struct hth_adapter hth_adapter;
  */
 hth_adapter *hth_adapter_new(const hth_backend *backend, hth_engine_adapter *engine_adapter,
                              const uint8_t sha256[HTH_SHA256_BYTES]);
-hth_adapter *hth_adapter_ref(hth_adapter *adapter); /* adds a reference; returns adapter */
-void hth_adapter_unref(hth_adapter *adapter);       /* accepts NULL */
+void hth_adapter_unref(hth_adapter *adapter); /* accepts NULL */
 /* [HTH_SHA256_BYTES], borrowed from the adapter. */
 const uint8_t *hth_adapter_sha256(const hth_adapter *adapter);
 

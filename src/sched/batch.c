@@ -6,9 +6,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "sched/row_costs.h"
-#include "sched/slot_draft.h"
-
 enum {
     SPARE_PART = 10, /* drawing and saving get this fraction of a tick: a tenth */
     IDLE_PART = 50,  /* idle cells may cost this fraction of an evaluation: a fiftieth */
@@ -18,26 +15,6 @@ enum {
 static const float least_likely = 0.02f;      /* a guess of the text */
 static const float least_beside_model = 0.5f; /* the same with a draft model, which probably has a better guess */
 static const float least_gain = 1.05f;        /* of drafts, by their estimated probabilities */
-
-struct hth_batch {
-    const hth_workplace *place;
-    hth_pulse *pulse;
-    hth_slot **slots; /* [n_slots] */
-    uint32_t n_slots;
-    hearth_plan_item *items; /* [n_slots] */
-    uint32_t *n_tokens;      /* [n_slots] */
-    hth_draft_wish *wishes;  /* [n_slots], scratch space */
-    hth_slot **wishing;      /* [n_slots], their slots */
-    hth_batch_row *rows;     /* [n_batch] */
-    uint32_t n_rows;
-    uint32_t n_fill;      /* rows of the scratch sequence after them */
-    uint32_t scratch;     /* its id, with n_fill */
-    uint32_t n_fills;     /* evaluations that were due to be padded */
-    uint32_t n_sequences; /* with rows */
-    bool has_short_chunks;
-    hth_row_costs costs;
-    uint32_t n_draft; /* rows of drafts */
-};
 
 bool hth_pulse_wants_abort(void *user_data)
 {
@@ -57,33 +34,21 @@ void hth_batch_free(hth_batch *batch)
 {
     if (!batch)
         return;
-    free(batch->slots);
-    free(batch->items);
-    free(batch->n_tokens);
-    free(batch->wishes);
-    free(batch->wishing);
     free(batch->rows);
     free(batch);
 }
 
-hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse *pulse)
+hth_batch *hth_batch_new(const hth_workplace *place, hth_pulse *pulse)
 {
     hth_batch *batch = calloc(1, sizeof(*batch));
 
     if (!batch)
         return NULL;
-    *batch = (hth_batch){
-        .place = place,
-        .pulse = pulse,
-        .slots = calloc(n_slots, sizeof(hth_slot *)),
-        .items = calloc(n_slots, sizeof(*batch->items)),
-        .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
-        .wishes = calloc(n_slots, sizeof(*batch->wishes)),
-        .wishing = calloc(n_slots, sizeof(hth_slot *)),
-        .rows = calloc(place->n_batch, sizeof(*batch->rows)),
-    };
-    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->wishes || !batch->wishing || !batch->rows) {
-        hth_batch_free(batch);
+    batch->place = place;
+    batch->pulse = pulse;
+    batch->rows = calloc(place->n_batch, sizeof(*batch->rows));
+    if (!batch->rows) {
+        free(batch);
         return NULL;
     }
     return batch;
@@ -98,11 +63,6 @@ void hth_batch_clear(hth_batch *batch)
     batch->n_draft = 0;
 }
 
-void hth_batch_shorten_chunks(hth_batch *batch)
-{
-    batch->has_short_chunks = true;
-}
-
 void hth_batch_add(hth_batch *batch, hth_slot *slot)
 {
     uint32_t i = batch->n_slots++;
@@ -113,26 +73,6 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot)
     for (; i > 0 && batch->slots[i - 1]->last_ticked > slot->last_ticked; i--)
         batch->slots[i] = batch->slots[i - 1];
     batch->slots[i] = slot;
-}
-
-uint32_t hth_batch_n_slots(const hth_batch *batch)
-{
-    return batch->n_slots;
-}
-
-hth_slot *hth_batch_slot(const hth_batch *batch, uint32_t i)
-{
-    return batch->slots[i];
-}
-
-uint32_t hth_batch_n_draft(const hth_batch *batch)
-{
-    return batch->n_draft;
-}
-
-uint32_t hth_batch_n_rows(const hth_batch *batch)
-{
-    return batch->n_rows;
 }
 
 /* ---- planning ---- */
@@ -196,14 +136,14 @@ static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
         hth_slot *slot = batch->slots[i];
 
         if (batch->n_tokens[i] == 1 && slot->n_draft == 0 && hth_slot_wish_draft(slot, n_each, &batch->wishes[n]))
-            batch->wishing[n++] = slot;
+            n++;
     }
     if (n == 0)
         return;
     hth_draft_model_guess(batch->place->draft_model, batch->wishes, n,
                           price_of(batch, n_streams, n_streams + n * n_each), token_ns);
     for (uint32_t i = 0; i < n; i++)
-        hth_slot_take_draft(batch->wishing[i], &batch->wishes[i]);
+        hth_slot_take_draft(batch->wishes[i].owner, &batch->wishes[i]);
 }
 
 /* The slot whose next draft token, after the chosen ones, is the likeliest; n_slots: no slot has more. */

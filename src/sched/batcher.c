@@ -1,5 +1,5 @@
 /*
- * batcher.c - opening and closing a batcher, ending requests, and the tick
+ * batcher.c - the steps of a tick: end, begin, admit or preempt, evaluate
  */
 #include "sched/batcher.h"
 
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/batcher_inside.h"
-#include "sched/slot_draft.h"
-
 enum {
     GAIN_MIN = 32,    /* minimum tokens of another request's prefix that are worth waiting for */
     BREAKS_MAX = 3,   /* failed evaluations after which a request does not begin again */
     RESTORE_PART = 4, /* a restore may take this fraction of a tick while a reply streams: a quarter */
+    PARENT_POLL_MS = 5,
+    QUIET_PART = 10,
+    TICKS_AS_BEFORE = 64, /* a refused preemption is tried again after this many ticks */
 };
 
 static inline uint64_t batcher_now(const hth_batcher *batcher)
@@ -26,31 +26,11 @@ static inline uint64_t aging_ns(const hth_batcher *batcher)
     return hth_ms_to_ns(batcher->schedule.aging_ms);
 }
 
-/* Cells that are neither held by nor promised to a running slot. */
-static uint32_t n_available(const hth_batcher *batcher);
-/* Admit waiting slots in their order, until one has to wait. */
-static void batcher_admit(hth_batcher *batcher);
-
 /* The number of tokens in the sequence of a running slot. */
-static uint32_t n_evaluated(const hth_slot *slot);
-/*
- * The running slot that computes the longest part of this slot's prefix, and the number of tokens of that part. NULL if
- * no part is much longer than n_have, the tokens that are already there.
- */
-static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out);
-/* Begin an admitted slot, which waits for another slot or occupies a sequence. */
-static void start(hth_batcher *batcher, hth_slot *slot);
-/* Deliver echoed prompts and replayed replies, at most schedule.n_tell tokens, longest running slot first. */
-static void batcher_tell(hth_batcher *batcher);
-/* Advance the slots that are beginning as far as possible without an evaluation. */
-static void advance(hth_batcher *batcher);
-
-static bool is_ready(const hth_slot *slot);
-/* Put the ready slots into the batch. */
-static void gather_ready(hth_batcher *batcher);
-static void batcher_evaluate(hth_batcher *batcher);
-
-enum { PARENT_POLL_MS = 5 };
+static uint32_t n_evaluated(const hth_slot *slot)
+{
+    return slot->entry ? hth_sequence_n_tokens(slot->entry->sequence) : 0;
+}
 
 /* ---- making ---- */
 
@@ -61,8 +41,6 @@ void hth_batcher_close(hth_batcher *batcher)
     assert(batcher->n_running == 0);
     hth_waiting_line_deinit(&batcher->line);
     hth_pool_close(batcher->pool);
-    free(batcher->running);
-    free(batcher->ready);
     hth_batch_free(batcher->batch);
     free(batcher);
 }
@@ -82,11 +60,9 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
         batcher->schedule = *schedule;
         batcher->ended = ended;
         batcher->user_data = user_data;
-        batcher->running = calloc(schedule->n_parallel, sizeof(hth_slot *));
-        batcher->ready = calloc(schedule->n_parallel, sizeof(hth_slot *));
-        batcher->batch = hth_batch_new(&batcher->place, schedule->n_parallel, pulse);
+        batcher->batch = hth_batch_new(&batcher->place, pulse);
     }
-    if (!batcher || !batcher->running || !batcher->ready || !batcher->batch) {
+    if (!batcher || !batcher->batch) {
         hth_batcher_close(batcher);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler");
     }
@@ -99,11 +75,6 @@ hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedul
     }
     *out = batcher;
     return HEARTH_OK;
-}
-
-const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher)
-{
-    return &batcher->place;
 }
 
 /* ---- ending ---- */
@@ -207,12 +178,12 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
                       waits ? "the request was cancelled while it waited" : "the request was cancelled");
         return true;
     }
-    if (is_past(request->submitted_ns, request->deadline_ms, now))
+    if (is_past(request->submitted_ns, request->options.deadline_ms, now))
         problem = "the request's deadline_ms has passed";
-    else if (waits && !slot->has_begun && is_past(request->submitted_ns, request->queue_timeout_ms, now))
+    else if (waits && !slot->has_begun && is_past(request->submitted_ns, request->options.queue_timeout_ms, now))
         problem = "the request has waited for its queue_timeout_ms";
-    else if (!waits && request->run_timeout_ms > 0 &&
-             slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->run_timeout_ms))
+    else if (!waits && request->options.run_timeout_ms > 0 &&
+             slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->options.run_timeout_ms))
         problem = "the request has run for its run_timeout_ms";
     else if (is_stalled(batcher, slot, now))
         problem = "the request's reader has taken nothing for too long";
@@ -246,203 +217,68 @@ static void end_due(hth_batcher *batcher, uint64_t now)
     end_complete(batcher);
 }
 
-/* ---- coming ---- */
+/* ---- waiting for a common prefix ---- */
 
-void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
+/* The number of leading tokens that slot can take from other, because both prompts begin with them. */
+static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, const hth_slot *other)
 {
-    slot->number = ++batcher->n_arrived;
-    if (!hth_waiting_line_add(&batcher->line, slot)) {
-        hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory to queue the request");
-        end(batcher, slot);
-    } else if (hth_slot_is_cancelled(slot) ||
-               hth_slot_lingers(slot)) { /* an earlier tick may have checked before this slot arrived */
-        atomic_store_explicit(&batcher->any_cancelled, true, memory_order_relaxed);
-    }
+    hth_pool_query mine = hth_slot_pool_query(slot), theirs = hth_slot_pool_query(other);
+    uint32_t end = mine.n_tokens < theirs.n_tokens ? mine.n_tokens : theirs.n_tokens;
+    uint32_t n;
+
+    if (memcmp(mine.keyspace->fingerprint, theirs.keyspace->fingerprint, sizeof(mine.keyspace->fingerprint)) != 0)
+        return 0;
+    if (end > mine.n_limit)
+        end = mine.n_limit;
+    n = hth_tokens_common(mine.tokens, theirs.tokens, end);
+    /* Other kinds of models share only rows: whole blocks, and the row at the end of an equal prompt. */
+    if (batcher->place.kind != HTH_MODEL_PLAIN && !(n == mine.n_tokens && n == theirs.n_tokens))
+        n = n / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    return n;
 }
 
-bool hth_batcher_admit_now(hth_batcher *batcher)
+/*
+ * Can slot wait for leader? A leader that is itself waiting must have arrived before slot, so that no two slots wait
+ * for each other.
+ */
+static bool can_lead(const hth_slot *leader, const hth_slot *slot)
 {
-    batcher_admit(batcher);
-    return batcher->line.n == 0;
+    if (leader == slot || leader->was_prefilled || leader->is_going || hth_slot_is_paused(leader))
+        return false;
+    return leader->state == HTH_SLOT_RESTORE || leader->state == HTH_SLOT_EVALUATE ||
+           (leader->state == HTH_SLOT_PREFIX && leader->number < slot->number);
 }
 
-void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
+/*
+ * The running slot that computes the longest part of this slot's prefix, and the number of tokens of that part. NULL if
+ * no part is much longer than n_have, the tokens that are already there.
+ */
+static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out)
 {
-    atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
-    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* publishes the store above */
-}
+    uint32_t gain_min = batcher->place.kind == HTH_MODEL_PLAIN ? GAIN_MIN : HTH_BLOCK_TOKENS;
+    hth_slot *found = NULL;
 
-void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
-{
-    uint64_t until = batcher_now(batcher) + hth_ms_to_ns(ms);
-
-    atomic_store_explicit(&request->paused, 0, memory_order_relaxed);
-    atomic_store_explicit(&request->linger_until_ns, until > 0 ? until : 1, memory_order_relaxed);
-    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* ends it if it waits */
-}
-
-/* ---- the tick ---- */
-
-static void draw_saved(hth_batcher *batcher)
-{
-    for (uint32_t i = 0; i < batcher->n_running; i++)
-        hth_slot_draw(batcher->running[i]);
-    end_complete(batcher);
-}
-
-static bool is_busy(const hth_batcher *batcher)
-{
+    *n_out = 0;
+    if (!hth_slot_may_read(slot) || batcher->place.kind == HTH_MODEL_UNCACHED ||
+        (batcher->place.kind != HTH_MODEL_PLAIN && !batcher->place.cache))
+        return NULL;
     for (uint32_t i = 0; i < batcher->n_running; i++) {
-        const hth_slot *slot = batcher->running[i];
+        hth_slot *leader = batcher->running[i];
+        uint32_t n, have;
 
-        if (is_ready(slot) || (slot->state == HTH_SLOT_TELL && !hth_slot_is_paused(slot)) ||
-            slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
-            (slot->is_short && n_available(batcher) > 0) ||
-            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
-            return true;
+        if (!can_lead(leader, slot))
+            continue;
+        n = n_in_common(batcher, slot, leader);
+        have = n_evaluated(leader) > n_have ? n_evaluated(leader) : n_have;
+        if (n >= have + gain_min && n > *n_out && n > slot->n_awaited_before) {
+            found = leader;
+            *n_out = n;
+        }
     }
-    return false;
+    return found;
 }
 
-/* A count of events that can free room or complete prefixes for waiting slots: slots leave, begin or are evaluated. */
-static uint64_t n_events(const hth_batcher *batcher)
-{
-    return batcher->n_left + batcher->n_begun + batcher->n_ticks;
-}
-
-bool hth_batcher_tick(hth_batcher *batcher)
-{
-    uint64_t now = batcher_now(batcher), n_before;
-
-    end_due(batcher, now);
-    n_before = n_events(batcher);
-    hth_pool_expire_sessions(batcher->pool, now);
-    batcher_tell(batcher);
-    advance(batcher);
-    batcher_admit(batcher);
-    batcher->somebody_waits = hth_waiting_line_next(&batcher->line, NULL) != NULL;
-    advance(batcher); /* the admitted slots */
-    draw_saved(batcher);
-    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
-    gather_ready(batcher);
-    batcher_evaluate(batcher);
-    end_complete(batcher);
-    return is_busy(batcher) || (!hth_batcher_is_idle(batcher) && n_events(batcher) != n_before);
-}
-
-static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
-{
-    uint64_t due = begin_ns + hth_ms_to_ns(limit_ms);
-
-    if (limit_ms > 0 && due < *wake)
-        *wake = due;
-}
-
-/* Wake for the next time limit or rise of a waiting slot. */
-static void wake_for_waiting(uint64_t *wake, const hth_batcher *batcher)
-{
-    const hth_waiting_line *line = &batcher->line;
-    uint64_t limit_ns = hth_waiting_line_next_limit(line);
-    uint64_t rises_ns = hth_waiting_line_next_rise(line, batcher->looked_ns, aging_ns(batcher));
-    const hth_slot *slot = hth_waiting_line_next(line, NULL);
-
-    for (; slot && slot->has_returned; slot = hth_waiting_line_next(line, slot)) {
-        wake_before(wake, slot->request->submitted_ns, slot->request->deadline_ms);
-        if (!slot->has_begun)
-            wake_before(wake, slot->request->submitted_ns, slot->request->queue_timeout_ms);
-        if (hth_slot_is_parked(slot) && slot->paused_ns > 0)
-            wake_before(wake, slot->paused_ns, batcher->schedule.stalled_ms);
-    }
-    if (limit_ns < *wake)
-        *wake = limit_ns;
-    if (rises_ns < *wake)
-        *wake = rises_ns;
-}
-
-uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
-{
-    uint64_t wake = hth_pool_next_expiry(batcher->pool);
-
-    wake_for_waiting(&wake, batcher);
-    for (uint32_t i = 0; i < batcher->n_running; i++) {
-        const hth_slot *slot = batcher->running[i];
-
-        wake_before(&wake, slot->request->submitted_ns, slot->request->deadline_ms);
-        wake_before(&wake, slot->started_ns - slot->ran_ns, slot->request->run_timeout_ms);
-        if (slot->paused_ns > 0)
-            wake_before(&wake, slot->paused_ns, batcher->schedule.stalled_ms);
-        if (hth_slot_lingers(slot) && atomic_load(&slot->request->linger_until_ns) < wake)
-            wake = atomic_load(&slot->request->linger_until_ns);
-        if (slot->state == HTH_SLOT_PARENT)
-            wake_before(&wake, batcher_now(batcher), PARENT_POLL_MS);
-    }
-    return wake;
-}
-
-bool hth_batcher_is_idle(const hth_batcher *batcher)
-{
-    return batcher->line.n == 0 && batcher->n_running == 0;
-}
-
-void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason)
-{
-    hth_pool_save(batcher->pool, reason);
-    if (batcher->place.draft_model)
-        hth_draft_model_save(batcher->place.draft_model, reason);
-}
-
-bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session)
-{
-    return hth_pool_end_session(batcher->pool, tenant, session);
-}
-
-void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
-                        uint32_t n_tokens, uint32_t n_kept)
-{
-    hth_pool_forget(batcher->pool, fingerprint, tokens, n_tokens, n_kept);
-    if (batcher->place.draft_model) /* the fingerprint belongs to one of the two */
-        hth_draft_model_forget(batcher->place.draft_model, fingerprint, tokens, n_tokens, n_kept);
-}
-
-void hth_batcher_count(hth_counters *counters, const hth_slot *slot)
-{
-    const hearth_stats *stats = &hth_reply_result(slot->reply)->stats;
-
-    hth_count(counters, HTH_COUNT_REQUESTS, 1);
-    hth_count_hit(counters, stats->hit, stats->tier);
-    hth_count(counters, HTH_COUNT_TOKENS_PROMPT, stats->prompt_tokens);
-    hth_count(counters, HTH_COUNT_TOKENS_CACHED, stats->cached_tokens);
-    hth_count(counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens - slot->request->n_replayed);
-    if (stats->lookup_ms > 0)
-        hth_histogram_add(counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
-}
-
-void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
-{
-    const hth_cells *cells = hth_pool_cells(batcher->pool);
-
-    *out = (hth_batcher_status){
-        .activity = HEARTH_IDLE,
-        .n_waiting = batcher->line.n,
-        .n_running = batcher->n_running,
-        .n_idle_sequences = hth_pool_n_idle(batcher->pool),
-        .n_cells_used = hth_cells_n_total(cells) - hth_cells_n_unused(cells),
-        .n_ticks = batcher->n_ticks,
-        .n_preempted = batcher->n_preempted,
-    };
-    if (batcher->n_running > 0) {
-        const hth_slot *slot = batcher->running[0];
-
-        out->activity = slot->was_prefilled ? HEARTH_GENERATING : HEARTH_PREFILLING;
-        out->request_id = slot->request->id;
-        out->n_done = slot->was_prefilled ? hth_reply_n_tokens(slot->reply) : n_evaluated(slot);
-        out->n_total = slot->was_prefilled ? hth_reply_n_max(slot->reply) : slot->request->n_prompt;
-    }
-}
-
-/* ---- admit waiting slots by the cells that they need, and preempt others for them ---- */
-
-enum { TICKS_AS_BEFORE = 64 }; /* a refused preemption is tried again after this many ticks */
+/* ---- cells ---- */
 
 static uint32_t n_outstanding(const hth_slot *slot)
 {
@@ -453,6 +289,7 @@ static uint32_t n_outstanding(const hth_slot *slot)
     return slot->n_room > n ? slot->n_room - n : 0;
 }
 
+/* Cells that are neither held by nor promised to a running slot. */
 static uint32_t n_available(const hth_batcher *batcher)
 {
     uint64_t promised = 0;
@@ -481,6 +318,141 @@ static uint32_t batcher_n_needed(const hth_batcher *batcher, const hth_slot *slo
     return hth_slot_n_expected(slot) - n_held;
 }
 
+/* ---- beginning ---- */
+
+/* Are the parent's tokens in the context or in rows? Also true after a failure: the real lookup will decide. */
+static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+    hth_pool_query query = hth_slot_pool_query(slot);
+    uint32_t n_held;
+    hth_lookup lookup;
+    bool known;
+
+    if (hth_pool_n_shared(batcher->pool, &query, &n_held) >= request->n_parent)
+        return true;
+    if (hth_prompt_lookup(&batcher->place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup,
+                          NULL) != HEARTH_OK)
+        return true;
+    known = lookup.n_cached >= request->n_parent;
+    hth_lookup_deinit(&lookup);
+    return known;
+}
+
+/*
+ * An unknown parent key may name rows that another process is still writing. The slot waits while rows are being
+ * published, at most resume_wait_ms; if none is published for a tenth of that time, the wait ends. Only this request's
+ * own lookup decides, so that the wait reveals nothing about rows under other salts. True while it waits.
+ */
+static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_t now)
+{
+    const hth_workplace *place = &batcher->place;
+    const hth_request *request = slot->request;
+    uint64_t wait_ns = hth_ms_to_ns(place->resume_wait_ms);
+    uint32_t changes;
+
+    if (!request->options.parent_key || slot->waited_for_parent || !place->cache ||
+        !hth_cache_is_shared(place->cache) || request->options.no_cache_read || place->kind == HTH_MODEL_UNCACHED)
+        return false;
+    changes = hth_cache_changes(place->cache);
+    if (slot->parent_wait_ns > 0 && slot->cache_changes == changes) {
+        slot->waited_for_parent = now >= slot->parent_wait_ns || now >= slot->quiet_ns;
+    } else {
+        if (slot->parent_wait_ns == 0)
+            slot->parent_wait_ns = now + wait_ns;
+        slot->cache_changes = changes;
+        slot->quiet_ns = now + wait_ns / QUIET_PART;
+        slot->waited_for_parent = parent_is_known(batcher, slot) || now >= slot->parent_wait_ns;
+    }
+    if (!slot->waited_for_parent)
+        slot->state = HTH_SLOT_PARENT;
+    return !slot->waited_for_parent;
+}
+
+/* Begin an admitted slot, which waits for another slot or occupies a sequence. */
+static void start(hth_batcher *batcher, hth_slot *slot)
+{
+    hth_pool_query query = hth_slot_pool_query(slot);
+    uint32_t n_held;
+
+    if (!hth_slot_tell(slot, &batcher->n_to_tell))
+        return;
+    if (waits_for_parent(batcher, slot, batcher_now(batcher)))
+        return;
+    slot->leader = find_leader(batcher, slot, hth_pool_n_shared(batcher->pool, &query, &n_held), &slot->n_awaited);
+    if (slot->leader) {
+        slot->n_awaited_before = batcher->place.kind == HTH_MODEL_PLAIN ? 0 : slot->n_awaited;
+        slot->leader->has_followers = true;
+        slot->state = HTH_SLOT_PREFIX;
+        return;
+    }
+    slot->n_spare = n_available(batcher);
+    batcher->n_begun++;
+    hth_slot_begin(slot, batcher->pool);
+}
+
+/* The prefix that slot i can share has changed since its admission, so it may need more cells now. */
+static void start_again(hth_batcher *batcher, uint32_t i)
+{
+    hth_slot *slot = batcher->running[i];
+    uint32_t n_cells = batcher_n_needed(batcher, slot);
+
+    slot->n_needed = 0;
+    if (n_available(batcher) >= n_cells) {
+        slot->n_needed = n_cells;
+        start(batcher, slot);
+    } else {
+        slot->state = HTH_SLOT_WAITING;
+        send_back(batcher, i);
+    }
+}
+
+static bool anybody_streams(const hth_batcher *batcher)
+{
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        if (batcher->running[i]->was_prefilled && batcher->running[i]->state == HTH_SLOT_EVALUATE)
+            return true;
+    return false;
+}
+
+/* Deliver echoed prompts and replayed replies, at most schedule.n_tell tokens, longest running slot first. */
+static void batcher_tell(hth_batcher *batcher)
+{
+    batcher->n_to_tell = batcher->schedule.n_tell;
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        uint32_t n_running = batcher->n_running;
+
+        if (batcher->running[i]->state == HTH_SLOT_TELL && hth_slot_tell(batcher->running[i], &batcher->n_to_tell))
+            start_again(batcher, i);
+        if (batcher->n_running < n_running)
+            i--;
+    }
+}
+
+/* Advance the slots that are beginning as far as possible without an evaluation. */
+static void advance(hth_batcher *batcher)
+{
+    uint64_t slice_ns = hth_ms_to_ns(batcher->schedule.max_tick_ms) / RESTORE_PART;
+
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        hth_slot *slot = batcher->running[i];
+        uint32_t n_running = batcher->n_running;
+
+        if (slot->state == HTH_SLOT_PARENT ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
+            start_again(batcher, i);
+        slot->n_spare = n_available(batcher);
+        if (slot->state == HTH_SLOT_RESTORE)
+            hth_slot_restore(slot, batcher->pool,
+                             anybody_streams(batcher) ? batcher_now(batcher) + slice_ns : UINT64_MAX);
+        if (batcher->n_running < n_running)
+            i--;
+    }
+    end_complete(batcher); /* slots that need no evaluation; they can no longer be preempted */
+}
+
+/* ---- making room for a waiting slot ---- */
+
 /*
  * May a waiting slot preempt a running one? It needs a higher priority and an earlier position in the queue: a slot
  * that rose by waiting is not sent back to wait.
@@ -490,11 +462,9 @@ static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, co
     hth_queue_place first = hth_place_of(waiting, batcher->looked_ns);
     hth_queue_place second = hth_place_of(running, batcher->looked_ns);
 
-    return running->request->priority < waiting->request->priority && !running->cannot_suspend &&
+    return running->request->options.priority < waiting->request->options.priority && !running->cannot_suspend &&
            hth_queue_is_before(&first, &second, batcher->looked_ns, aging_ns(batcher));
 }
-
-/* ---- making room ---- */
 
 /* The running slot to preempt first for a waiting one: the youngest of the lowest priority. NULL: none is left. */
 static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting)
@@ -506,8 +476,8 @@ static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting
 
         if (slot->is_going || !may_push_out(batcher, waiting, slot))
             continue;
-        if (!found || slot->request->priority < found->request->priority ||
-            (slot->request->priority == found->request->priority && slot->number > found->number))
+        if (!found || slot->request->options.priority < found->request->options.priority ||
+            (slot->request->options.priority == found->request->options.priority && slot->number > found->number))
             found = slot;
     }
     return found;
@@ -671,216 +641,18 @@ static bool admit_one(hth_batcher *batcher, uint64_t now)
     slot->n_needed = batcher_n_needed(batcher, slot);
     slot->started_ns = now ? now : 1;
     if (!slot->has_begun)
-        hth_reply_result(slot->reply)->stats.queue_ms = (double)(now - slot->request->submitted_ns) / 1e6;
+        slot->reply->result->stats.queue_ms = hth_ms_between(slot->request->submitted_ns, now);
     batcher->running[batcher->n_running++] = slot;
     start(batcher, slot);
     return true;
 }
 
+/* Admit waiting slots in their order, until one has to wait. */
 static void batcher_admit(hth_batcher *batcher)
 {
     do
         batcher->looked_ns = batcher_now(batcher);
     while (admit_one(batcher, batcher->looked_ns));
-}
-
-/* ---- an admitted slot waits for a prefix that another computes, or occupies a sequence and restores ---- */
-
-enum { QUIET_PART = 10 };
-
-/* ---- waiting for a common prefix ---- */
-
-/* The number of leading tokens that slot can take from other, because both prompts begin with them. */
-static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, const hth_slot *other)
-{
-    hth_pool_query mine = hth_slot_pool_query(slot), theirs = hth_slot_pool_query(other);
-    uint32_t end = mine.n_tokens < theirs.n_tokens ? mine.n_tokens : theirs.n_tokens;
-    uint32_t n;
-
-    if (memcmp(mine.keyspace->fingerprint, theirs.keyspace->fingerprint, sizeof(mine.keyspace->fingerprint)) != 0)
-        return 0;
-    if (end > mine.n_limit)
-        end = mine.n_limit;
-    n = hth_tokens_common(mine.tokens, theirs.tokens, end);
-    /* Other kinds of models share only rows: whole blocks, and the row at the end of an equal prompt. */
-    if (batcher->place.kind != HTH_MODEL_PLAIN && !(n == mine.n_tokens && n == theirs.n_tokens))
-        n = n / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
-    return n;
-}
-
-static uint32_t n_evaluated(const hth_slot *slot)
-{
-    return slot->entry ? hth_sequence_n_tokens(slot->entry->sequence) : 0;
-}
-
-/*
- * Can slot wait for leader? A leader that is itself waiting must have arrived before slot, so that no two slots wait
- * for each other.
- */
-static bool can_lead(const hth_slot *leader, const hth_slot *slot)
-{
-    if (leader == slot || leader->was_prefilled || leader->is_going || hth_slot_is_paused(leader))
-        return false;
-    return leader->state == HTH_SLOT_RESTORE || leader->state == HTH_SLOT_EVALUATE ||
-           (leader->state == HTH_SLOT_PREFIX && leader->number < slot->number);
-}
-
-static hth_slot *find_leader(const hth_batcher *batcher, const hth_slot *slot, uint32_t n_have, uint32_t *n_out)
-{
-    uint32_t gain_min = batcher->place.kind == HTH_MODEL_PLAIN ? GAIN_MIN : HTH_BLOCK_TOKENS;
-    hth_slot *found = NULL;
-
-    *n_out = 0;
-    if (!hth_slot_may_read(slot) || batcher->place.kind == HTH_MODEL_UNCACHED ||
-        (batcher->place.kind != HTH_MODEL_PLAIN && !batcher->place.cache))
-        return NULL;
-    for (uint32_t i = 0; i < batcher->n_running; i++) {
-        hth_slot *leader = batcher->running[i];
-        uint32_t n, have;
-
-        if (!can_lead(leader, slot))
-            continue;
-        n = n_in_common(batcher, slot, leader);
-        have = n_evaluated(leader) > n_have ? n_evaluated(leader) : n_have;
-        if (n >= have + gain_min && n > *n_out && n > slot->n_awaited_before) {
-            found = leader;
-            *n_out = n;
-        }
-    }
-    return found;
-}
-
-/* ---- beginning ---- */
-
-/* Are the parent's tokens in the context or in rows? Also true after a failure: the real lookup will decide. */
-static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
-{
-    const hth_request *request = slot->request;
-    hth_prompt_place place = hth_workplace_prompt_place(&batcher->place);
-    hth_pool_query query = hth_slot_pool_query(slot);
-    uint32_t n_held;
-    hth_lookup lookup;
-    bool known;
-
-    if (hth_pool_n_shared(batcher->pool, &query, &n_held) >= request->n_parent)
-        return true;
-    if (hth_prompt_lookup(&place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup, NULL) !=
-        HEARTH_OK)
-        return true;
-    known = lookup.n_cached >= request->n_parent;
-    hth_lookup_deinit(&lookup);
-    return known;
-}
-
-/*
- * An unknown parent key may name rows that another process is still writing. The slot waits while rows are being
- * published, at most resume_wait_ms; if none is published for a tenth of that time, the wait ends. Only this request's
- * own lookup decides, so that the wait reveals nothing about rows under other salts. True while it waits.
- */
-static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_t now)
-{
-    const hth_workplace *place = &batcher->place;
-    const hth_request *request = slot->request;
-    uint64_t wait_ns = hth_ms_to_ns(place->resume_wait_ms);
-    uint32_t changes;
-
-    if (!request->has_parent_key || slot->waited_for_parent || !place->cache || !hth_cache_is_shared(place->cache) ||
-        request->no_cache_read || place->kind == HTH_MODEL_UNCACHED)
-        return false;
-    changes = hth_cache_changes(place->cache);
-    if (slot->parent_wait_ns == 0) {
-        slot->parent_wait_ns = now + wait_ns;
-    } else if (slot->cache_changes == changes) {
-        slot->waited_for_parent = now >= slot->parent_wait_ns || now >= slot->quiet_ns;
-        if (!slot->waited_for_parent)
-            slot->state = HTH_SLOT_PARENT;
-        return !slot->waited_for_parent;
-    }
-    slot->cache_changes = changes;
-    slot->quiet_ns = now + wait_ns / QUIET_PART;
-    slot->waited_for_parent = parent_is_known(batcher, slot) || now >= slot->parent_wait_ns;
-    if (!slot->waited_for_parent)
-        slot->state = HTH_SLOT_PARENT;
-    return !slot->waited_for_parent;
-}
-
-static void start(hth_batcher *batcher, hth_slot *slot)
-{
-    hth_pool_query query = hth_slot_pool_query(slot);
-    uint32_t n_held;
-
-    if (!hth_slot_tell(slot, &batcher->n_to_tell))
-        return;
-    if (waits_for_parent(batcher, slot, batcher_now(batcher)))
-        return;
-    slot->leader = find_leader(batcher, slot, hth_pool_n_shared(batcher->pool, &query, &n_held), &slot->n_awaited);
-    if (slot->leader) {
-        slot->n_awaited_before = batcher->place.kind == HTH_MODEL_PLAIN ? 0 : slot->n_awaited;
-        slot->leader->has_followers = true;
-        slot->state = HTH_SLOT_PREFIX;
-        return;
-    }
-    slot->n_spare = n_available(batcher);
-    batcher->n_begun++;
-    hth_slot_begin(slot, batcher->pool);
-}
-
-/* The prefix that slot i can share has changed since its admission, so it may need more cells now. */
-static void start_again(hth_batcher *batcher, uint32_t i)
-{
-    hth_slot *slot = batcher->running[i];
-    uint32_t n_cells = batcher_n_needed(batcher, slot);
-
-    slot->n_needed = 0;
-    if (n_available(batcher) >= n_cells) {
-        slot->n_needed = n_cells;
-        start(batcher, slot);
-    } else {
-        slot->state = HTH_SLOT_WAITING;
-        send_back(batcher, i);
-    }
-}
-
-static bool anybody_streams(const hth_batcher *batcher)
-{
-    for (uint32_t i = 0; i < batcher->n_running; i++)
-        if (batcher->running[i]->was_prefilled && batcher->running[i]->state == HTH_SLOT_EVALUATE)
-            return true;
-    return false;
-}
-
-static void batcher_tell(hth_batcher *batcher)
-{
-    batcher->n_to_tell = batcher->schedule.n_tell;
-    for (uint32_t i = 0; i < batcher->n_running; i++) {
-        uint32_t n_running = batcher->n_running;
-
-        if (batcher->running[i]->state == HTH_SLOT_TELL && hth_slot_tell(batcher->running[i], &batcher->n_to_tell))
-            start_again(batcher, i);
-        if (batcher->n_running < n_running)
-            i--;
-    }
-}
-
-static void advance(hth_batcher *batcher)
-{
-    uint64_t slice_ns = hth_ms_to_ns(batcher->schedule.max_tick_ms) / RESTORE_PART;
-
-    for (uint32_t i = 0; i < batcher->n_running; i++) {
-        hth_slot *slot = batcher->running[i];
-        uint32_t n_running = batcher->n_running;
-
-        if (slot->state == HTH_SLOT_PARENT ||
-            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
-            start_again(batcher, i);
-        slot->n_spare = n_available(batcher);
-        if (slot->state == HTH_SLOT_RESTORE)
-            hth_slot_restore(slot, batcher->pool,
-                             anybody_streams(batcher) ? batcher_now(batcher) + slice_ns : UINT64_MAX);
-        if (batcher->n_running < n_running)
-            i--;
-    }
-    end_complete(batcher); /* slots that need no evaluation; they can no longer be preempted */
 }
 
 /* ---- one evaluation: gather the ready slots, and use its results ---- */
@@ -941,21 +713,6 @@ static bool is_ready(const hth_slot *slot)
 }
 
 /* Put the ready slots whose turn it is into the batch. */
-static void add_turn(hth_batcher *batcher, uint32_t n_ready)
-{
-    if (n_ready == 0)
-        return;
-    hth_turns_next(&batcher->turns, batcher->ready, n_ready, batcher_now(batcher), batcher->one_by_one > 0);
-    for (uint32_t i = 0; i < n_ready; i++) {
-        hth_slot *slot = batcher->ready[i];
-
-        if (slot->turn_wait == 0)
-            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
-        else if (slot->was_prefilled)
-            hth_batch_shorten_chunks(batcher->batch);
-    }
-}
-
 static void gather_ready(hth_batcher *batcher)
 {
     bool any_short = false, any_other = false;
@@ -972,30 +729,37 @@ static void gather_ready(hth_batcher *batcher)
         if (is_ready(slot))
             batcher->ready[n_ready++] = slot;
     }
-    add_turn(batcher, n_ready);
+    if (n_ready > 0)
+        hth_turns_next(&batcher->turns, batcher->ready, n_ready, batcher_now(batcher), batcher->one_by_one > 0);
+    for (uint32_t i = 0; i < n_ready; i++) {
+        hth_slot *slot = batcher->ready[i];
+
+        if (slot->turn_wait == 0)
+            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
+        else if (slot->was_prefilled)
+            batcher->batch->has_short_chunks = true;
+    }
     if (any_short && !any_other)
         relieve(batcher);
-}
-
-/* Draw after the last token, and after each draft token as long as the drawn tokens match the draft. */
-static void draw(const hth_batch *batch, hth_slot *slot)
-{
-    hth_slot_draw(slot);
-    for (uint32_t i = 0; hth_slot_has_drawn_draft(slot, i); i++) {
-        slot->logits = hth_batch_draft_logits(batch, slot, i);
-        hth_slot_draw(slot);
-    }
-    hth_slot_end_draft(slot);
 }
 
 /* Draw and save after an evaluation that succeeded. */
 static void use_logits(hth_batcher *batcher)
 {
-    for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++)
-        draw(batcher->batch, hth_batch_slot(batcher->batch, i)); /* first, because a reader waits for it */
+    for (uint32_t i = 0; i < batcher->batch->n_slots; i++) { /* first, because a reader waits for it */
+        hth_slot *slot = batcher->batch->slots[i];
+
+        /* Draw after the last token, and after each draft token as long as the drawn tokens match the draft. */
+        hth_slot_draw(slot);
+        for (uint32_t k = 0; hth_slot_has_drawn_draft(slot, k); k++) {
+            slot->logits = hth_batch_draft_logits(batcher->batch, slot, k);
+            hth_slot_draw(slot);
+        }
+        hth_slot_end_draft(slot);
+    }
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
-    for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
-        hth_slot *slot = hth_batch_slot(batcher->batch, i);
+    for (uint32_t i = 0; i < batcher->batch->n_slots; i++) {
+        hth_slot *slot = batcher->batch->slots[i];
 
         if (slot->n_in_batch == 0)
             continue;
@@ -1030,12 +794,12 @@ static void batcher_evaluate(hth_batcher *batcher)
     n_slots = hth_batch_plan(batcher->batch, &batcher->schedule, batcher->one_by_one > 0);
     if (n_slots == 0)
         return;
-    is_alone = n_slots == 1 && hth_batch_n_draft(batcher->batch) == 0;
+    is_alone = n_slots == 1 && batcher->batch->n_draft == 0;
     batcher->n_ticks++;
     if (batcher->one_by_one > 0)
         batcher->one_by_one--;
     hth_pool_limit_idle(batcher->pool, hth_batch_n_idle_max(batcher->batch));
-    (void)hth_pool_make_room(batcher->pool, hth_batch_n_rows(batcher->batch)); /* the promised cells are there */
+    (void)hth_pool_make_room(batcher->pool, batcher->batch->n_rows); /* the promised cells are there */
     hth_batch_fill(batcher->batch, batcher->schedule.n_sequences, hth_cells_n_unused(hth_pool_cells(batcher->pool)));
     status = hth_batch_evaluate(batcher->batch, &result, &err);
     if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&
@@ -1045,8 +809,8 @@ static void batcher_evaluate(hth_batcher *batcher)
         use_logits(batcher);
         return;
     }
-    for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
-        hth_slot *slot = hth_batch_slot(batcher->batch, i);
+    for (uint32_t i = 0; i < batcher->batch->n_slots; i++) {
+        hth_slot *slot = batcher->batch->slots[i];
 
         if (slot->n_in_batch == 0)
             continue;
@@ -1065,4 +829,193 @@ static void batcher_evaluate(hth_batcher *batcher)
     }
     if (!is_alone) /* evaluate each alone and without a draft, to find the one that fails */
         batcher->one_by_one = n_slots;
+}
+
+/* ---- coming ---- */
+
+void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
+{
+    slot->number = ++batcher->n_arrived;
+    if (!hth_waiting_line_add(&batcher->line, slot)) {
+        hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory to queue the request");
+        end(batcher, slot);
+    } else if (hth_slot_is_cancelled(slot) ||
+               hth_slot_lingers(slot)) { /* an earlier tick may have checked before this slot arrived */
+        atomic_store_explicit(&batcher->any_cancelled, true, memory_order_relaxed);
+    }
+}
+
+bool hth_batcher_admit_now(hth_batcher *batcher)
+{
+    batcher_admit(batcher);
+    return batcher->line.n == 0;
+}
+
+void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
+{
+    atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
+    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* publishes the store above */
+}
+
+void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
+{
+    uint64_t until = batcher_now(batcher) + hth_ms_to_ns(ms);
+
+    atomic_store_explicit(&request->paused, 0, memory_order_relaxed);
+    atomic_store_explicit(&request->linger_until_ns, until > 0 ? until : 1, memory_order_relaxed);
+    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* ends it if it waits */
+}
+
+/* ---- the tick ---- */
+
+static bool is_busy(const hth_batcher *batcher)
+{
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        const hth_slot *slot = batcher->running[i];
+
+        if (is_ready(slot) || (slot->state == HTH_SLOT_TELL && !hth_slot_is_paused(slot)) ||
+            slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
+            (slot->is_short && n_available(batcher) > 0) ||
+            (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
+            return true;
+    }
+    return false;
+}
+
+/* A count of events that can free room or complete prefixes for waiting slots: slots leave, begin or are evaluated. */
+static uint64_t n_events(const hth_batcher *batcher)
+{
+    return batcher->n_left + batcher->n_begun + batcher->n_ticks;
+}
+
+bool hth_batcher_tick(hth_batcher *batcher)
+{
+    uint64_t now = batcher_now(batcher), n_before;
+
+    end_due(batcher, now);
+    n_before = n_events(batcher);
+    hth_pool_expire_sessions(batcher->pool, now);
+    batcher_tell(batcher);
+    advance(batcher);
+    batcher_admit(batcher);
+    batcher->somebody_waits = hth_waiting_line_next(&batcher->line, NULL) != NULL;
+    advance(batcher); /* the admitted slots */
+    for (uint32_t i = 0; i < batcher->n_running; i++)
+        hth_slot_draw(batcher->running[i]); /* from saved logits */
+    end_complete(batcher);
+    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
+    gather_ready(batcher);
+    batcher_evaluate(batcher);
+    end_complete(batcher);
+    return is_busy(batcher) || (!hth_batcher_is_idle(batcher) && n_events(batcher) != n_before);
+}
+
+static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
+{
+    uint64_t due = begin_ns + hth_ms_to_ns(limit_ms);
+
+    if (limit_ms > 0 && due < *wake)
+        *wake = due;
+}
+
+/* Wake for the next time limit or rise of a waiting slot. */
+static void wake_for_waiting(uint64_t *wake, const hth_batcher *batcher)
+{
+    const hth_waiting_line *line = &batcher->line;
+    uint64_t limit_ns = hth_waiting_line_next_limit(line);
+    uint64_t rises_ns = hth_waiting_line_next_rise(line, batcher->looked_ns, aging_ns(batcher));
+    const hth_slot *slot = hth_waiting_line_next(line, NULL);
+
+    for (; slot && slot->has_returned; slot = hth_waiting_line_next(line, slot)) {
+        wake_before(wake, slot->request->submitted_ns, slot->request->options.deadline_ms);
+        if (!slot->has_begun)
+            wake_before(wake, slot->request->submitted_ns, slot->request->options.queue_timeout_ms);
+        if (hth_slot_is_parked(slot) && slot->paused_ns > 0)
+            wake_before(wake, slot->paused_ns, batcher->schedule.stalled_ms);
+    }
+    if (limit_ns < *wake)
+        *wake = limit_ns;
+    if (rises_ns < *wake)
+        *wake = rises_ns;
+}
+
+uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
+{
+    uint64_t wake = hth_pool_next_expiry(batcher->pool);
+
+    wake_for_waiting(&wake, batcher);
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        const hth_slot *slot = batcher->running[i];
+
+        wake_before(&wake, slot->request->submitted_ns, slot->request->options.deadline_ms);
+        wake_before(&wake, slot->started_ns - slot->ran_ns, slot->request->options.run_timeout_ms);
+        if (slot->paused_ns > 0)
+            wake_before(&wake, slot->paused_ns, batcher->schedule.stalled_ms);
+        if (hth_slot_lingers(slot) && atomic_load(&slot->request->linger_until_ns) < wake)
+            wake = atomic_load(&slot->request->linger_until_ns);
+        if (slot->state == HTH_SLOT_PARENT)
+            wake_before(&wake, batcher_now(batcher), PARENT_POLL_MS);
+    }
+    return wake;
+}
+
+bool hth_batcher_is_idle(const hth_batcher *batcher)
+{
+    return batcher->line.n == 0 && batcher->n_running == 0;
+}
+
+void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason)
+{
+    hth_pool_save(batcher->pool, reason);
+    if (batcher->place.draft_model)
+        hth_draft_model_save(batcher->place.draft_model, reason);
+}
+
+bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session)
+{
+    return hth_pool_end_session(batcher->pool, tenant, session);
+}
+
+void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
+                        uint32_t n_tokens, uint32_t n_kept)
+{
+    hth_pool_forget(batcher->pool, fingerprint, tokens, n_tokens, n_kept);
+    if (batcher->place.draft_model) /* the fingerprint belongs to one of the two */
+        hth_draft_model_forget(batcher->place.draft_model, fingerprint, tokens, n_tokens, n_kept);
+}
+
+void hth_batcher_count(hth_counters *counters, const hth_slot *slot)
+{
+    const hearth_stats *stats = &slot->reply->result->stats;
+
+    hth_count(counters, HTH_COUNT_REQUESTS, 1);
+    hth_count_hit(counters, stats->hit, stats->tier);
+    hth_count(counters, HTH_COUNT_TOKENS_PROMPT, stats->prompt_tokens);
+    hth_count(counters, HTH_COUNT_TOKENS_CACHED, stats->cached_tokens);
+    hth_count(counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens - slot->request->options.n_replayed);
+    if (stats->lookup_ms > 0)
+        hth_histogram_add(counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
+}
+
+void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
+{
+    const hth_cells *cells = hth_pool_cells(batcher->pool);
+
+    *out = (hth_batcher_status){
+        .activity = HEARTH_IDLE,
+        .n_waiting = batcher->line.n,
+        .n_running = batcher->n_running,
+        .n_idle_sequences = hth_pool_n_idle(batcher->pool),
+        .n_cells_used = hth_cells_n_total(cells) - hth_cells_n_unused(cells),
+        .n_ticks = batcher->n_ticks,
+        .n_preempted = batcher->n_preempted,
+    };
+    if (batcher->n_running > 0) {
+        const hth_slot *slot = batcher->running[0];
+
+        out->activity = slot->was_prefilled ? HEARTH_GENERATING : HEARTH_PREFILLING;
+        out->request_id = slot->request->id;
+        out->n_done = slot->was_prefilled ? hth_reply_n_tokens(slot->reply) : n_evaluated(slot);
+        out->n_total = slot->was_prefilled ? slot->reply->n_max : slot->request->n_prompt;
+    }
 }

@@ -19,19 +19,48 @@
 
 #include "cache/counters.h"
 #include "sched/batch.h"
+#include "sched/turns.h"
+#include "sched/waiting_line.h"
 
 /* A request has ended: its result is complete. The slot is freed when this returns. */
 typedef void (*hth_ended_fn)(hth_slot *slot, void *user_data);
 
-typedef struct hth_batcher hth_batcher;
+/* Others only read place and n_ticks. */
+typedef struct hth_batcher {
+    hth_workplace place; /* the argument of hth_slot_new */
+    hth_schedule schedule;
+    hth_pool *pool;
+    hth_batch *batch;
+    hth_ended_fn ended;
+    void *user_data;
+
+    hth_waiting_line line;
+    atomic_bool any_cancelled; /* a waiting slot may have been cancelled since the last check; any thread sets it */
+    bool somebody_waits;       /* as of the last admission */
+    hth_slot *running[HTH_PARALLEL_MAX]; /* [n_running], longest running first */
+    hth_slot *ready[HTH_PARALLEL_MAX];   /* [n_running]: scratch space to choose among them */
+    hth_turns turns;
+    uint32_t n_running;
+
+    uint64_t n_arrived;
+    uint64_t n_ended;
+    uint64_t n_begun; /* slots that got a sequence */
+    uint64_t n_ticks; /* with an evaluation */
+    uint64_t n_preempted;
+    uint64_t n_left;         /* requests that have left their places */
+    uint64_t looked_ns;      /* last check of the line */
+    uint32_t n_to_tell;      /* maximum number of tokens to deliver in the rest of this tick */
+    uint64_t refused_number; /* of the waiting slot that no preemption can make room for; 0: none */
+    uint64_t refused_after;  /* n_changes at that time */
+    uint64_t refused_until_ns;
+    uint32_t one_by_one; /* remaining evaluations with one slot each, to find the slot that fails */
+} hth_batcher;
 
 /* workplace and schedule are copied. Everything that they point to must outlive the batcher, and so must pulse. */
 hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedule *schedule, hth_pulse *pulse,
                                hth_ended_fn ended, void *user_data, hth_batcher **out, hearth_error *err);
 /* No request may run or wait (asserted). Saves nothing. Accepts NULL. */
 void hth_batcher_close(hth_batcher *batcher);
-/* The copy: the argument of hth_slot_new. */
-const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
 /* Put a slot into the waiting line, which takes it over. If out of memory, the slot ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);

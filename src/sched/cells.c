@@ -111,20 +111,11 @@ void hth_cells_set_held(hth_cells *cells, const uint32_t *ids, size_t n, bool he
     }
 }
 
-uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n)
+uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n, unsigned n_least)
 {
     uint32_t count = 0;
 
     for (size_t i = 0; i < n; i++)
-        count += cells->cells[ids[i]].n_held > 0;
-    return count;
-}
-
-uint32_t hth_cells_count_held_twice(const hth_cells *cells, const uint32_t *ids, size_t n)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < n; i++)
-        count += cells->cells[ids[i]].n_held > 1;
+        count += cells->cells[ids[i]].n_held >= n_least;
     return count;
 }

@@ -33,9 +33,7 @@ void hth_cells_share(hth_cells *cells, const uint32_t *ids, size_t n, bool held)
 void hth_cells_drop(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
 /* Note that a sequence with these cells is now held, or no longer held. */
 void hth_cells_set_held(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
-/* How many of these are in a held sequence. */
-uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n);
-/* How many of these are in two or more held sequences. */
-uint32_t hth_cells_count_held_twice(const hth_cells *cells, const uint32_t *ids, size_t n);
+/* How many of these are in n_least or more held sequences. */
+uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n, unsigned n_least);
 
 #endif

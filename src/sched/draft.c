@@ -21,12 +21,15 @@ enum {
 /* The probabilities that a guess is right, before the source has counted. */
 static const float first_probability[CLASSES] = { 0.4f, 0.6f, 0.8f, 0.9f };
 
+typedef struct text_place {
+    hearth_token token;
+    uint32_t before; /* the latest earlier position after the same GRAM tokens; 0: none */
+} text_place;
+
 struct hth_draft {
-    hearth_token *text; /* [n_text]: expected tokens, NOTHING, prompt, reply */
-    uint32_t *before;   /* [n_text] before[i]: the latest position before i after the same GRAM tokens as i; 0: none */
+    text_place *text; /* [n_text]: expected tokens, NOTHING, prompt, reply */
     uint32_t n_text;
-    size_t text_capacity;
-    size_t before_capacity;
+    size_t capacity;
     uint32_t *heads; /* [1 << head_bits], by hash: the latest position; 0: none */
     unsigned head_bits;
     uint32_t n_before_reply;
@@ -41,7 +44,6 @@ void hth_draft_free(hth_draft *draft)
     if (!draft)
         return;
     free(draft->text);
-    free(draft->before);
     free(draft->heads);
     free(draft);
 }
@@ -50,11 +52,11 @@ void hth_draft_free(hth_draft *draft)
 
 static uint32_t *head_of(const hth_draft *draft, uint32_t place)
 {
-    const hearth_token *gram = draft->text + place - GRAM;
-    uint64_t hash = (uint32_t)gram[0] * UINT64_C(0x9e3779b97f4a7c15);
+    const text_place *gram = draft->text + place - GRAM;
+    uint64_t hash = (uint32_t)gram[0].token * UINT64_C(0x9e3779b97f4a7c15);
 
-    hash = (hash ^ (uint32_t)gram[1]) * UINT64_C(0xbf58476d1ce4e5b9);
-    hash = (hash ^ (uint32_t)gram[2]) * UINT64_C(0x94d049bb133111eb);
+    hash = (hash ^ (uint32_t)gram[1].token) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ (uint32_t)gram[2].token) * UINT64_C(0x94d049bb133111eb);
     return &draft->heads[hash >> (64 - draft->head_bits)];
 }
 
@@ -62,29 +64,25 @@ static void enter(hth_draft *draft, uint32_t place)
 {
     uint32_t *head;
 
-    draft->before[place] = 0;
+    draft->text[place].before = 0;
     if (place < GRAM)
         return;
     head = head_of(draft, place);
-    draft->before[place] = *head;
+    draft->text[place].before = *head;
     *head = place;
 }
 
 /* Make room for n_more tokens. If the table grows, all positions are inserted again. */
 static bool grow(hth_draft *draft, size_t n_more)
 {
-    hearth_token *text = hth_grown_by(draft->text, draft->n_text, n_more, &draft->text_capacity, sizeof(*text));
-    uint32_t *before, *heads;
+    text_place *text = hth_grown_by(draft->text, draft->n_text, n_more, &draft->capacity, sizeof(*text));
+    uint32_t *heads;
     unsigned bits = draft->heads ? draft->head_bits : HEADS_MIN_BITS;
 
     if (!text)
         return false;
     draft->text = text;
-    before = hth_grown_by(draft->before, draft->n_text, n_more, &draft->before_capacity, sizeof(*before));
-    if (!before)
-        return false;
-    draft->before = before;
-    while (((size_t)1 << bits) < draft->text_capacity && bits < 31)
+    while (((size_t)1 << bits) < draft->capacity && bits < 31)
         bits++;
     if (draft->heads && bits == draft->head_bits)
         return true;
@@ -108,7 +106,7 @@ static float *probability_of(hth_draft *draft, uint32_t n)
 /* Compare an appended token with its guess, even if the guess was not requested. */
 static void learn(hth_draft *draft, hearth_token token)
 {
-    bool is_right = draft->text[draft->at] == token;
+    bool is_right = draft->text[draft->at].token == token;
     float *probability = probability_of(draft, draft->n_match);
 
     if (draft->n_match == 0)
@@ -130,7 +128,7 @@ bool hth_draft_append(hth_draft *draft, const hearth_token *tokens, size_t n_tok
     for (size_t i = 0; i < n_tokens; i++) {
         uint32_t place = draft->n_text++;
 
-        draft->text[place] = tokens[i];
+        draft->text[place].token = tokens[i];
         enter(draft, place);
         learn(draft, tokens[i]);
     }
@@ -168,7 +166,7 @@ static uint32_t match_at(const hth_draft *draft, uint32_t place)
 {
     uint32_t n = 0;
 
-    while (n < MATCH_MAX && n < place && draft->text[place - n - 1] == draft->text[draft->n_text - n - 1])
+    while (n < MATCH_MAX && n < place && draft->text[place - n - 1].token == draft->text[draft->n_text - n - 1].token)
         n++;
     return n;
 }
@@ -179,7 +177,7 @@ static void find(hth_draft *draft)
     uint32_t place = draft->n_text > GRAM ? *head_of(draft, draft->n_text) : 0;
 
     draft->n_match = 0;
-    for (unsigned i = 0; i < CHAIN_MAX && place > 0; i++, place = draft->before[place]) {
+    for (unsigned i = 0; i < CHAIN_MAX && place > 0; i++, place = draft->text[place].before) {
         uint32_t n = match_at(draft, place);
 
         if (n >= GRAM && n > draft->n_match) {
@@ -197,13 +195,14 @@ uint32_t hth_draft_guess(hth_draft *draft, float least, uint32_t n_max, hearth_t
     uint32_t n = 0;
 
     assert(n_max <= HEARTH_DRAFT_MAX);
-    if (draft->n_match == 0 || draft->text[draft->at] == NOTHING)
+    if (draft->n_match == 0 || draft->text[draft->at].token == NOTHING)
         find(draft);
     if (draft->n_match == 0)
         return 0;
     while (n < n_max) {
         uint32_t from = draft->at + n;
-        hearth_token token = from < draft->n_text ? draft->text[from] : out[from - draft->n_text]; /* a short loop */
+        hearth_token token =
+            from < draft->n_text ? draft->text[from].token : out[from - draft->n_text]; /* a short loop */
 
         all_right *= *probability_of(draft, draft->n_match + n);
         if (token == NOTHING || all_right <= least)

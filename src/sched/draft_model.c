@@ -14,9 +14,9 @@
 
 #include "base/hex.h"
 #include "sampling/numbers.h"
-#include "sched/draw.h"
+#include "sampling/filters.h"
 #include "sched/pool.h"
-#include "sched/sequence_restore.h"
+#include "sched/sequence.h"
 #include "sched/strategy.h"
 
 enum {
@@ -279,15 +279,14 @@ static bool waits_for_another(const hth_draft_model *model, const hth_draft_seat
 
     for (uint32_t i = 0; i < model->n_seats; i++) {
         const hth_draft_seat *other = &model->seats[i];
-        uint32_t n = 0, n_most;
+        uint32_t n, n_most;
 
         if (other == seat || !other->entry || other->n_filled + 1 < model->n_calls)
             continue;
         if (memcmp(other->request->keyspace.fingerprint, own->keyspace.fingerprint, sizeof(own->keyspace.fingerprint)))
             continue;
         n_most = own->n_prompt < other->request->n_prompt ? own->n_prompt : other->request->n_prompt;
-        while (n < n_most && own->prompt[n] == other->request->prompt[n])
-            n++;
+        n = hth_tokens_common(own->prompt, other->request->prompt, n_most);
         if (n >= HTH_BLOCK_TOKENS && n > hth_sequence_n_tokens(other->entry->sequence))
             return true;
     }
@@ -301,28 +300,18 @@ static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, co
     const hth_request *request = seat->request;
     uint64_t n_missing = wish->n_tokens > n_known ? wish->n_tokens - n_known : 0;
     uint64_t n_written = wish->n_tokens - request->n_prompt;
-    uint64_t n_rest = request->n_predict > 0 && (uint64_t)request->n_predict > n_written
-                        ? (uint64_t)request->n_predict - n_written
+    uint64_t n_rest = request->options.n_predict > 0 && (uint64_t)request->options.n_predict > n_written
+                        ? (uint64_t)request->options.n_predict - n_written
                         : model->place->n_ctx;
 
     return token_ns == 0 || n_missing * model->row_ns <= n_rest * token_ns / REPLY_PART;
-}
-
-/* Begin to restore the rows that were found. If out of memory, there is no restore. */
-static void begin_restore(hth_draft_seat *seat, const hth_draft_wish *wish)
-{
-    seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
-    if (!seat->restored)
-        return;
-    memcpy(seat->restored, wish->tokens, wish->n_tokens * sizeof(*seat->restored));
-    seat->restore = hth_restore_begin(seat->entry->sequence, &seat->lookup, seat->restored);
 }
 
 /* Look up prompt and reply: the sequence begins with shared cells, and rows beyond them are restored. */
 static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
-    bool reads = !request->no_cache_read;
+    bool reads = !request->options.no_cache_read;
     hth_keyspace keyspace;
     hth_pool_query query = {
         .keyspace = &keyspace,
@@ -346,7 +335,11 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     }
     if (seat->lookup.n_cached > n_live) {
         (void)hth_sequence_shorten(sequence, n_live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
-        begin_restore(seat, wish);
+        seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
+        if (seat->restored) { /* if out of memory, there is no restore */
+            memcpy(seat->restored, wish->tokens, wish->n_tokens * sizeof(*seat->restored));
+            seat->restore = hth_restore_begin(sequence, &seat->lookup, seat->restored);
+        }
     }
     seat->is_out = !may_pay(model, seat, wish, seat->restore ? seat->lookup.n_cached : n_live, token_ns);
     if (seat->is_out)
@@ -396,11 +389,6 @@ void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32
 
 /* ---- one evaluation ---- */
 
-static hearth_token token_at(const hth_draft_wish *wish, uint32_t i)
-{
-    return i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
-}
-
 /* The next save point of the sequence, or the end of its tokens. */
 static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
 {
@@ -433,7 +421,7 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
     seat->first_row = model->n_rows;
     seat->n_rows = end - begin;
     for (uint32_t i = begin; i < end; i++) {
-        hearth_token token = token_at(wish, i);
+        hearth_token token = i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
 
         if ((uint32_t)token >= model->place->n_vocab) { /* the target has more tokens */
             model->n_rows = seat->first_row;
@@ -441,9 +429,12 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
             seat->is_out = true;
             break;
         }
-        hth_sequence_fill_rows(sequence, &token, 1, false, &model->rows[model->n_rows]);
-        model->rows[model->n_rows].position = i;
-        model->rows[model->n_rows++].wants_logits = i + 1 == wish->n_tokens + wish->n;
+        model->rows[model->n_rows++] = (hth_batch_row){
+            .token = token,
+            .position = i,
+            .sequence = hth_sequence_id(sequence),
+            .wants_logits = i + 1 == wish->n_tokens + wish->n,
+        };
     }
     if (is_prompt)
         model->n_left -= seat->n_rows;

@@ -53,6 +53,7 @@ typedef struct hth_draft_wish {
     hearth_token guess[HEARTH_DRAFT_MAX]; /* [n] */
     uint32_t n;
     float right[HEARTH_DRAFT_MAX]; /* [n] the probability that the guesses up to and including this one are right */
+    void *owner;                   /* the caller's */
     /* Used by the draft model. */
     float all_right; /* the probability that all are right */
     bool is_open;

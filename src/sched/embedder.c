@@ -1,5 +1,5 @@
 /*
- * embedder.c - the line of requests, their evaluation and completion
+ * embedder.c - the line of requests, their evaluation, alone or as prompts, and their completion
  *
  * Only the thread takes jobs out of the line and changes their order; other threads add jobs at the end and set
  * is_cancelled. A job stays in the line until its on_done has returned, so that cancel and wait find it.
@@ -14,11 +14,21 @@
 
 #include "base/deadline.h"
 #include "base/os.h"
+#include "base/smaller.h"
 
 enum {
-    EMBEDDER_PROMPTS = 64, /* maximum at once; more than hth_cached_embedder_has_room allows */
-    EMBEDDER_INPUTS = 64,  /* per evaluation */
+    EMBEDDER_INPUTS = 64, /* per evaluation */
+    TOKENS_FILL = 512,    /* per evaluation, unless one input is longer: more are no faster, and delay all */
+    PROMPTS_MAX = 32, /* at once; more would gain little, because few inputs that are worth caching fit in a batch */
+    STATES_MAX = 8,   /* the same for models with state per sequence */
+    PROMPT_CELLS_MIN = 2048,
+    PROMPT_ROWS_MAX = 512, /* of an evaluation; their logits take memory */
 };
+
+typedef struct embedder_context {
+    hth_engine_embedder *engine; /* NULL: none yet */
+    hearth_pooling pooling;
+} embedder_context;
 
 /* One input of the evaluation in progress. */
 typedef struct embedder_place {
@@ -32,7 +42,7 @@ typedef struct embedder_prompt {
     hth_embedder *embedder;
     hth_embed_job *job; /* NULL: the place is free */
     size_t input;
-    hth_cached_input cached;
+    hth_slot *slot;
 } embedder_prompt;
 
 /* A call of hth_embedder_forget that waits for the thread. */
@@ -53,13 +63,16 @@ struct hth_embedder {
      * Used by the thread. prompts and places do not change while the engine evaluates, because its threads also read
      * them.
      */
-    hth_cached_embedder *cached; /* NULL: none yet */
-    embedder_prompt prompts[EMBEDDER_PROMPTS];
-    struct {
-        hth_engine_embedder *engine; /* NULL: none yet */
-        hearth_pooling pooling;
-    } contexts[HTH_EMBEDDER_CONTEXTS];      /* most recently used first; the first one evaluates */
-    embedder_place places[EMBEDDER_INPUTS]; /* [n_places] */
+    hth_batcher *batcher;        /* of the prompts; NULL: none yet; likewise below */
+    hth_engine_context *context; /* the batcher's */
+    hth_workplace place;         /* the model's, but with this context */
+    hth_schedule schedule;
+    hth_pulse pulse; /* unused by the context */
+    embedder_prompt prompts[PROMPTS_MAX];
+    uint32_t n_prompts;                               /* that have begun */
+    bool all_admitted;                                /* none of them waits for cells */
+    embedder_context contexts[HTH_EMBEDDER_CONTEXTS]; /* most recently used first; the first one evaluates */
+    embedder_place places[EMBEDDER_INPUTS];           /* [n_places] */
     size_t n_places;
 
     /* Guards the fields below. No other lock is taken and no callback runs while it is held. */
@@ -79,17 +92,6 @@ static inline bool embed_job_is_over(const hth_embed_job *job)
     return atomic_load_explicit(&job->is_cancelled, memory_order_relaxed) ||
            (job->is_gone && atomic_load_explicit(job->is_gone, memory_order_relaxed));
 }
-
-/* Are the job's inputs evaluated as prompts? */
-static bool embed_job_is_cached(const hth_embedder *embedder, const hth_embed_job *job);
-/*
- * Do at most one evaluation of prompts. The first job of the line must have prompts. The lock is held before and after.
- */
-static void tick_prompts_locked(hth_embedder *embedder);
-/* Called between ticks, without the lock. */
-static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal);
-
-enum { TOKENS_FILL = 512 /* per evaluation, unless one input is longer: more are no faster, and delay all */ };
 
 static _Thread_local bool is_embedder_thread;
 
@@ -124,8 +126,8 @@ static void end_locked(hth_embedder *embedder, hth_embed_job *job)
     hearth_embeddings *shown = &job->embeddings->shown;
 
     pthread_mutex_unlock(&embedder->lock);
-    shown->queue_ms = (double)((job->begun_ns ? job->begun_ns : now_ns) - job->submitted_ns) / 1e6;
-    shown->compute_ms = job->begun_ns ? (double)(now_ns - job->begun_ns) / 1e6 : 0;
+    shown->queue_ms = hth_ms_between(job->submitted_ns, job->begun_ns ? job->begun_ns : now_ns);
+    shown->compute_ms = job->begun_ns ? hth_ms_between(job->begun_ns, now_ns) : 0;
     if (job->on_done)
         job->on_done(job->id, shown, job->user_data);
     if (!job->counts_answer)
@@ -238,17 +240,6 @@ static void put_back_locked(hth_embedder *embedder)
     }
 }
 
-/* Move the jobs that took part to the end of the line. */
-static void rotate_locked(hth_embedder *embedder)
-{
-    for (size_t i = 0; i < embedder->n_places; i++) {
-        hth_embed_job *job = embedder->places[i].job;
-
-        DL_DELETE(embedder->line, job);
-        DL_APPEND(embedder->line, job);
-    }
-}
-
 /* ---- evaluating ---- */
 
 /* Is there no client left that waits for the evaluation? Called by the engine's threads. */
@@ -262,28 +253,11 @@ static bool wants_abort(void *user_data)
     return true;
 }
 
-/* Make the pooling's context the most recently used one. False if there is none. */
-static bool find_context(hth_embedder *embedder, hearth_pooling pooling)
-{
-    for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS && embedder->contexts[i].engine; i++) {
-        if (embedder->contexts[i].pooling != pooling)
-            continue;
-        while (i > 0) {
-            hth_engine_embedder *engine = embedder->contexts[i].engine;
-
-            embedder->contexts[i] = embedder->contexts[i - 1];
-            embedder->contexts[--i].engine = engine;
-            embedder->contexts[i].pooling = pooling;
-        }
-        return true;
-    }
-    return false;
-}
-
-static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling, hearth_error *err)
+/* Make the pooling's context the most recently used one, perhaps a new one in place of the least recently used. */
+static hearth_status use_context(hth_embedder *embedder, hearth_pooling pooling, hearth_error *err)
 {
     const hth_embedder_options *options = &embedder->options;
-    hth_embedder_params params = {
+    const hth_embedder_params params = {
         .pooling = pooling,
         .n_tokens_max = options->n_tokens_max,
         .n_inputs_max = EMBEDDER_INPUTS,
@@ -291,22 +265,25 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
         .abort = wants_abort,
         .abort_user_data = embedder,
     };
-    hth_engine_embedder *engine = NULL;
+    embedder_context *contexts = embedder->contexts, wanted;
+    size_t i = 0;
     hearth_status status;
 
-    if (find_context(embedder, pooling))
-        return HEARTH_OK;
-    options->backend->embedder_free(embedder->contexts[HTH_EMBEDDER_CONTEXTS - 1].engine); /* first, for its memory */
-    embedder->contexts[HTH_EMBEDDER_CONTEXTS - 1].engine = NULL;
-    status = options->backend->embedder_new(options->model, &params, &engine, err);
-    if (status != HEARTH_OK)
-        return status;
-    memmove(&embedder->contexts[1], &embedder->contexts[0],
-            (HTH_EMBEDDER_CONTEXTS - 1) * sizeof(embedder->contexts[0]));
-    embedder->contexts[0].engine = engine;
-    embedder->contexts[0].pooling = pooling;
-    hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)", options->n_tokens_max,
-             hearth_pooling_name(pooling));
+    while (i < HTH_EMBEDDER_CONTEXTS - 1 && contexts[i].engine && contexts[i].pooling != pooling)
+        i++;
+    wanted = contexts[i];
+    if (!wanted.engine || wanted.pooling != pooling) {
+        options->backend->embedder_free(wanted.engine); /* first, for its memory */
+        contexts[i].engine = NULL;
+        wanted = (embedder_context){ .pooling = pooling };
+        status = options->backend->embedder_new(options->model, &params, &wanted.engine, err);
+        if (status != HEARTH_OK)
+            return status;
+        hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)",
+                 options->n_tokens_max, hearth_pooling_name(pooling));
+    }
+    memmove(&contexts[1], &contexts[0], i * sizeof(*contexts));
+    contexts[0] = wanted;
     return HEARTH_OK;
 }
 
@@ -351,6 +328,7 @@ static bool has_several(const hth_embedder *embedder)
     return false;
 }
 
+/* Count the evaluation, and move the jobs that took part to the end of the line. */
 static void note_evaluated_locked(hth_embedder *embedder)
 {
     embedder->n_evaluations++;
@@ -365,8 +343,9 @@ static void note_evaluated_locked(hth_embedder *embedder)
         job->embeddings->shown.n_tokens_evaluated += job->n_tokens[embedder->places[i].input];
         job->n_done++;
         job->tokens_done += job->n_tokens[embedder->places[i].input];
+        DL_DELETE(embedder->line, job);
+        DL_APPEND(embedder->line, job);
     }
-    rotate_locked(embedder);
 }
 
 static void note_failed_locked(hth_embedder *embedder, const hearth_error *error)
@@ -392,7 +371,7 @@ static void tick_locked(hth_embedder *embedder)
     hearth_status status;
 
     pthread_mutex_unlock(&embedder->lock);
-    status = make_context(embedder, pooling, &error);
+    status = use_context(embedder, pooling, &error);
     if (status == HEARTH_OK)
         status = hth_adapter_set_embed(adapters, embedder->options.backend, embedder->contexts[0].engine, &error);
     if (status == HEARTH_OK)
@@ -415,6 +394,309 @@ static void tick_locked(hth_embedder *embedder)
     else
         put_back_locked(embedder); /* all of its jobs are over */
     embedder->n_places = 0;
+}
+
+/*
+ * ---- inputs as prompts ----
+ *
+ * With HEARTH_POOLING_LAST, the vector of an input is that of its last token. It depends only on the cells of the
+ * tokens before. So an input is a prompt without a reply: a batcher with its own context looks it up, restores its
+ * known prefix, evaluates the rest, and saves its rows. The context has the same parameters as the model's, and its
+ * prompts are split into the same chunks. So inputs and prompts share their rows. If the engine computes different
+ * cells in a context of this size, no row of an input is read or saved.
+ *
+ * When no input is left, no cells are kept: the rows are in the cache, or lost.
+ */
+
+/* Are the job's inputs evaluated as prompts? */
+static bool is_cached(const hth_embedder *embedder, const hth_embed_job *job)
+{
+    return embedder->options.place && job->embeddings->shown.pooling == HEARTH_POOLING_LAST;
+}
+
+/* Is there no client left that waits for any of the prompts? Called by the engine's threads. */
+static bool wants_abort_of_prompts(void *user_data)
+{
+    const hth_embedder *embedder = user_data;
+    bool has_any = false; /* if there is none, the engine is testing a new context */
+
+    for (size_t i = 0; i < PROMPTS_MAX; i++) {
+        const hth_embed_job *job = embedder->prompts[i].job;
+
+        if (job && !embed_job_is_over(job))
+            return false;
+        has_any |= job != NULL;
+    }
+    return has_any;
+}
+
+static hearth_status make_prompt_context(hth_embedder *embedder, hearth_error *err)
+{
+    const hth_embedder_options *options = &embedder->options;
+    hth_engine_context_params params = options->context;
+    hth_workplace *place = &embedder->place;
+    hth_engine_context_info info;
+    uint8_t hash[sizeof(place->keyspace.ctx_params_hash)];
+    hearth_status status;
+
+    *place = *options->place;
+    params.n_ctx = hth_larger(options->n_tokens_max, hth_smaller(PROMPT_CELLS_MIN, place->n_ctx));
+    if (place->n_ctx > options->n_ctx_short) /* with the same RoPE factors as the model's context */
+        params.n_ctx = hth_larger(params.n_ctx, options->n_ctx_short + 1);
+    params.n_batch = hth_smaller(place->n_batch, PROMPT_ROWS_MAX);
+    params.n_seq_max = embedder->schedule.n_sequences + 1; /* one more, the scratch sequence */
+    params.abort = wants_abort_of_prompts;
+    params.abort_user_data = embedder;
+    status = options->backend->context_new(place->engine_model, &params, &embedder->context, err);
+    if (status != HEARTH_OK)
+        return status;
+    options->backend->context_info(embedder->context, &info);
+    if (info.n_ctx < options->n_tokens_max)
+        return hth_fail(
+            err, HEARTH_UNSUPPORTED,
+            "the engine made a context of %u tokens for embeddings, and inputs may have %u; a smaller n_batch "
+            "allows shorter inputs only",
+            info.n_ctx, options->n_tokens_max);
+    place->context = embedder->context;
+    place->n_ctx = info.n_ctx;
+    place->n_batch = info.n_batch;
+    place->idle_cost = info.idle_cost;
+    hth_sha256_of(info.params_text, strlen(info.params_text), hash);
+    if (memcmp(hash, place->keyspace.ctx_params_hash, sizeof(hash)) != 0) {
+        place->cache = NULL;
+        hth_info(place->log,
+                 "embeddings use no cache: their context of %u tokens has not the parameters of the model's, of %u",
+                 info.n_ctx, options->place->n_ctx);
+    }
+    place->true_tokens = NULL;
+    place->draft_model = NULL;
+    place->on_work = NULL; /* it reports the scheduler's work */
+    return HEARTH_OK;
+}
+
+/* Count an evaluation with a prompt of the job. Several of its prompts may report the same evaluation. */
+static void note_evaluation(const embedder_prompt *p)
+{
+    uint64_t number = p->slot->last_ticked;
+
+    p->job->embeddings->shown.n_evaluations += number > p->job->last_evaluation;
+    if (number > p->job->last_evaluation)
+        p->job->last_evaluation = number;
+}
+
+/* Free the place of a prompt. */
+static void leave(embedder_prompt *p, const hearth_error *error)
+{
+    hth_embed_job *job = p->job;
+
+    pthread_mutex_lock(&p->embedder->lock);
+    if (error && !job->has_failed)
+        job->error = *error;
+    job->has_failed |= error != NULL;
+    job->n_done += !error;
+    job->tokens_done += error ? 0 : job->n_tokens[p->input];
+    p->embedder->n_inputs += !error;
+    job->n_begun--;
+    pthread_mutex_unlock(&p->embedder->lock);
+    p->job = NULL;
+}
+
+/* An hth_ended_fn. */
+static void prompt_ended(hth_slot *slot, void *user_data)
+{
+    hth_embedder *embedder = user_data;
+    embedder_prompt *p = slot->request->options.user_data;
+    hearth_embeddings *shown = &p->job->embeddings->shown;
+    const hearth_result *result = &slot->reply->result->shown;
+
+    hth_batcher_count(embedder->options.counters, slot);
+    embedder->n_prompts--;
+    note_evaluation(p);
+    shown->n_tokens_evaluated += slot->n_evaluated;
+    if (result->status == HEARTH_OK)
+        shown->n_tokens_cached += result->stats->cached_tokens;
+    leave(p, result->status == HEARTH_OK ? NULL : &result->error);
+}
+
+static void close_batcher(hth_embedder *embedder)
+{
+    hth_batcher_close(embedder->batcher);
+    embedder->options.backend->context_free(embedder->context);
+    embedder->batcher = NULL;
+    embedder->context = NULL;
+}
+
+/* HEARTH_UNSUPPORTED if the engine's context is too small for an input. */
+static hearth_status open_batcher(hth_embedder *embedder, hearth_error *err)
+{
+    const hth_embedder_options *options = &embedder->options;
+    hearth_status status;
+
+    if (embedder->batcher)
+        return HEARTH_OK;
+    embedder->all_admitted = true;
+    embedder->schedule = *options->schedule;
+    embedder->schedule.n_parallel = options->place->kind == HTH_MODEL_PLAIN ? PROMPTS_MAX : STATES_MAX;
+    embedder->schedule.n_sequences = embedder->schedule.n_parallel + 1;
+    status = make_prompt_context(embedder, err);
+    if (status == HEARTH_OK)
+        status = hth_batcher_open(&embedder->place, &embedder->schedule, &embedder->pulse, prompt_ended, embedder,
+                                  &embedder->batcher, err);
+    if (status == HEARTH_OK)
+        hth_info(options->log, "a context for embeddings of at most %u tokens was made, which uses the cache",
+                 options->n_tokens_max);
+    else
+        close_batcher(embedder);
+    return status;
+}
+
+/* The request's on_vector. */
+static void take_vector(const float *values, void *user_data)
+{
+    const embedder_prompt *p = user_data;
+
+    hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
+}
+
+/*
+ * A place for the next input of the first job that has one left, and its tokens. The job goes to the end of the line.
+ * NULL: none.
+ */
+static embedder_prompt *choose_prompt_locked(hth_embedder *embedder, const hearth_token **tokens_out)
+{
+    embedder_prompt *p = embedder->prompts;
+    hth_embed_job *job;
+
+    DL_FOREACH(embedder->line, job)
+    {
+        if (is_cached(embedder, job) && job->n_taken < job->n_inputs && !job->has_failed && !embed_job_is_over(job))
+            break;
+    }
+    if (!job)
+        return NULL;
+    while (p->job)
+        p++;
+    *p = (embedder_prompt){ .embedder = embedder, .job = job, .input = job->n_taken };
+    *tokens_out = job->tokens + job->tokens_taken;
+    job->tokens_taken += job->n_tokens[job->n_taken++];
+    job->n_begun++;
+    if (job->begun_ns == 0)
+        job->begun_ns = hth_os_monotonic_ns();
+    DL_DELETE(embedder->line, job);
+    DL_APPEND(embedder->line, job);
+    return p;
+}
+
+/* The prompt gets its cells now, or before any later one. After an error, it has not begun. */
+static hearth_status begin_prompt(embedder_prompt *p, const hearth_token *from, hearth_error *err)
+{
+    hth_embedder *embedder = p->embedder;
+    hth_embed_job *job = p->job;
+    uint32_t n_tokens = job->n_tokens[p->input];
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request given = hearth_request_default();
+    hearth_token *tokens = malloc(n_tokens * sizeof(*tokens));
+    hth_request *request;
+    hearth_status status;
+
+    if (!tokens)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an input of %u tokens", n_tokens);
+    memcpy(tokens, from, n_tokens * sizeof(*tokens));
+    sampling.seed = 0;
+    given.sampling = &sampling;
+    given.prefill_only = true;
+    given.no_cache_read = job->no_cache_read;
+    given.user_data = p;
+    status = hth_request_new(&given, tokens, n_tokens, job->id, &request, err);
+    if (status != HEARTH_OK)
+        return status;
+    request->on_vector = take_vector;
+    request->adapters = hth_adapter_set_ref(job->adapters);
+    request->keyspace = job->keyspace;
+    status = hth_slot_new(&embedder->batcher->place, request, &sampling, NULL, &p->slot, err);
+    if (status != HEARTH_OK) {
+        hth_request_free(request);
+        return status;
+    }
+    embedder->n_prompts++;
+    hth_batcher_add(embedder->batcher, p->slot);
+    embedder->all_admitted = hth_batcher_admit_now(embedder->batcher);
+    return HEARTH_OK;
+}
+
+/* Begin inputs, one of each job in turn, as long as there is a place and each gets its cells at once. */
+static void begin_prompts_locked(hth_embedder *embedder)
+{
+    const hearth_token *tokens;
+    embedder_prompt *p;
+
+    while (embedder->n_prompts < embedder->schedule.n_parallel && embedder->all_admitted &&
+           (p = choose_prompt_locked(embedder, &tokens))) {
+        hearth_error error = { .status = HEARTH_OK };
+
+        pthread_mutex_unlock(&embedder->lock);
+        if (begin_prompt(p, tokens, &error) != HEARTH_OK)
+            leave(p, &error);
+        pthread_mutex_lock(&embedder->lock);
+    }
+}
+
+/* Do at most one evaluation, without the lock. */
+static void evaluate_prompts(hth_embedder *embedder)
+{
+    for (const embedder_prompt *p = embedder->prompts; p < embedder->prompts + PROMPTS_MAX; p++)
+        if (p->job && (p->job->has_failed || embed_job_is_over(p->job)))
+            hth_batcher_cancel(embedder->batcher, p->slot->request); /* the client is gone */
+    (void)hth_batcher_tick(embedder->batcher); /* while there are inputs, there is something to do */
+    embedder->all_admitted = hth_batcher_admit_now(embedder->batcher);
+    if (embedder->n_prompts == 0)
+        hth_batcher_save(embedder->batcher, HEARTH_SAVE_EVICT); /* and empty the finished sequences */
+    for (const embedder_prompt *p = embedder->prompts; p < embedder->prompts + PROMPTS_MAX; p++)
+        if (p->job)
+            note_evaluation(p);
+}
+
+/*
+ * Do at most one evaluation of prompts. The first job of the line must have prompts. The lock is held before and after.
+ */
+static void tick_prompts_locked(hth_embedder *embedder)
+{
+    hth_embed_job *first = embedder->line; /* stays: only this thread removes it */
+    hth_embed_job *other;
+    hearth_error error = { .status = HEARTH_OK };
+    uint64_t n_before;
+    hearth_status status;
+
+    pthread_mutex_unlock(&embedder->lock);
+    status = open_batcher(embedder, &error);
+    pthread_mutex_lock(&embedder->lock);
+    if (status != HEARTH_OK) {
+        fail_locked(embedder, first, &error);
+        return;
+    }
+    begin_prompts_locked(embedder);
+    pthread_mutex_unlock(&embedder->lock);
+    n_before = embedder->batcher->n_ticks;
+    evaluate_prompts(embedder);
+    pthread_mutex_lock(&embedder->lock);
+    embedder->n_evaluations += embedder->batcher->n_ticks - n_before;
+    DL_FOREACH(embedder->line, other)
+    {
+        if (!is_cached(embedder, other))
+            break;
+    }
+    if (other) { /* another pooling gets the next turn; a job that got no place keeps its turn */
+        DL_DELETE(embedder->line, other);
+        DL_PREPEND(embedder->line, other);
+    }
+}
+
+/* Called between ticks, without the lock. */
+static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal)
+{
+    if (embedder->batcher)
+        hth_batcher_forget(embedder->batcher, removal->fingerprint, removal->tokens, removal->n_tokens,
+                           removal->n_kept);
 }
 
 /* ---- the thread ---- */
@@ -444,7 +726,7 @@ static void *run(void *user_data)
         end_jobs_locked(embedder);
         tell_work_locked(embedder);
         do_removals_locked(embedder);
-        if (embedder->line && embed_job_is_cached(embedder, embedder->line))
+        if (embedder->line && is_cached(embedder, embedder->line))
             tick_prompts_locked(embedder);
         else if (embedder->line)
             tick_locked(embedder);
@@ -494,26 +776,16 @@ void hth_embedder_free(hth_embedder *embedder)
         pthread_join(embedder->thread, NULL);
     for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS; i++)
         embedder->options.backend->embedder_free(embedder->contexts[i].engine);
-    hth_cached_embedder_close(embedder->cached);
+    close_batcher(embedder);
     hth_vector_memory_unref(embedder->vectors);
     pthread_cond_destroy(&embedder->changed);
     pthread_mutex_destroy(&embedder->lock);
     free(embedder);
 }
 
-static hearth_status start_thread_locked(hth_embedder *embedder, hearth_error *err)
-{
-    int failed = embedder->has_thread ? 0 : pthread_create(&embedder->thread, NULL, run, embedder);
-
-    if (failed)
-        return hth_fail_errno(err, failed, "cannot start a thread for embeddings");
-    embedder->has_thread = true;
-    return HEARTH_OK;
-}
-
 hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, hearth_error *err)
 {
-    const uint64_t bytes_more = tokens_bytes(job) + hth_embeddings_bytes(job->embeddings);
+    const uint64_t bytes_more = tokens_bytes(job) + job->embeddings->n_bytes;
     hearth_status status = HEARTH_OK;
     uint64_t n_bytes;
 
@@ -531,8 +803,13 @@ hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, he
                           (unsigned long long)(n_bytes >> 20));
     if (status == HEARTH_BUSY && err)
         err->retry_after_s = 1;
-    if (status == HEARTH_OK)
-        status = start_thread_locked(embedder, err);
+    if (status == HEARTH_OK && !embedder->has_thread) {
+        int failed = pthread_create(&embedder->thread, NULL, run, embedder);
+
+        if (failed)
+            status = hth_fail_errno(err, failed, "cannot start a thread for embeddings");
+        embedder->has_thread = !failed;
+    }
     if (status == HEARTH_OK) {
         DL_APPEND(embedder->line, job);
         embedder->n_jobs++;
@@ -636,204 +913,4 @@ void hth_embedder_status_get(hth_embedder *embedder, hth_embedder_status *out)
                                   .n_inputs = embedder->n_inputs,
                                   .n_evaluations = embedder->n_evaluations };
     pthread_mutex_unlock(&embedder->lock);
-}
-
-/* ---- inputs as prompts: begun in turn, evaluated in the cached embedder, and counted ---- */
-
-static bool embed_job_is_cached(const hth_embedder *embedder, const hth_embed_job *job)
-{
-    return embedder->options.place && job->embeddings->shown.pooling == HEARTH_POOLING_LAST;
-}
-
-/* Is there no client left that waits for any of the prompts? Called by the engine's threads. */
-static bool wants_abort_of_prompts(void *user_data)
-{
-    const hth_embedder *embedder = user_data;
-    bool has_any = false; /* if there is none, the engine is testing a new context */
-
-    for (size_t i = 0; i < EMBEDDER_PROMPTS; i++) {
-        const hth_embed_job *job = embedder->prompts[i].job;
-
-        if (job && !embed_job_is_over(job))
-            return false;
-        has_any |= job != NULL;
-    }
-    return has_any;
-}
-
-static hearth_status open_cached(hth_embedder *embedder, hearth_error *err)
-{
-    const hth_embedder_options *options = &embedder->options;
-    hth_cached_embedder_options cached = {
-        .place = options->place,
-        .schedule = options->schedule,
-        .params = options->context,
-        .n_ctx_short = options->n_ctx_short,
-        .n_tokens_max = options->n_tokens_max,
-        .counters = options->counters,
-        .abort = wants_abort_of_prompts,
-        .abort_user_data = embedder,
-    };
-    hearth_status status;
-
-    if (embedder->cached)
-        return HEARTH_OK;
-    status = hth_cached_embedder_open(&cached, &embedder->cached, err);
-    if (status == HEARTH_OK)
-        hth_info(options->log, "a context for embeddings of at most %u tokens was made, which uses the cache",
-                 options->n_tokens_max);
-    return status;
-}
-
-/* Count an evaluation with a prompt of the job. Several of its prompts may report the same evaluation. */
-static void note_evaluation(hth_embed_job *job, const hth_cached_input *cached)
-{
-    uint64_t number = hth_cached_input_last_evaluation(cached);
-
-    job->embeddings->shown.n_evaluations += number > job->last_evaluation;
-    if (number > job->last_evaluation)
-        job->last_evaluation = number;
-}
-
-static void take_vector(hth_cached_input *cached, const float *values)
-{
-    const embedder_prompt *p = cached->user_data;
-
-    hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
-}
-
-/* Free the place of a prompt. */
-static void leave(embedder_prompt *p, const hearth_error *error)
-{
-    hth_embed_job *job = p->job;
-
-    pthread_mutex_lock(&p->embedder->lock);
-    if (error && !job->has_failed)
-        job->error = *error;
-    job->has_failed |= error != NULL;
-    job->n_done += !error;
-    job->tokens_done += error ? 0 : job->n_tokens[p->input];
-    p->embedder->n_inputs += !error;
-    job->n_begun--;
-    pthread_mutex_unlock(&p->embedder->lock);
-    p->job = NULL;
-}
-
-static void prompt_ended(hth_cached_input *cached, const hearth_result *result, uint32_t n_evaluated)
-{
-    embedder_prompt *p = cached->user_data;
-    hearth_embeddings *shown = &p->job->embeddings->shown;
-
-    note_evaluation(p->job, cached);
-    shown->n_tokens_evaluated += n_evaluated;
-    if (result->status == HEARTH_OK)
-        shown->n_tokens_cached += result->stats->cached_tokens;
-    leave(p, result->status == HEARTH_OK ? NULL : &result->error);
-}
-
-static bool has_more(const hth_embed_job *job)
-{
-    return job->n_taken < job->n_inputs && !job->has_failed && !embed_job_is_over(job);
-}
-
-/* A place for the next input of the first job that has one left. The job goes to the end of the line. NULL: none. */
-static embedder_prompt *choose_prompt_locked(hth_embedder *embedder)
-{
-    embedder_prompt *p = embedder->prompts;
-    hth_embed_job *job;
-
-    DL_FOREACH(embedder->line, job)
-    {
-        if (embed_job_is_cached(embedder, job) && has_more(job))
-            break;
-    }
-    if (!job)
-        return NULL;
-    while (p->job)
-        p++;
-    *p = (embedder_prompt){ .embedder = embedder, .job = job, .input = job->n_taken };
-    p->cached = (hth_cached_input){
-        .tokens = job->tokens + job->tokens_taken,
-        .n_tokens = job->n_tokens[job->n_taken],
-        .id = job->id,
-        .keyspace = &job->keyspace,
-        .adapters = job->adapters,
-        .no_cache_read = job->no_cache_read,
-        .on_vector = take_vector,
-        .on_end = prompt_ended,
-        .user_data = p,
-    };
-    job->tokens_taken += job->n_tokens[job->n_taken++];
-    job->n_begun++;
-    if (job->begun_ns == 0)
-        job->begun_ns = hth_os_monotonic_ns();
-    DL_DELETE(embedder->line, job);
-    DL_APPEND(embedder->line, job);
-    return p;
-}
-
-/* Begin inputs, one of each job in turn, as long as each gets its cells at once. */
-static void begin_prompts_locked(hth_embedder *embedder)
-{
-    embedder_prompt *p;
-
-    while (hth_cached_embedder_has_room(embedder->cached) && (p = choose_prompt_locked(embedder))) {
-        hearth_error error = { .status = HEARTH_OK };
-
-        pthread_mutex_unlock(&embedder->lock);
-        if (hth_cached_embedder_begin(embedder->cached, &p->cached, &error) != HEARTH_OK)
-            leave(p, &error);
-        pthread_mutex_lock(&embedder->lock);
-    }
-}
-
-/* Cancel the inputs of jobs whose clients are gone. */
-static void cancel_prompts(hth_embedder *embedder)
-{
-    for (embedder_prompt *p = embedder->prompts; p < embedder->prompts + EMBEDDER_PROMPTS; p++)
-        if (p->job && (p->job->has_failed || embed_job_is_over(p->job)))
-            hth_cached_embedder_cancel(embedder->cached, &p->cached);
-}
-
-static void tick_prompts_locked(hth_embedder *embedder)
-{
-    hth_embed_job *first = embedder->line; /* stays: only this thread removes it */
-    hth_embed_job *other;
-    hearth_error error = { .status = HEARTH_OK };
-    uint64_t n_before;
-    hearth_status status;
-
-    pthread_mutex_unlock(&embedder->lock);
-    status = open_cached(embedder, &error);
-    pthread_mutex_lock(&embedder->lock);
-    if (status != HEARTH_OK) {
-        fail_locked(embedder, first, &error);
-        return;
-    }
-    begin_prompts_locked(embedder);
-    pthread_mutex_unlock(&embedder->lock);
-    cancel_prompts(embedder);
-    n_before = hth_cached_embedder_n_evaluations(embedder->cached);
-    hth_cached_embedder_tick(embedder->cached);
-    for (const embedder_prompt *p = embedder->prompts; p < embedder->prompts + EMBEDDER_PROMPTS; p++)
-        if (p->job)
-            note_evaluation(p->job, &p->cached);
-    pthread_mutex_lock(&embedder->lock);
-    embedder->n_evaluations += hth_cached_embedder_n_evaluations(embedder->cached) - n_before;
-    DL_FOREACH(embedder->line, other)
-    {
-        if (!embed_job_is_cached(embedder, other))
-            break;
-    }
-    if (other) { /* another pooling gets the next turn; a job that got no place keeps its turn */
-        DL_DELETE(embedder->line, other);
-        DL_PREPEND(embedder->line, other);
-    }
-}
-
-static void forget_prompts(hth_embedder *embedder, const embedder_removal *removal)
-{
-    if (embedder->cached)
-        hth_cached_embedder_forget(embedder->cached, removal->fingerprint, removal->tokens, removal->n_tokens,
-                                   removal->n_kept);
 }

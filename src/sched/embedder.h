@@ -8,8 +8,8 @@
  * is then evaluated alone, so only a request that fails alone gets the error.
  *
  * There is a context for each pooling, at most HTH_EMBEDDER_CONTEXTS of them. A new one replaces the least recently
- * used. If the model's rows are cached, HEARTH_POOLING_LAST uses none of these contexts: its inputs are prompts
- * (cached_embedder.h). Each input begins as soon as it gets its cells, one from each request in turn.
+ * used. If the model's rows are cached, HEARTH_POOLING_LAST uses none of these contexts: its inputs are prompts in a
+ * batcher of their own. Each input begins as soon as it gets its cells, one from each request in turn.
  *
  * Unless noted otherwise, all functions may be called from any thread, and block only for the lock, which is never held
  * during an evaluation.
@@ -19,8 +19,8 @@
 
 #include <stdatomic.h>
 
-#include "sched/adapter_set.h"
-#include "sched/cached_embedder.h"
+#include "cache/counters.h"
+#include "sched/batcher.h"
 #include "sched/embeddings.h"
 
 enum { HTH_EMBEDDER_CONTEXTS = 2 }; /* HTTP requests use two: the model's, and rank */

@@ -82,11 +82,6 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
     return HEARTH_OK;
 }
 
-uint64_t hth_embeddings_bytes(const hth_counted_embeddings *embeddings)
-{
-    return embeddings->n_bytes;
-}
-
 void hth_embeddings_count(hth_counted_embeddings *embeddings, hth_vector_memory *memory)
 {
     atomic_fetch_add_explicit(&memory->references, 1, memory_order_relaxed);

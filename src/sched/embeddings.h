@@ -31,7 +31,7 @@ typedef struct hth_counted_embeddings {
     const float **vectors;
     uint32_t *n_vectors;
     uint32_t *n_tokens;
-    uint64_t n_bytes;          /* of the vectors */
+    uint64_t n_bytes;          /* of the vectors, even after a failure */
     hth_vector_memory *memory; /* an owned reference; NULL: they are not counted */
     atomic_uint references;
 } hth_counted_embeddings;
@@ -43,8 +43,6 @@ typedef struct hth_counted_embeddings {
  */
 hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, const uint32_t *n_tokens, size_t n_inputs,
                                  uint64_t n_values_max, hth_counted_embeddings **out, hearth_error *err);
-/* The memory of the vectors, even after a failure. */
-uint64_t hth_embeddings_bytes(const hth_counted_embeddings *embeddings);
 /*
  * Count the vectors in that memory until the last reference is released, or until uncount. Call once, before on_done.
  */

@@ -11,42 +11,12 @@
 #include "base/grow.h"
 #include "base/os.h"
 #include "sampling/sampling.h"
-#include "sched/draw.h"
+#include "sampling/filters.h"
 #include "sched/logprobs.h"
-#include "sched/text_stream.h"
 
 enum {
     TOKEN_BYTES_EXPECTED = 8,
     RESERVED_MAX = 4096, /* maximum number of tokens to reserve memory for */
-};
-
-struct hth_reply {
-    const hth_workplace *place;
-    hth_request *request;
-    hth_engine_sampler *sampler;
-    hth_text_stream *text;
-    uint32_t n_max;
-    bool has_grammar; /* or a schema: nothing can follow its end */
-    bool refused;     /* a reader's callback returned false */
-    bool ended;
-    bool has_told;  /* all text before the first drawn token was delivered */
-    bool is_silent; /* no callbacks, during the replay */
-    bool was_whole; /* the last replayed token ended the reply */
-
-    hth_text_stream *echo; /* for the prompt's text; NULL: not begun */
-    uint32_t n_prompt_told;
-
-    uint32_t *pieces; /* [n_pieces], lengths in bytes of the replayed texts to deliver; NULL: none */
-    uint32_t n_pieces;
-    uint32_t n_echoed; /* leading pieces of the echoed prompt */
-    uint32_t n_pieces_told;
-    size_t n_bytes_told;
-
-    uint64_t first_token_ns;
-    size_t text_capacity;
-    size_t tokens_capacity;
-    size_t logprobs_capacity;
-    hth_counted_result *result;
 };
 
 /* Free the reply without changing the request. */
@@ -71,85 +41,42 @@ void hth_reply_free(hth_reply *reply)
     discard(reply);
 }
 
-uint32_t hth_reply_n_max(const hth_reply *reply)
-{
-    return reply->n_max;
-}
-
-uint32_t hth_reply_n_tokens(const hth_reply *reply)
-{
-    return reply->result->stats.completion_tokens;
-}
-
-uint64_t hth_reply_first_token_ns(const hth_reply *reply)
-{
-    return reply->first_token_ns;
-}
-
-hearth_token hth_reply_token(const hth_reply *reply, uint32_t i)
-{
-    return reply->result->tokens[i];
-}
-
-bool hth_reply_has_ended(const hth_reply *reply)
-{
-    return reply->ended;
-}
-
-hth_counted_result *hth_reply_result(hth_reply *reply)
-{
-    return reply->result;
-}
-
 /* ---- growing ---- */
 
-/* Make room for needed elements. False if out of memory, with nothing changed. */
-static bool grow(void **array, size_t *capacity, size_t needed, size_t size)
-{
-    void *grown;
-
-    if (needed <= *capacity)
-        return true;
-    grown = hth_grown_by(*array, 0, needed, capacity, size);
-    if (grown)
-        *array = grown;
-    return grown != NULL;
-}
-
+/* Make room for text of needed bytes in total. False if out of memory, with nothing changed. */
 static bool grow_text(hth_reply *reply, size_t needed)
 {
     hth_counted_result *result = reply->result;
-    void *text = result->text;
-    bool grown = grow(&text, &reply->text_capacity, needed, 1);
+    char *text = hth_grown_by(result->text, 0, needed, &reply->text_capacity, 1);
 
-    result->text = text;
     if (text)
-        result->shown.text = text;
-    return grown;
+        result->shown.text = result->text = text;
+    return text != NULL;
 }
 
+/* The same for tokens and their log probabilities. */
 static bool grow_tokens(hth_reply *reply, size_t needed)
 {
     hth_counted_result *result = reply->result;
     size_t n_each = 1 + result->shown.n_top_logprobs;
-    void *tokens = result->tokens, *logprobs = result->logprobs;
-    bool grown = grow(&tokens, &reply->tokens_capacity, needed, sizeof(*result->tokens)) &&
-                 (!reply->request->logprobs ||
-                  grow(&logprobs, &reply->logprobs_capacity, needed * n_each, sizeof(*result->logprobs)));
+    hearth_token *tokens = hth_grown_by(result->tokens, 0, needed, &reply->tokens_capacity, sizeof(*tokens));
+    hearth_logprob *logprobs;
 
-    result->tokens = tokens;
-    if (tokens)
-        result->shown.tokens = tokens;
-    result->shown.logprobs = result->logprobs = logprobs;
-    return grown;
+    if (!tokens)
+        return false;
+    result->shown.tokens = result->tokens = tokens;
+    if (!reply->request->options.logprobs)
+        return true;
+    logprobs = hth_grown_by(result->logprobs, 0, needed * n_each, &reply->logprobs_capacity, sizeof(*logprobs));
+    if (logprobs)
+        result->shown.logprobs = result->logprobs = logprobs;
+    return logprobs != NULL;
 }
 
-void hth_reply_reserve(hth_reply *reply, uint32_t n)
+void hth_reply_reserve(hth_reply *reply)
 {
-    if (n > reply->n_max)
-        n = reply->n_max;
-    if (n > RESERVED_MAX)
-        n = RESERVED_MAX;
+    uint32_t n = reply->n_max < RESERVED_MAX ? reply->n_max : RESERVED_MAX;
+
     (void)grow_tokens(reply, n); /* on failure, each token tries again */
     (void)grow_text(reply, (size_t)n * TOKEN_BYTES_EXPECTED + 1);
 }
@@ -187,6 +114,7 @@ static void end_without_memory(hth_reply *reply)
 static void end_refused(hth_reply *reply)
 {
     reply->refused = true;
+    reply->was_whole = false;
     (void)hth_fail(&reply->result->shown.error, HEARTH_CANCELLED, "the request was cancelled by its reader");
     hth_reply_end(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
 }
@@ -196,7 +124,8 @@ static bool tell_text(hth_reply *reply, const char *text, size_t n)
 {
     const hth_request *request = reply->request;
 
-    if (n > 0 && request->on_text && !request->on_text(request->id, text, n, request->user_data))
+    if (n > 0 && request->options.on_text &&
+        !request->options.on_text(request->id, text, n, request->options.user_data))
         end_refused(reply);
     return !reply->ended;
 }
@@ -210,8 +139,9 @@ void hth_reply_flush(hth_reply *reply)
     if (reply->refused) /* the reader does not want held text either */
         return;
     if (hth_text_stream_finish(reply->text, &text, &n) && (n == 0 || append_text(reply, text, n))) {
-        if (n > 0 && request->on_text)
-            (void)request->on_text(request->id, text, n, request->user_data); /* the reply has ended anyway */
+        if (n > 0 && request->options.on_text)
+            (void)request->options.on_text(request->id, text, n,
+                                           request->options.user_data); /* the reply has ended anyway */
     } else if (reply->result->shown.status == HEARTH_OK) {
         reply->ended = false; /* ended well so far */
         end_without_memory(reply);
@@ -239,9 +169,9 @@ static bool append_token(hth_reply *reply, hearth_token token, const float *logi
         return false;
     }
     result->tokens[n] = token;
-    if (reply->request->logprobs && logits && !reply->request->logprobs_after_sampling)
+    if (reply->request->options.logprobs && logits && !reply->request->options.logprobs_after_sampling)
         hth_logprobs(logits, reply->place->n_vocab, token, result->shown.n_top_logprobs, result->logprobs + n * n_each);
-    else if (reply->request->logprobs && !logits)
+    else if (reply->request->options.logprobs && !logits)
         for (size_t i = 0; i < n_each; i++) /* unknown for a replayed token */
             result->logprobs[n * n_each + i] = (hearth_logprob){ .token = i == 0 ? token : -1, .logprob = NAN };
     result->stats.completion_tokens++;
@@ -267,11 +197,11 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
         .sampler_state = is_replayed ? NAN : reply->result->shown.sampler_state,
     };
 
-    if (!request->on_token)
+    if (!request->options.on_token)
         return tell_text(reply, text, n_text);
-    if (request->logprobs)
+    if (request->options.logprobs)
         event.logprobs = reply->result->logprobs + (size_t)index * (1 + event.n_top_logprobs);
-    if (request->on_token(request->id, &event, request->user_data))
+    if (request->options.on_token(request->id, &event, request->options.user_data))
         return true;
     end_refused(reply);
     return false;
@@ -282,7 +212,7 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
 {
     char piece[HTH_PIECE_BYTES_MAX];
     size_t n_piece = 0;
-    bool is_shown = is_among(token, reply->request->shown_tokens, reply->request->n_shown_tokens);
+    bool is_shown = is_among(token, reply->request->sampling.shown_tokens, reply->request->sampling.n_shown_tokens);
     hearth_status status = reply->place->backend->piece(reply->place->engine_model, token, is_shown, piece,
                                                         sizeof(piece), &n_piece, &reply->result->shown.error);
 
@@ -293,11 +223,6 @@ static bool feed(hth_reply *reply, hearth_token token, const char **text_out, si
     return !reply->ended;
 }
 
-static double ms_between(uint64_t begin_ns, uint64_t end_ns)
-{
-    return (double)(end_ns - begin_ns) / 1e6;
-}
-
 /* Note the times of the first two drawn tokens, and of the latest one. */
 static void note_token_time(hth_reply *reply)
 {
@@ -306,25 +231,26 @@ static void note_token_time(hth_reply *reply)
 
     if (!reply->first_token_ns) {
         reply->first_token_ns = now;
-        stats->ttft_ms = ms_between(reply->request->submitted_ns, now);
+        stats->ttft_ms = hth_ms_between(reply->request->submitted_ns, now);
     } else if (stats->second_token_ms == 0) {
-        stats->second_token_ms = ms_between(reply->request->submitted_ns, now);
+        stats->second_token_ms = hth_ms_between(reply->request->submitted_ns, now);
     }
-    stats->decode_ms = ms_between(reply->first_token_ns, now);
+    stats->decode_ms = hth_ms_between(reply->first_token_ns, now);
 }
 
 /* Was the latest token, with this index, the last one that a verification request asks for? */
 static bool is_verified(const hth_request *request, uint32_t index, hearth_token token)
 {
-    return request->verify && (index >= request->n_draft || request->draft[index] != token);
+    return request->options.verify &&
+           (index >= request->options.n_draft_tokens || request->options.draft_tokens[index] != token);
 }
 
 /* Append a token, deliver the text that it releases, and end the reply if necessary. True while the reply continues. */
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
     const hth_request *request = reply->request;
-    bool ends = is_among(token, request->stop_tokens, request->n_stop_tokens) ||
-                ((!request->ignore_eos || reply->has_grammar) &&
+    bool ends = is_among(token, request->options.stop_tokens, request->options.n_stop_tokens) ||
+                ((!request->options.ignore_eos || reply->has_grammar) &&
                  reply->place->backend->is_end(reply->place->engine_model, token));
     const char *text = "";
     size_t n_text = 0;
@@ -362,14 +288,6 @@ static void note_candidates(hth_reply *reply, const hth_candidate *candidates, s
                                    reply->result->logprobs + (size_t)n * (1 + n_top));
 }
 
-static void note_sampler_state(hth_reply *reply)
-{
-    float state;
-
-    if (reply->place->backend->sampler_state(reply->sampler, &state))
-        reply->result->shown.sampler_state = state;
-}
-
 bool hth_reply_draw(hth_reply *reply, const float *logits)
 {
     const hth_backend *backend = reply->place->backend;
@@ -377,20 +295,22 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
     uint32_t n = reply->result->stats.completion_tokens;
     hth_sample_at at = {
         .position = (uint64_t)request->n_prompt + n,
-        .forbids_end = n < request->min_tokens || (request->ignore_eos && reply->has_grammar),
+        .forbids_end = n < request->options.min_tokens || (request->options.ignore_eos && reply->has_grammar),
     };
     const hth_candidate *candidates;
     size_t n_candidates;
     hearth_token token = 0;
+    float state;
     hearth_status status =
         backend->sampler_apply(reply->sampler, logits, &at, &candidates, &n_candidates, &reply->result->shown.error);
 
     if (status == HEARTH_OK) {
         token = hth_draw_token(candidates, n_candidates, request->sampling.seed, at.position);
-        if (request->logprobs_after_sampling)
+        if (request->options.logprobs_after_sampling)
             note_candidates(reply, candidates, n_candidates, token);
         status = backend->sampler_accept(reply->sampler, token, true, &reply->result->shown.error);
-        note_sampler_state(reply);
+        if (backend->sampler_state(reply->sampler, &state))
+            reply->result->shown.sampler_state = state;
     }
     if (status != HEARTH_OK) {
         hth_reply_end(reply, status, HEARTH_FINISH_NONE);
@@ -481,20 +401,10 @@ uint32_t hth_reply_tell(hth_reply *reply, uint32_t n)
         return 0;
     if (reply->pieces)
         return tell_some(reply, n);
-    if (reply->request->echo && reply->request->n_replayed == 0)
+    if (reply->request->options.echo && reply->request->options.n_replayed == 0)
         return echo_some(reply, n);
     reply->has_told = true;
     return 0;
-}
-
-bool hth_reply_has_told(const hth_reply *reply)
-{
-    return reply->has_told;
-}
-
-bool hth_reply_was_whole(const hth_reply *reply)
-{
-    return reply->was_whole && !reply->refused;
 }
 
 /* Make the sampler and feed it the last tokens of the prompt. */
@@ -524,13 +434,13 @@ static hearth_status continue_sampler(hth_reply *reply, hearth_error *err)
 
     if (!reply->place->backend->sampler_state(reply->sampler, &state))
         return HEARTH_OK;
-    if (isnan(request->replayed_state))
+    if (isnan(request->options.replayed_state))
         return hth_fail(err, HEARTH_MISUSE,
-                        "the %u replayed tokens were drawn with %s, whose state they do not tell; set replayed_state "
+                        "the %zu replayed tokens were drawn with %s, whose state they do not tell; set replayed_state "
                         "to the sampler_state of the last of them",
-                        request->n_replayed, request->sampling.mirostat != 0 ? "mirostat" : "adaptive_target");
-    reply->place->backend->sampler_set_state(reply->sampler, request->replayed_state);
-    reply->result->shown.sampler_state = request->replayed_state;
+                        request->options.n_replayed, request->sampling.mirostat != 0 ? "mirostat" : "adaptive_target");
+    reply->place->backend->sampler_set_state(reply->sampler, request->options.replayed_state);
+    reply->result->shown.sampler_state = request->options.replayed_state;
     return HEARTH_OK;
 }
 
@@ -539,21 +449,22 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
     const hth_request *request = reply->request;
     hearth_status status;
 
-    if (request->n_replayed == 0)
+    if (request->options.n_replayed == 0)
         return HEARTH_OK;
-    if (request->tell_replayed) {
-        reply->pieces = calloc((size_t)request->n_replayed + (request->echo ? (size_t)request->n_prompt + 1 : 0),
-                               sizeof(*reply->pieces));
+    if (request->options.tell_replayed) {
+        reply->pieces =
+            calloc(request->options.n_replayed + (request->options.echo ? (size_t)request->n_prompt + 1 : 0),
+                   sizeof(*reply->pieces));
         if (!reply->pieces)
-            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %u replayed tokens", request->n_replayed);
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu replayed tokens", request->options.n_replayed);
     }
     reply->is_silent = true;
-    if (request->echo)
+    if (request->options.echo)
         (void)echo_some(reply, request->n_prompt); /* the loop below reports an end */
     reply->has_told = false;
     reply->n_echoed = reply->n_pieces;
-    for (uint32_t i = 0; i < request->n_replayed; i++) {
-        hearth_token token = request->replayed[i];
+    for (uint32_t i = 0; i < request->options.n_replayed; i++) {
+        hearth_token token = request->options.replayed[i];
 
         if (token < 0 || (uint32_t)token >= reply->place->n_vocab)
             return hth_fail(err, HEARTH_MISUSE, "replayed token %u is %d; this model has tokens 0 to %u", i, token,
@@ -566,8 +477,8 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
             return status;
         if (take_token(reply, token, NULL))
             continue;
-        reply->was_whole =
-            request->tell_replayed && i + 1 == request->n_replayed && reply->result->shown.status == HEARTH_OK;
+        reply->was_whole = request->options.tell_replayed && i + 1 == request->options.n_replayed &&
+                           reply->result->shown.status == HEARTH_OK;
         if (!reply->was_whole)
             return hth_fail(err, reply->result->shown.status == HEARTH_OK ? HEARTH_MISUSE : reply->result->shown.status,
                             "the reply has ended with replayed token %u; there is nothing to go on with", i);
@@ -591,14 +502,16 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     reply->place = workplace;
     reply->request = request;
     reply->has_grammar = sampling->grammar || sampling->json_schema;
-    reply->n_max = request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
-    reply->result->shown.n_top_logprobs = request->n_top_logprobs;
+    reply->n_max = request->options.n_predict < 0 || (uint32_t)request->options.n_predict > room
+                     ? room
+                     : (uint32_t)request->options.n_predict;
+    reply->result->shown.n_top_logprobs = request->options.n_top_logprobs;
     reply->result->stats.prompt_tokens = request->n_prompt;
     reply->result->stats.history_tokens = request->text ? request->text->n_known : 0;
     reply->result->shown.prompt = request->prompt;
     reply->result->shown.seed = request->sampling.seed;
     reply->result->shown.sampler_state = NAN;
-    reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
+    reply->text = hth_text_stream_new(request->options.stop, request->options.n_stop);
     if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply has an empty text, not NULL */
         discard(reply);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to run a request");

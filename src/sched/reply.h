@@ -11,8 +11,45 @@
 #include "sched/request.h"
 #include "sched/result.h"
 #include "sched/sequence.h"
+#include "sched/text_stream.h"
 
-typedef struct hth_reply hth_reply; /* one thread at a time */
+/* One thread at a time. */
+typedef struct hth_reply {
+    /* For the slot, which only fills the statistics. */
+    hth_counted_result *result;
+    uint32_t n_max;          /* maximum number of tokens: n_predict, or as many as fit in the context */
+    uint64_t first_token_ns; /* time of the first drawn token; 0: none yet */
+    bool ended;
+    bool has_told;  /* all text before the first drawn token was delivered */
+    bool was_whole; /* it has ended because the replayed tokens are the whole reply */
+
+    /* Used by the reply. */
+    const hth_workplace *place;
+    hth_request *request;
+    hth_engine_sampler *sampler;
+    hth_text_stream *text;
+    bool has_grammar; /* or a schema: nothing can follow its end */
+    bool refused;     /* a reader's callback returned false */
+    bool is_silent;   /* no callbacks, during the replay */
+
+    hth_text_stream *echo; /* for the prompt's text; NULL: not begun */
+    uint32_t n_prompt_told;
+
+    uint32_t *pieces; /* [n_pieces], lengths in bytes of the replayed texts to deliver; NULL: none */
+    uint32_t n_pieces;
+    uint32_t n_echoed; /* leading pieces of the echoed prompt */
+    uint32_t n_pieces_told;
+    size_t n_bytes_told;
+
+    size_t text_capacity;
+    size_t tokens_capacity;
+    size_t logprobs_capacity;
+} hth_reply;
+
+static inline uint32_t hth_reply_n_tokens(const hth_reply *reply)
+{
+    return reply->result->stats.completion_tokens;
+}
 
 /*
  * Make a reply to request, which is borrowed, and replay the request's tokens. sampling is the public struct, with
@@ -28,24 +65,13 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
  */
 void hth_reply_free(hth_reply *reply);
 
-/* The maximum number of tokens of the reply: n_predict, or as many as fit in the context. */
-uint32_t hth_reply_n_max(const hth_reply *reply);
-uint32_t hth_reply_n_tokens(const hth_reply *reply);
-/* Time of the first drawn token; 0: none yet. */
-uint64_t hth_reply_first_token_ns(const hth_reply *reply);
-hearth_token hth_reply_token(const hth_reply *reply, uint32_t i);
-
-/* Allocate memory for n tokens and their text. A failure is harmless: memory is then allocated token by token. */
-void hth_reply_reserve(hth_reply *reply, uint32_t n);
+/* Allocate memory for its tokens and their text. A failure is harmless: memory is then allocated token by token. */
+void hth_reply_reserve(hth_reply *reply);
 /*
  * Deliver the text before the first drawn token, if the request asks for it: the echoed prompt and the replayed reply.
  * At most n more tokens; returns how many. The reader may refuse, which ends the reply.
  */
 uint32_t hth_reply_tell(hth_reply *reply, uint32_t n);
-/* Is all of that delivered? */
-bool hth_reply_has_told(const hth_reply *reply);
-/* Has it ended because the replayed tokens are the whole reply? */
-bool hth_reply_was_whole(const hth_reply *reply);
 /* Draw the next token from logits and deliver it. False when the reply has ended; the result has the reason. */
 bool hth_reply_draw(hth_reply *reply, const float *logits);
 
@@ -54,11 +80,7 @@ bool hth_reply_draw(hth_reply *reply, const float *logits);
  * error.
  */
 void hth_reply_end(hth_reply *reply, hearth_status status, hearth_finish_reason reason);
-bool hth_reply_has_ended(const hth_reply *reply);
 /* Deliver the held text. Call once, after the end. */
 void hth_reply_flush(hth_reply *reply);
-
-/* The scheduler fills the statistics. Borrowed until hth_reply_free. */
-hth_counted_result *hth_reply_result(hth_reply *reply);
 
 #endif

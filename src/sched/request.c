@@ -60,57 +60,76 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
     return HEARTH_OK;
 }
 
-static hearth_status copy_stops(hth_request *request, const hearth_request *from, hearth_error *err)
+static hearth_status copy_stops(char **stop, const hearth_request *from, hearth_error *err)
 {
-    request->stop = calloc(from->n_stop ? from->n_stop : 1, sizeof(*request->stop));
-    if (!request->stop)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stop texts");
-    for (; request->n_stop < from->n_stop; request->n_stop++) {
-        const char *text = from->stop ? from->stop[request->n_stop] : NULL;
+    for (size_t i = 0; i < from->n_stop; i++) {
+        const char *text = from->stop ? from->stop[i] : NULL;
 
         if (!text || strnlen(text, HTH_STOP_BYTES_MAX + 1) > HTH_STOP_BYTES_MAX)
-            return hth_fail(err, HEARTH_MISUSE, "stop text %zu is missing or longer than %d bytes", request->n_stop,
+            return hth_fail(err, HEARTH_MISUSE, "stop text %zu is missing or longer than %d bytes", i,
                             HTH_STOP_BYTES_MAX);
         if (!*text)
-            return hth_fail(err, HEARTH_MISUSE, "stop text %zu is empty; give at least one character", request->n_stop);
+            return hth_fail(err, HEARTH_MISUSE, "stop text %zu is empty; give at least one character", i);
         if (!hth_utf8_is_valid(text, strlen(text)))
-            return hth_fail(err, HEARTH_INVALID_TEXT, "stop text %zu is not valid UTF-8; no reply could contain it",
-                            request->n_stop);
-        request->stop[request->n_stop] = strdup(text);
-        if (!request->stop[request->n_stop])
+            return hth_fail(err, HEARTH_INVALID_TEXT, "stop text %zu is not valid UTF-8; no reply could contain it", i);
+        stop[i] = strdup(text);
+        if (!stop[i])
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stop texts");
     }
     return HEARTH_OK;
 }
 
-/* Copy tokens [n] to *out; if n is 0, *out does not change. False if out of memory. */
-static bool copy_tokens(const hearth_token *tokens, size_t n, hearth_token **out)
+/* A copy of n_bytes bytes, of one at least. *ok becomes false if out of memory. */
+static void *copy_of(const void *from, size_t n_bytes, bool *ok)
 {
-    if (n == 0)
-        return true;
-    *out = malloc(n * sizeof(*tokens));
-    if (*out)
-        memcpy(*out, tokens, n * sizeof(*tokens));
-    return *out != NULL;
+    void *copy = malloc(n_bytes ? n_bytes : 1);
+
+    if (copy && n_bytes > 0)
+        memcpy(copy, from, n_bytes);
+    *ok &= copy != NULL;
+    return copy;
 }
 
 static hearth_status copy_lists(hth_request *request, const hearth_request *from, hearth_error *err)
 {
-    if (!copy_tokens(from->stop_tokens, from->n_stop_tokens, &request->stop_tokens) ||
-        !copy_tokens(from->sampling->shown_tokens, from->sampling->n_shown_tokens, &request->shown_tokens) ||
-        !copy_tokens(from->replayed, from->n_replayed, &request->replayed) ||
-        !copy_tokens(from->draft_tokens, from->n_draft_tokens, &request->draft))
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
-    request->n_stop_tokens = from->n_stop_tokens;
-    request->n_shown_tokens = from->sampling->n_shown_tokens;
-    request->n_replayed = (uint32_t)from->n_replayed;
-    request->n_draft = from->n_draft_tokens;
-    if (from->session_id) {
-        request->session = strdup(from->session_id);
-        if (!request->session)
-            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
-    }
-    return copy_stops(request, from, err);
+    const hearth_sampling *sampling = from->sampling;
+    hearth_request *own = &request->options;
+    char **stop = calloc(from->n_stop + 1, sizeof(*stop));
+    bool ok = stop != NULL;
+
+    own->stop = (const char *const *)stop;
+    own->stop_tokens = copy_of(from->stop_tokens, from->n_stop_tokens * sizeof(*from->stop_tokens), &ok);
+    own->replayed = copy_of(from->replayed, from->n_replayed * sizeof(*from->replayed), &ok);
+    own->draft_tokens = copy_of(from->draft_tokens, from->n_draft_tokens * sizeof(*from->draft_tokens), &ok);
+    request->sampling.shown_tokens =
+        copy_of(sampling->shown_tokens, sampling->n_shown_tokens * sizeof(*sampling->shown_tokens), &ok);
+    if (from->session_id)
+        own->session_id = copy_of(from->session_id, strlen(from->session_id) + 1, &ok);
+    if (from->parent_key)
+        own->parent_key = copy_of(from->parent_key, HTH_KEY_BYTES, &ok);
+    return ok ? copy_stops(stop, from, err) : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
+}
+
+/* The numbers and callbacks of a request, as request.h says. */
+static hearth_request options_of(const hearth_request *from)
+{
+    hearth_request own = *from;
+
+    own.prompt = own.cache_salt = own.session_id = NULL;
+    own.tokens = own.stop_tokens = own.replayed = own.draft_tokens = NULL;
+    own.stop = NULL;
+    own.sampling = NULL;
+    own.parent_key = NULL;
+    own.events = NULL;
+    own.chat = NULL;
+    own.adapters = NULL;
+    own.n_predict = from->prefill_only ? 0 : from->n_predict;
+    own.no_cache_read = from->no_cache_read || from->prompt_logprobs;
+    own.logprobs = from->logprobs || from->n_top_logprobs > 0;
+    own.logprobs_after_sampling = from->logprobs && from->logprobs_after_sampling;
+    own.is_resumed = from->is_resumed || from->n_replayed > 0;
+    own.n_parent_digits = from->n_parent_digits ? from->n_parent_digits : KEY_DIGITS;
+    return own;
 }
 
 /* The grammar of a rendered conversation allows every tokenization of a call, and is not the caller's. */
@@ -138,45 +157,21 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
     }
     *request = (hth_request){
         .id = id,
+        .options = options_of(from),
+        .sampling = *from->sampling,
         .prompt = tokens_take,
         .n_prompt = (uint32_t)n_tokens,
-        .n_predict = from->prefill_only ? 0 : from->n_predict,
-        .min_tokens = from->min_tokens,
-        .ignore_eos = from->ignore_eos,
-        .no_cache_read = from->no_cache_read || from->prompt_logprobs,
-        .echo = from->echo,
-        .logprobs = from->logprobs || from->n_top_logprobs > 0,
-        .logprobs_after_sampling = from->logprobs && from->logprobs_after_sampling,
-        .prompt_logprobs = from->prompt_logprobs,
-        .n_top_logprobs = from->n_top_logprobs,
-        .tell_replayed = from->tell_replayed,
-        .replayed_state = from->replayed_state,
-        .is_resumed = from->is_resumed || from->n_replayed > 0,
+        .is_steered = is_steered(from),
         .draft_max = draft_max,
         .draft_min = draft_min < draft_max ? draft_min : draft_max,
-        .is_steered = is_steered(from),
-        .verify = from->verify,
-        .priority = from->priority,
-        .sampling = *from->sampling,
-        .has_parent_key = from->parent_key != NULL,
-        .n_parent_digits = from->n_parent_digits ? from->n_parent_digits : KEY_DIGITS,
-        .queue_timeout_ms = from->queue_timeout_ms,
-        .run_timeout_ms = from->run_timeout_ms,
-        .deadline_ms = from->deadline_ms,
-        .on_text = from->on_text,
-        .on_token = from->on_token,
-        .on_progress = from->on_progress,
-        .on_done = from->on_done,
-        .user_data = from->user_data,
     };
-    request->sampling.dry_breakers = NULL; /* owned by the caller; the sampler makes a copy */
+    request->sampling.dry_breakers = NULL; /* owned by the caller; the sampler makes a copy; likewise below */
     request->sampling.logit_bias = NULL;
     request->sampling.grammar = request->sampling.json_schema = NULL;
     request->sampling.triggers = NULL;
     request->sampling.samplers = NULL;
+    request->sampling.shown_tokens = NULL;
     request->sampling.thinking_message = request->sampling.thinking_begin = request->sampling.thinking_end = NULL;
-    if (from->parent_key)
-        memcpy(request->parent_key, from->parent_key, sizeof(request->parent_key));
     status = check_numbers(from, err);
     if (status == HEARTH_OK)
         status = hth_sampling_check(from->sampling, err);
@@ -190,25 +185,23 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
     return HEARTH_OK;
 }
 
-bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session)
-{
-    return session && request->session && strcmp(request->session, session) == 0 &&
-           memcmp(request->keyspace.fingerprint, fingerprint, sizeof(request->keyspace.fingerprint)) == 0;
-}
-
 void hth_request_free(hth_request *request)
 {
+    const hearth_request *own;
+
     if (!request)
         return;
-    for (size_t i = 0; i < request->n_stop; i++)
-        free(request->stop[i]);
-    free(request->stop);
-    free(request->stop_tokens);
-    free(request->shown_tokens);
-    free(request->replayed);
+    own = &request->options;
+    for (size_t i = 0; own->stop && i < own->n_stop; i++)
+        free((void *)own->stop[i]);
+    free((void *)own->stop);
+    free((void *)own->stop_tokens);
+    free((void *)own->replayed);
+    free((void *)own->draft_tokens);
+    free((void *)own->session_id);
+    free((void *)own->parent_key);
+    free((void *)request->sampling.shown_tokens);
     hth_adapter_set_unref(request->adapters);
-    free(request->draft);
-    free(request->session);
     free(request->prompt);
     hth_prompt_text_unref(request->text);
     free(request);

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#include "base/status.h"
-
 hth_counted_result *hth_counted_result_new(void)
 {
     static const hearth_token no_tokens[1]; /* a copy of 0 bytes from NULL is undefined */
@@ -27,13 +25,6 @@ hth_counted_result *hth_counted_result_new(void)
 static hth_counted_result *whole_of(const hearth_result *result)
 {
     return (hth_counted_result *)result;
-}
-
-void hth_counted_result_fail(const hearth_result *result, hearth_status status, const char *message)
-{
-    hearth_result *shown = &whole_of(result)->shown;
-
-    shown->status = hth_fail(&shown->error, status, "%s", message);
 }
 
 const hearth_result *hearth_result_ref(const hearth_result *result)

@@ -24,7 +24,5 @@ typedef struct hth_counted_result {
 
 /* An empty result with one reference, for hearth_result_unref(&result->shown). NULL if out of memory. */
 hth_counted_result *hth_counted_result_new(void);
-/* Turn the result into a failure. Only while there is no other holder. */
-void hth_counted_result_fail(const hearth_result *result, hearth_status status, const char *message);
 
 #endif

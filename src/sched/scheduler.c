@@ -28,36 +28,34 @@
  */
 enum { MESSAGES_SPARE = 256 };
 
-typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
+typedef enum message_kind {
+    MESSAGE_WAKE,
+    MESSAGE_SLOTS,
+    /* Orders: work to do between two ticks for a thread that waits for it. */
+    MESSAGE_SAVE,
+    MESSAGE_END_SESSION,
+    MESSAGE_FORGET,
+} message_kind;
 
-typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION, ORDER_FORGET } order_kind;
-
-/*
- * Work to do between two ticks for a thread that waits for it. The calling thread and the scheduler share the order,
- * and the last of them frees it, because the calling thread may time out first.
- */
-typedef struct order {
-    pthread_mutex_t lock;
-    pthread_cond_t done_changed;
-    bool done;
-    unsigned holders;
-    order_kind kind;
-    hearth_save_reason reason;
-    uint8_t fingerprint[32];
-    hth_keyspace tenant;
-    char session[HTH_SESSION_BYTES_MAX + 1];
-    bool found;                 /* the session */
-    bool *is_busy;              /* set if it has a request; owned by the waiting thread */
-    const hearth_token *tokens; /* [n_tokens], borrowed from the waiting thread */
-    uint32_t n_tokens;
-    uint32_t n_kept;
-} order;
-
+/* Except for orders, the scheduler frees it. Pointers of orders are borrowed from the waiting thread. */
 typedef struct message {
     message_kind kind;
-    order *order;
-    size_t n_slots;
-    hth_slot *slots[]; /* [n_slots] */
+
+    /* Of orders; guarded by the scheduler's lock. */
+    bool is_done;     /* with error, whose status may be HEARTH_OK; the waiting thread frees the order */
+    bool is_given_up; /* the thread has stopped waiting: the scheduler frees the order */
+    hearth_error error;
+
+    hearth_save_reason reason;  /* MESSAGE_SAVE */
+    const hth_keyspace *tenant; /* MESSAGE_END_SESSION; likewise session */
+    const char *session;
+    const uint8_t *fingerprint; /* [32], MESSAGE_FORGET; likewise the next three */
+    const hearth_token *tokens; /* [n_tokens] */
+    uint32_t n_tokens;
+    uint32_t n_kept;
+
+    size_t n_slots; /* MESSAGE_SLOTS */
+    hth_slot *slots[];
 } message;
 
 /* The only message that is not freed, so that a wake-up needs no memory. */
@@ -77,8 +75,8 @@ struct hth_scheduler {
 
     /* Guards the fields below. Innermost lock. */
     pthread_mutex_t lock;
-    pthread_cond_t known_changed; /* a request has ended */
-    hth_request *known;           /* waiting and running */
+    pthread_cond_t changed; /* a request has ended, or an order is done */
+    hth_request *known;     /* waiting and running */
     size_t n_known;
     uint64_t ending_id;  /* the request whose on_done runs; 0: none */
     uint64_t request_ms; /* recent mean time of a request, for retry_after_s */
@@ -95,7 +93,7 @@ struct hth_scheduler {
 static void note_tokens(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
-    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
+    const hearth_result *result = &slot->reply->result->shown;
 
     if (slot->place->true_tokens && request->text && !request->is_steered)
         hth_true_tokens_note(slot->place->true_tokens, request->text->fingerprint, request->text, request->prompt,
@@ -107,7 +105,7 @@ static void request_ended(hth_slot *slot, void *user_data)
 {
     hth_scheduler *scheduler = user_data;
     hth_request *request = slot->request;
-    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
+    const hearth_result *result = &slot->reply->result->shown;
     uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
 
     hth_batcher_count(scheduler->counters, slot);
@@ -118,28 +116,19 @@ static void request_ended(hth_slot *slot, void *user_data)
     scheduler->ending_id = request->id;
     scheduler->request_ms = (7 * scheduler->request_ms + spent_ms) / 8;
     pthread_mutex_unlock(&scheduler->lock);
-    if (request->on_done)
-        request->on_done(request->id, result, request->user_data);
+    if (request->options.on_done)
+        request->options.on_done(request->id, result, request->options.user_data);
     pthread_mutex_lock(&scheduler->lock);
     scheduler->ending_id = 0;
-    pthread_cond_broadcast(&scheduler->known_changed);
+    pthread_cond_broadcast(&scheduler->changed);
     pthread_mutex_unlock(&scheduler->lock);
 }
 
 /* ---- messages ---- */
 
-static void order_release(order *one)
+static bool is_of_session(const hth_request *request, const char *session)
 {
-    bool last;
-
-    pthread_mutex_lock(&one->lock);
-    last = --one->holders == 0;
-    pthread_mutex_unlock(&one->lock);
-    if (!last)
-        return;
-    pthread_cond_destroy(&one->done_changed);
-    pthread_mutex_destroy(&one->lock);
-    free(one);
+    return request->options.session_id && strcmp(request->options.session_id, session) == 0;
 }
 
 /*
@@ -153,46 +142,49 @@ static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *te
 
     pthread_mutex_lock(&scheduler->lock);
     DL_FOREACH(scheduler->known, request)
-    has |= request->session && strcmp(request->session, session) == 0 &&
-           hth_keyspace_same_tenant(&request->keyspace, tenant);
+    has |= is_of_session(request, session) && hth_keyspace_same_tenant(&request->keyspace, tenant);
     pthread_mutex_unlock(&scheduler->lock);
     return has;
 }
 
-static void carry_out(hth_scheduler *scheduler, order *one)
+static void end_session(hth_scheduler *scheduler, message *order)
 {
-    bool found = false;
+    if (session_has_request(scheduler, order->tenant, order->session))
+        (void)hth_fail(&order->error, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first",
+                       order->session);
+    else if (!hth_batcher_end_session(scheduler->batcher, order->tenant, order->session))
+        (void)hth_fail(&order->error, HEARTH_NOT_FOUND,
+                       "no cells are kept for session_id '%s'; it has ended, expired, or never was", order->session);
+}
 
+static void carry_out(hth_scheduler *scheduler, message *order)
+{
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_BEGINS, NULL, 0);
-    switch (one->kind) {
-    case ORDER_SAVE: hth_batcher_save(scheduler->batcher, one->reason); break;
-    case ORDER_FORGET:
-        hth_batcher_forget(scheduler->batcher, one->fingerprint, one->tokens, one->n_tokens, one->n_kept);
-        break;
-    case ORDER_END_SESSION:
-        *one->is_busy = session_has_request(scheduler, &one->tenant, one->session);
-        found = !*one->is_busy && hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session);
-        break;
-    }
+    if (order->kind == MESSAGE_SAVE)
+        hth_batcher_save(scheduler->batcher, order->reason);
+    else if (order->kind == MESSAGE_FORGET)
+        hth_batcher_forget(scheduler->batcher, order->fingerprint, order->tokens, order->n_tokens, order->n_kept);
+    else
+        end_session(scheduler, order);
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
-    pthread_mutex_lock(&one->lock);
-    one->done = true;
-    one->found = found;
-    pthread_cond_signal(&one->done_changed);
-    pthread_mutex_unlock(&one->lock);
-    order_release(one);
+    pthread_mutex_lock(&scheduler->lock);
+    order->is_done = true;
+    if (order->is_given_up)
+        free(order);
+    pthread_cond_broadcast(&scheduler->changed);
+    pthread_mutex_unlock(&scheduler->lock);
 }
 
 static void handle(hth_scheduler *scheduler, message *received)
 {
-    switch (received->kind) {
-    case MESSAGE_SLOTS:
-        for (size_t i = 0; i < received->n_slots; i++)
-            hth_batcher_add(scheduler->batcher, received->slots[i]);
-        break;
-    case MESSAGE_ORDER: carry_out(scheduler, received->order); break;
-    case MESSAGE_WAKE: return;
+    if (received->kind == MESSAGE_WAKE)
+        return;
+    if (received->kind != MESSAGE_SLOTS) {
+        carry_out(scheduler, received);
+        return;
     }
+    for (size_t i = 0; i < received->n_slots; i++)
+        hth_batcher_add(scheduler->batcher, received->slots[i]);
     free(received);
 }
 
@@ -200,7 +192,7 @@ static void handle(hth_scheduler *scheduler, message *received)
 static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 {
     uint64_t wake = hth_batcher_wake_ns(scheduler->batcher);
-    uint64_t now = hth_workplace_now(hth_batcher_workplace(scheduler->batcher));
+    uint64_t now = hth_workplace_now(&scheduler->batcher->place);
     uint64_t ms;
 
     if (wake == UINT64_MAX)
@@ -211,9 +203,7 @@ static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 
 static void take_messages(hth_scheduler *scheduler, bool busy)
 {
-    uint32_t ms = busy ? 0 : ms_to_sleep(scheduler);
-    message *received = ms == UINT32_MAX ? hth_message_queue_wait(scheduler->messages)
-                                         : hth_message_queue_take(scheduler->messages, ms);
+    message *received = hth_message_queue_take(scheduler->messages, busy ? 0 : ms_to_sleep(scheduler));
 
     while (received) {
         handle(scheduler, received);
@@ -235,6 +225,14 @@ static void publish_status(hth_scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->lock);
 }
 
+/* Wake the thread if it sleeps. */
+static void wake(hth_scheduler *scheduler)
+{
+    /* A scheduler with messages, or with a closed queue, is awake anyway. */
+    if (hth_message_queue_count(scheduler->messages) == 0)
+        (void)hth_message_queue_put(scheduler->messages, (void *)&wake_up);
+}
+
 void hth_scheduler_cancel_all(hth_scheduler *scheduler)
 {
     hth_request *request;
@@ -243,7 +241,7 @@ void hth_scheduler_cancel_all(hth_scheduler *scheduler)
     DL_FOREACH(scheduler->known, request)
     hth_batcher_cancel(scheduler->batcher, request);
     pthread_mutex_unlock(&scheduler->lock);
-    hth_scheduler_wake(scheduler);
+    wake(scheduler);
 }
 
 static void *run(void *context)
@@ -275,7 +273,7 @@ static void deinit(hth_scheduler *scheduler)
 {
     hth_batcher_close(scheduler->batcher);
     hth_message_queue_free(scheduler->messages);
-    pthread_cond_destroy(&scheduler->known_changed);
+    pthread_cond_destroy(&scheduler->changed);
     pthread_mutex_destroy(&scheduler->lock);
     free(scheduler);
 }
@@ -293,7 +291,7 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     scheduler->queue_max = queue_max;
     scheduler->n_parallel = schedule->n_parallel;
     pthread_mutex_init(&scheduler->lock, NULL);
-    hth_condition_init(&scheduler->known_changed);
+    hth_condition_init(&scheduler->changed);
     scheduler->messages = hth_message_queue_new(2 * ((size_t)queue_max + schedule->n_parallel) + MESSAGES_SPARE);
     status = scheduler->messages
                ? hth_batcher_open(workplace, schedule, pulse, request_ended, scheduler, &scheduler->batcher, err)
@@ -311,13 +309,6 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     return HEARTH_OK;
 }
 
-void hth_scheduler_wake(hth_scheduler *scheduler)
-{
-    /* A scheduler with messages, or with a closed queue, is awake anyway. */
-    if (hth_message_queue_count(scheduler->messages) == 0)
-        (void)hth_message_queue_put(scheduler->messages, (void *)&wake_up);
-}
-
 void hth_scheduler_close(hth_scheduler *scheduler)
 {
     if (!scheduler)
@@ -331,7 +322,7 @@ void hth_scheduler_close(hth_scheduler *scheduler)
 
 const hth_workplace *hth_scheduler_workplace(const hth_scheduler *scheduler)
 {
-    return hth_batcher_workplace(scheduler->batcher);
+    return &scheduler->batcher->place;
 }
 
 bool hth_scheduler_is_this_thread(void)
@@ -347,7 +338,7 @@ static bool session_is_busy_locked(const hth_scheduler *scheduler, const uint8_t
     if (!session)
         return false;
     DL_FOREACH(scheduler->known, request)
-    if (hth_request_is_of_session(request, fingerprint, session))
+    if (is_of_session(request, session) && memcmp(request->keyspace.fingerprint, fingerprint, 32) == 0)
         return true;
     return false;
 }
@@ -379,12 +370,12 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
      * A resumed reply had its place before its interruption. At most n_max replies had one, so the limit is doubled for
      * them.
      */
-    if (scheduler->n_known + n > (first->is_resumed ? 2 * n_max : n_max))
+    if (scheduler->n_known + n > (first->options.is_resumed ? 2 * n_max : n_max))
         return refuse_busy(scheduler, err);
-    if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
+    if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->options.session_id))
         return hth_fail(err, HEARTH_BUSY,
                         "session_id '%s' has a request that has not ended; wait for it, or use another session_id",
-                        first->session);
+                        first->options.session_id);
     return HEARTH_OK;
 }
 
@@ -421,6 +412,15 @@ static hth_request *find_locked(hth_scheduler *scheduler, uint64_t id)
     return NULL;
 }
 
+/* Release the lock under which a request (NULL: none) was found and changed, and wake the thread. Was there one? */
+static bool unlock_changed(hth_scheduler *scheduler, const hth_request *request)
+{
+    pthread_mutex_unlock(&scheduler->lock);
+    if (request)
+        wake(scheduler);
+    return request != NULL;
+}
+
 bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
 {
     hth_request *request;
@@ -429,10 +429,7 @@ bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id)
     request = find_locked(scheduler, id);
     if (request)
         hth_batcher_cancel(scheduler->batcher, request);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (request)
-        hth_scheduler_wake(scheduler);
-    return request != NULL;
+    return unlock_changed(scheduler, request);
 }
 
 bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
@@ -443,25 +440,7 @@ bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
     request = find_locked(scheduler, id);
     if (request)
         hth_batcher_linger(scheduler->batcher, request, ms);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (request)
-        hth_scheduler_wake(scheduler);
-    return request != NULL;
-}
-
-bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_ms)
-{
-    struct timespec deadline = hth_deadline_after(timeout_ms);
-    int waited = 0;
-    bool is_known;
-
-    pthread_mutex_lock(&scheduler->lock);
-    while ((is_known = find_locked(scheduler, id) || scheduler->ending_id == id) && waited != ETIMEDOUT)
-        waited = timeout_ms == UINT32_MAX
-                   ? pthread_cond_wait(&scheduler->known_changed, &scheduler->lock)
-                   : pthread_cond_timedwait(&scheduler->known_changed, &scheduler->lock, &deadline);
-    pthread_mutex_unlock(&scheduler->lock);
-    return !is_known;
+    return unlock_changed(scheduler, request);
 }
 
 bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused)
@@ -476,10 +455,21 @@ bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bo
         atomic_fetch_or_explicit(&request->paused, (unsigned)by, memory_order_relaxed);
     else if (request)
         atomic_fetch_and_explicit(&request->paused, ~(unsigned)by, memory_order_relaxed);
+    return unlock_changed(scheduler, request);
+}
+
+bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_ms)
+{
+    struct timespec deadline = hth_deadline_after(timeout_ms);
+    int waited = 0;
+    bool is_known;
+
+    pthread_mutex_lock(&scheduler->lock);
+    while ((is_known = find_locked(scheduler, id) || scheduler->ending_id == id) && waited != ETIMEDOUT)
+        waited = timeout_ms == UINT32_MAX ? pthread_cond_wait(&scheduler->changed, &scheduler->lock)
+                                          : pthread_cond_timedwait(&scheduler->changed, &scheduler->lock, &deadline);
     pthread_mutex_unlock(&scheduler->lock);
-    if (request)
-        hth_scheduler_wake(scheduler);
-    return request != NULL;
+    return !is_known;
 }
 
 void hth_scheduler_refuse(hth_scheduler *scheduler)
@@ -493,49 +483,44 @@ void hth_scheduler_wait_idle(hth_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
     while (scheduler->n_known > 0 || scheduler->ending_id != 0)
-        pthread_cond_wait(&scheduler->known_changed, &scheduler->lock);
+        pthread_cond_wait(&scheduler->changed, &scheduler->lock);
     pthread_mutex_unlock(&scheduler->lock);
 }
 
 /* ---- orders ---- */
 
-static order *order_new(order_kind kind)
-{
-    order *one = calloc(1, sizeof(*one));
-
-    if (!one)
-        return NULL;
-    one->kind = kind;
-    one->holders = 2;
-    pthread_mutex_init(&one->lock, NULL);
-    hth_condition_init(&one->done_changed);
-    return one;
-}
-
-/* Send an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time. */
-static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
-                                bool *found_out, hearth_error *err)
+/*
+ * Send an order and wait for it, until deadline (NULL: no limit). Returns its status; HEARTH_BUSY if the queue is full;
+ * HEARTH_TIMED_OUT, without a message; HEARTH_NO_MEMORY.
+ */
+static hearth_status give_order(hth_scheduler *scheduler, const message *order, const struct timespec *deadline,
+                                hearth_error *err)
 {
     message *sent = malloc(sizeof(*sent));
+    hearth_status status = HEARTH_TIMED_OUT;
     int waited = 0;
 
-    if (sent)
-        *sent = (message){ .kind = MESSAGE_ORDER, .order = one };
-    if (!sent || hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK) {
+    if (!sent)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to give the scheduler an order");
+    *sent = *order;
+    if (hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK) {
         free(sent);
-        one->holders = 1; /* the scheduler did not receive it */
-        order_release(one);
         return hth_fail(err, HEARTH_BUSY, "the model's message queue is full; try again later");
     }
-    pthread_mutex_lock(&one->lock);
-    while (!one->done && waited != ETIMEDOUT)
-        waited = deadline ? pthread_cond_timedwait(&one->done_changed, &one->lock, deadline)
-                          : pthread_cond_wait(&one->done_changed, &one->lock);
-    *done_out = one->done;
-    *found_out = one->found;
-    pthread_mutex_unlock(&one->lock);
-    order_release(one);
-    return HEARTH_OK;
+    pthread_mutex_lock(&scheduler->lock);
+    while (!sent->is_done && waited != ETIMEDOUT)
+        waited = deadline ? pthread_cond_timedwait(&scheduler->changed, &scheduler->lock, deadline)
+                          : pthread_cond_wait(&scheduler->changed, &scheduler->lock);
+    if (sent->is_done) {
+        status = sent->error.status;
+        if (status != HEARTH_OK && err)
+            *err = sent->error;
+        free(sent);
+    } else {
+        sent->is_given_up = true;
+    }
+    pthread_mutex_unlock(&scheduler->lock);
+    return status;
 }
 
 /* Wait until saved rows are durable, or until the deadline. */
@@ -552,22 +537,18 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
     hth_cache *cache = hth_scheduler_workplace(scheduler)->cache;
     struct timespec deadline = hth_deadline_after(timeout_ms);
     uint64_t deadline_ns = hth_os_monotonic_ns() + timeout_ms * UINT64_C(1000000);
-    order *one = order_new(ORDER_SAVE);
+    const message order = { .kind = MESSAGE_SAVE, .reason = reason };
     uint64_t n_lost = 0;
-    bool done = false, found = false;
     hearth_status status;
 
-    if (!one)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask for a save");
     if (cache) {
         (void)flush(cache, deadline_ns); /* rows that wait for the writer would take the room of new ones */
         n_lost = hth_cache_n_lost(cache);
     }
-    one->reason = reason;
-    status = give_order(scheduler, one, &deadline, &done, &found, err);
-    if (status != HEARTH_OK)
+    status = give_order(scheduler, &order, &deadline, err);
+    if (status != HEARTH_OK && status != HEARTH_TIMED_OUT)
         return status;
-    if (!done || (cache && !flush(cache, deadline_ns)))
+    if (status == HEARTH_TIMED_OUT || (cache && !flush(cache, deadline_ns)))
         return hth_fail(err, HEARTH_TIMED_OUT, "not everything was saved within %u ms", timeout_ms);
     if (cache && hth_cache_n_lost(cache) != n_lost)
         return hth_fail(err, HEARTH_FULL, "not everything was saved: the device or a queue is full; the log says more");
@@ -577,37 +558,23 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
 hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const hth_keyspace *tenant, const char *session,
                                         hearth_error *err)
 {
-    order *one = order_new(ORDER_END_SESSION);
-    bool done = false, found = false, is_busy = false;
-    hearth_status status;
+    const message order = { .kind = MESSAGE_END_SESSION, .tenant = tenant, .session = session };
 
-    if (!one)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to end a session");
-    one->tenant = *tenant;
-    one->is_busy = &is_busy;
-    memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
-    status = give_order(scheduler, one, NULL, &done, &found, err);
-    if (status == HEARTH_OK && is_busy)
-        return hth_fail(err, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first", session);
-    if (status == HEARTH_OK && !found)
-        return hth_fail(err, HEARTH_NOT_FOUND,
-                        "no cells are kept for session_id '%s'; it has ended, expired, or never was", session);
-    return status;
+    return give_order(scheduler, &order, NULL, err);
 }
 
 hearth_status hth_scheduler_forget(hth_scheduler *scheduler, const uint8_t fingerprint[32], const hearth_token *tokens,
                                    uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
-    order *one = order_new(ORDER_FORGET);
-    bool done = false, found = false;
+    const message order = {
+        .kind = MESSAGE_FORGET,
+        .fingerprint = fingerprint,
+        .tokens = tokens,
+        .n_tokens = n_tokens,
+        .n_kept = n_kept,
+    };
 
-    if (!one)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to forget a prompt");
-    memcpy(one->fingerprint, fingerprint, sizeof(one->fingerprint));
-    one->tokens = tokens;
-    one->n_tokens = n_tokens;
-    one->n_kept = n_kept;
-    return give_order(scheduler, one, NULL, &done, &found, err);
+    return give_order(scheduler, &order, NULL, err);
 }
 
 void hth_scheduler_status_get(hth_scheduler *scheduler, hth_batcher_status *out)

@@ -42,8 +42,6 @@ bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bo
  */
 bool hth_scheduler_wait(hth_scheduler *scheduler, uint64_t id, uint32_t timeout_ms);
 void hth_scheduler_cancel_all(hth_scheduler *scheduler);
-/* Wake the thread if it sleeps. */
-void hth_scheduler_wake(hth_scheduler *scheduler);
 /* Refuse new requests from now on; known requests continue. */
 void hth_scheduler_refuse(hth_scheduler *scheduler);
 /* Wait until no request is known. Call hth_scheduler_refuse first, or new requests may arrive. */

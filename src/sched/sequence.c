@@ -9,7 +9,6 @@
 
 #include "base/bytes.h"
 #include "cache/read_ahead.h"
-#include "sched/sequence_restore.h"
 
 struct hth_sequence {
     const hth_workplace *place;
@@ -43,6 +42,53 @@ struct hth_sequence {
 };
 
 enum { ROW_TEXT_BYTES_MAX = 1 << 16 };
+
+/* ---- lookups ---- */
+
+static hth_lookup_options lookup_options(const hth_workplace *place, size_t n_limit, bool read_cache)
+{
+    hth_lookup_options options = { .way = HTH_LOOKUP_KEYS, .n_window = place->n_window, .n_limit = n_limit };
+
+    if (!read_cache || !place->cache)
+        return options;
+    switch (place->kind) {
+    case HTH_MODEL_RECURRENT: options.way = HTH_LOOKUP_STATES; break;
+    case HTH_MODEL_HYBRID: options.way = HTH_LOOKUP_CELLS_AND_STATES; break;
+    case HTH_MODEL_UNCACHED: break;
+    default: options.way = HTH_LOOKUP_CELLS; break;
+    }
+    return options;
+}
+
+hearth_status hth_prompt_lookup(const hth_workplace *workplace, const hth_keyspace *keyspace,
+                                const hearth_token *prompt, size_t n_prompt, bool read_cache, hth_lookup *out,
+                                hearth_error *err)
+{
+    hth_lookup_options options = lookup_options(workplace, n_prompt, read_cache);
+    hth_key_stream *stream = hth_key_stream_new(keyspace);
+    hearth_status status;
+
+    if (!stream)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", n_prompt);
+    status = hth_lookup_init(out, workplace->cache, keyspace, stream, &options, prompt, n_prompt, err);
+    hth_key_stream_free(stream);
+    return status;
+}
+
+hearth_tier hth_prompt_lookup_tier(const hth_workplace *workplace, const hth_lookup *lookup)
+{
+    hearth_tier slowest = lookup->logits_tier;
+
+    for (size_t i = 0; i < lookup->n_rows; i++) {
+        hearth_tier tier = hth_cache_find(workplace->cache, &lookup->rows[i].meta.id, NULL);
+
+        if (tier > slowest)
+            slowest = tier;
+    }
+    return slowest;
+}
+
+/* ---- making ---- */
 
 void hth_sequence_close(hth_sequence *sequence)
 {
@@ -127,18 +173,13 @@ static bool is_cached(const hth_sequence *sequence)
 
 /* ---- cells ---- */
 
+/* The engine can always empty a sequence (asserted). */
 static void empty_engine(hth_sequence *sequence, uint32_t id)
 {
     bool removed = sequence->place->backend->seq_remove(sequence->place->context, id, 0, UINT32_MAX);
 
     assert(removed);
     (void)removed; /* used only by the assertion */
-}
-
-/* Empty the scratch sequence. The engine can always do this (asserted). */
-static void empty_scratch(hth_sequence *sequence)
-{
-    empty_engine(sequence, sequence->books->scratch);
 }
 
 /* Note in the books that only the first n_tokens are left. */
@@ -160,8 +201,7 @@ static void empty(hth_sequence *sequence)
 uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens)
 {
     assert(n_tokens <= sequence->n_tokens);
-    return hth_cells_count_held_twice(sequence->books->cells, sequence->cells + n_tokens,
-                                      sequence->n_tokens - n_tokens);
+    return hth_cells_count_held(sequence->books->cells, sequence->cells + n_tokens, sequence->n_tokens - n_tokens, 2);
 }
 
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
@@ -186,7 +226,7 @@ void hth_sequence_set_held(hth_sequence *sequence, bool held)
 
 uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens)
 {
-    return hth_cells_count_held(sequence->books->cells, sequence->cells, n_tokens);
+    return hth_cells_count_held(sequence->books->cells, sequence->cells, n_tokens, 1);
 }
 
 /*
@@ -240,18 +280,6 @@ const float *hth_sequence_end_logits(const hth_sequence *sequence)
 }
 
 /* ---- evaluation ---- */
-
-void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
-                            hth_batch_row *rows)
-{
-    for (uint32_t i = 0; i < n; i++)
-        rows[i] = (hth_batch_row){
-            .token = tokens[i],
-            .position = sequence->n_tokens + i,
-            .sequence = sequence->id,
-            .wants_logits = wants_logits && i == n - 1,
-        };
-}
 
 void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n)
 {
@@ -326,8 +354,7 @@ static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err)
 {
-    hth_prompt_place place = hth_workplace_prompt_place(sequence->place);
-    hth_lookup_options options = hth_prompt_lookup_options(&place, n_limit, read_cache);
+    hth_lookup_options options = lookup_options(sequence->place, n_limit, read_cache);
     hearth_status status;
 
     assert(n_prompt <= sequence->place->n_ctx);
@@ -424,7 +451,7 @@ static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *bo
     if (status == HEARTH_OK)
         status = backend->seq_copy(context, sequence->books->scratch, sequence->id, sequence->n_tokens,
                                    begin + row->n_use, err);
-    empty_scratch(sequence);
+    empty_engine(sequence, sequence->books->scratch);
     return status;
 }
 
@@ -774,12 +801,34 @@ static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
            memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
 }
 
+static bool is_known(const hth_sequence *sequence, const hth_key *key, hth_row_kind kind)
+{
+    const hth_row_id id = { .key = *key, .kind = kind };
+
+    return hth_cache_find(sequence->place->cache, &id, NULL) != HEARTH_TIER_NONE;
+}
+
 /* Is the block that ends at begin in the cache? Without it, a row after it would never be found. */
 static bool has_parent(const hth_sequence *sequence, uint32_t begin)
 {
-    hth_row_id parent = { .key = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], .kind = HTH_ROW_BLOCK };
+    return begin == 0 || is_known(sequence, &sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], HTH_ROW_BLOCK);
+}
 
-    return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
+/* A row that begins at a position; its parent is the block before that. */
+static hth_save save_of(const hth_sequence *sequence, const hth_row_id *id, uint32_t begin, hearth_save_reason reason)
+{
+    const hth_workplace *place = sequence->place;
+
+    return (hth_save){
+        .keyspace = &sequence->keyspace,
+        .id = *id,
+        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
+        .first_position = begin,
+        .context_size = place->n_ctx,
+        .reason = reason,
+        .engine_build = place->engine_build,
+        .model = place->model,
+    };
 }
 
 /* Save the cells from the last block boundary before the current end as row id. False if that failed. */
@@ -788,21 +837,13 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
     const hth_workplace *place = sequence->place;
     uint32_t end = sequence->n_tokens;
     uint32_t begin = (end - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
-    hth_save save = {
-        .keyspace = &sequence->keyspace,
-        .id = *id,
-        .parent = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS],
-        .first_position = begin,
-        .tokens = sequence->tokens + begin,
-        .n_tokens = end - begin,
-        .context_size = place->n_ctx,
-        .reason = reason,
-        .engine_build = place->engine_build,
-        .model = place->model,
-        .superseded = superseded_by(sequence, id, begin),
-    };
+    hth_save save = save_of(sequence, id, begin, reason);
     hearth_error err = { .message = "" };
     bool saved;
+
+    save.tokens = sequence->tokens + begin;
+    save.n_tokens = end - begin;
+    save.superseded = superseded_by(sequence, id, begin);
 
     if (id->kind == HTH_ROW_TAIL && is_in_longer(sequence, begin))
         return true;
@@ -817,7 +858,7 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
             saved = pack(sequence, sequence->books->scratch, HTH_STATE_CELLS, &save); /* else it is computed again */
         else
             stop_saving(sequence, err.message);
-        empty_scratch(sequence);
+        empty_engine(sequence, sequence->books->scratch);
     }
     if (saved) {
         sequence->has_tail = id->kind == HTH_ROW_TAIL;
@@ -830,19 +871,10 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
 /* Save the state after the current end, whose key is given. False if that failed. */
 static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
 {
-    const hth_workplace *place = sequence->place;
-    hth_save save = {
-        .keyspace = &sequence->keyspace,
-        .id = { .key = *key, .kind = HTH_ROW_STATE },
-        .parent = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS],
-        .first_position = sequence->n_tokens,
-        .context_size = place->n_ctx,
-        .reason = reason,
-        .engine_build = place->engine_build,
-        .model = place->model,
-    };
+    const hth_row_id id = { .key = *key, .kind = HTH_ROW_STATE };
+    hth_save save = save_of(sequence, &id, sequence->n_tokens, reason);
 
-    return hth_cache_is_saved(place->cache, &save.id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
+    return hth_cache_is_saved(sequence->place->cache, &id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
 }
 
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
@@ -895,11 +927,6 @@ bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
     return true;
 }
 
-static bool is_known(const hth_sequence *sequence, hth_row_id id)
-{
-    return hth_cache_find(sequence->place->cache, &id, NULL) != HEARTH_TIER_NONE;
-}
-
 bool hth_sequence_end_is_saved(hth_sequence *sequence)
 {
     uint32_t end = sequence->n_tokens;
@@ -908,35 +935,29 @@ bool hth_sequence_end_is_saved(hth_sequence *sequence)
     if (!is_cached(sequence) || end == 0)
         return false;
     hth_sequence_key(sequence, &key);
-    if (has_states(sequence) && !is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_STATE }))
+    if (has_states(sequence) && !is_known(sequence, &key, HTH_ROW_STATE))
         return false;
     if (!has_blocks(sequence))
         return true;
     return has_parent(sequence, end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS) &&
-           (end % HTH_BLOCK_TOKENS == 0 || is_known(sequence, (hth_row_id){ .key = key, .kind = HTH_ROW_TAIL }));
+           (end % HTH_BLOCK_TOKENS == 0 || is_known(sequence, &key, HTH_ROW_TAIL));
 }
 
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
-    hth_save save = {
-        .keyspace = &sequence->keyspace,
-        .id = { .kind = HTH_ROW_LOGITS },
-        .first_position = sequence->n_tokens,
-        .context_size = place->n_ctx,
-        .reason = reason,
-        .engine_build = place->engine_build,
-        .model = place->model,
-        .image_bytes = place->n_vocab * sizeof(float),
-    };
+    hth_row_id id = { .kind = HTH_ROW_LOGITS };
+    hth_save save;
     hth_slab *slab;
 
     if (!is_cached(sequence) || sequence->books->cannot_save)
         return;
-    hth_sequence_key(sequence, &save.id.key);
-    save.parent = save.id.key;
-    if (hth_cache_is_saved(place->cache, &save.id))
+    hth_sequence_key(sequence, &id.key);
+    if (hth_cache_is_saved(place->cache, &id))
         return;
+    save = save_of(sequence, &id, sequence->n_tokens, reason);
+    save.parent = id.key;
+    save.image_bytes = place->n_vocab * sizeof(float);
     slab = hth_cache_save_begin(place->cache, &save);
     if (!slab)
         return;

@@ -2,7 +2,7 @@
  * sequence.h - one sequence of a context: its tokens, its cells, and the rows that it saves and restores
  *
  * The sequence knows its tokens and the keys of their block boundaries. It can be shortened, share the prefix of
- * another sequence, be restored from rows (sequence_restore.h), be extended by evaluation, and be saved as rows.
+ * another sequence, be restored from rows, be extended by evaluation, and be saved as rows.
  * Attention cells become blocks and tails, through a scratch sequence. Recurrent state exists only for the current end,
  * so it is saved where a prompt ends, where a reply ends, and every snapshot_interval tokens. Only sequences of plain
  * attention can be shortened in place or shared.
@@ -19,7 +19,6 @@
 #include "cache/policy.h"
 #include "engine/backend.h"
 #include "sched/cells.h"
-#include "sched/prompt_lookup.h"
 #include "sched/true_tokens.h"
 
 typedef struct hth_draft_model hth_draft_model;
@@ -66,20 +65,26 @@ static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
     return workplace->now_ns ? workplace->now_ns(workplace->clock) : hth_os_monotonic_ns();
 }
 
+static inline double hth_ms_between(uint64_t begin_ns, uint64_t end_ns)
+{
+    return (double)(end_ns - begin_ns) / 1e6;
+}
+
 /* Move the mean of recent costs towards a new one; 0: no mean yet. */
 static inline void hth_move_mean(uint64_t *mean, uint64_t value)
 {
     *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
 }
 
-static inline hth_prompt_place hth_workplace_prompt_place(const hth_workplace *workplace)
-{
-    return (hth_prompt_place){
-        .cache = workplace->cache,
-        .kind = workplace->kind,
-        .n_window = workplace->n_window,
-    };
-}
+/*
+ * Look a prompt up in a keyspace, without a sequence. Without read_cache or a cache, the lookup only computes keys. Any
+ * thread. *out is released with hth_lookup_deinit. HEARTH_NO_MEMORY.
+ */
+hearth_status hth_prompt_lookup(const hth_workplace *workplace, const hth_keyspace *keyspace,
+                                const hearth_token *prompt, size_t n_prompt, bool read_cache, hth_lookup *out,
+                                hearth_error *err);
+/* The slowest tier that the rows of the lookup are in now; HEARTH_TIER_NONE: no rows. */
+hearth_tier hth_prompt_lookup_tier(const hth_workplace *workplace, const hth_lookup *lookup);
 
 /* Shared by the sequences of one context. */
 typedef struct hth_books {
@@ -147,12 +152,54 @@ bool hth_sequence_share(hth_sequence *sequence, const hth_sequence *from, uint32
  */
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err);
+
+/*
+ * ---- rows in: one row per step ----
+ *
+ * Rows are read ahead. Each step checks one row and puts it into the context, so a long restore can alternate with the
+ * evaluations of other requests.
+ */
+
+typedef struct hth_restored {
+    hearth_tier tier; /* the slowest tier that a row came from */
+    uint32_t n_rows;
+    uint64_t n_bytes;
+} hth_restored;
+
+typedef enum hth_restore_result {
+    HTH_RESTORE_MORE,     /* there are rows left */
+    HTH_RESTORE_DONE,     /* complete, or a part if the sequence can be shortened */
+    HTH_RESTORE_ROW_LOST, /* a row is missing or corrupt; another lookup finds less */
+    HTH_RESTORE_FAILED,   /* the engine or memory refused; the sequence is empty */
+} hth_restore_result;
+
+typedef struct hth_restore hth_restore;
+
+/*
+ * Begin to restore the rows of lookup beyond the current end. If the sequence cannot be shortened, that end must be a
+ * block boundary. lookup and prompt are borrowed until hth_restore_end. NULL if out of memory.
+ */
+hth_restore *hth_restore_begin(hth_sequence *sequence, const hth_lookup *lookup, const hearth_token *prompt);
+/* Unused cells that the next step needs. Without them the step ends the restore. */
+uint32_t hth_restore_n_cells(const hth_restore *restore);
+/*
+ * Put one row into the context and add it to *out. At a row that cannot be used, a sequence that can be shortened keeps
+ * the cells before it (hth_sequence_n_tokens); any other sequence is emptied. Any result other than HTH_RESTORE_MORE is
+ * the last.
+ */
+hth_restore_result hth_restore_step(hth_restore *restore, hth_restored *out);
+void hth_restore_end(hth_restore *restore); /* accepts NULL */
+
+/*
+ * Copy the saved logits after the prompt of lookup into logits [n_vocab], and add their row to *restored. False if the
+ * row is missing or corrupt.
+ */
+bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *lookup, float *logits,
+                                 hth_restored *restored);
+
 /* ---- evaluation: several sequences share one ---- */
 
-/* Write the batch rows for tokens [n] after the current end. wants_logits: ask for the logits after the last. */
-void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
-                            hth_batch_row *rows);
-/* The rows were evaluated: append their tokens. */
+/* Rows for these tokens, after the current end, were evaluated: append them. */
 void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n);
 /* The evaluation failed or was incomplete: go back to the end before it, or empty the sequence. */
 void hth_sequence_roll_back(hth_sequence *sequence);

@@ -1,5 +1,5 @@
 /*
- * slot.c - begin, restore, evaluate, preempt, save, end
+ * slot.c - begin, restore, evaluate, draft, preempt, save, end
  */
 #include "sched/slot.h"
 
@@ -10,24 +10,20 @@
 
 #include "base/grow.h"
 #include "base/os.h"
+#include "base/smaller.h"
 #include "cache/why.h"
 #include "sched/logprobs.h"
 #include "sched/strategy.h"
-#include "sched/token_text.h"
+#include "sched/text_stream.h"
 
 enum {
     RESTORES_MAX = 4,     /* attempts for one prompt; each follows the loss of a row */
     REPLY_EXPECTED = 512, /* tokens of a reply, unless the request asks for fewer */
 };
 
-static double ms_between(uint64_t begin_ns, uint64_t end_ns)
-{
-    return (double)(end_ns - begin_ns) / 1e6;
-}
-
 static hearth_stats *stats_of(const hth_slot *slot)
 {
-    return &hth_reply_result(slot->reply)->stats;
+    return &slot->reply->result->stats;
 }
 
 bool hth_slot_is_cancelled(const hth_slot *slot)
@@ -108,7 +104,7 @@ static bool gather_tokens(hth_slot *slot)
     slot->tokens = grown;
     memcpy(slot->tokens, slot->request->prompt, slot->request->n_prompt * sizeof(*slot->tokens));
     for (uint32_t i = 0; i < n_reply; i++)
-        slot->tokens[slot->request->n_prompt + i] = hth_reply_token(slot->reply, i);
+        slot->tokens[slot->request->n_prompt + i] = slot->reply->result->tokens[i];
     slot->n_tokens = n;
     return true;
 }
@@ -122,9 +118,9 @@ bool hth_slot_may_read(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
 
-    if (request->prompt_logprobs && !slot->was_prefilled)
+    if (request->options.prompt_logprobs && !slot->was_prefilled)
         return false;
-    return !request->no_cache_read || slot->has_begun; /* may use cells that it computed itself */
+    return !request->options.no_cache_read || slot->has_begun; /* may use cells that it computed itself */
 }
 
 hth_pool_query hth_slot_pool_query(const hth_slot *slot)
@@ -137,14 +133,14 @@ hth_pool_query hth_slot_pool_query(const hth_slot *slot)
         .tokens = slot->tokens ? slot->tokens : slot->request->prompt,
         .n_tokens = slot->tokens ? slot->request->n_prompt + n_reply : slot->request->n_prompt,
         .n_limit = hth_slot_may_read(slot) ? hth_slot_n_limit(slot) : 0,
-        .session = slot->request->session,
+        .session = slot->request->options.session_id,
     };
 }
 
 uint32_t hth_slot_n_expected(const hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
-    uint32_t n_more = hth_reply_n_max(slot->reply) - n_reply;
+    uint32_t n_more = slot->reply->n_max - n_reply;
     uint32_t n = slot->request->n_prompt + n_reply + (n_more < REPLY_EXPECTED ? n_more : REPLY_EXPECTED);
 
     return n < slot->place->n_ctx ? n : slot->place->n_ctx;
@@ -155,7 +151,7 @@ uint32_t hth_slot_n_expected(const hth_slot *slot)
 /* Drop the log probabilities of a prompt that was not evaluated to its end: they are incomplete. */
 static void drop_prompt_logprobs(hth_slot *slot)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
 
     free(result->prompt_logprobs);
     result->shown.prompt_logprobs = result->prompt_logprobs = NULL;
@@ -163,9 +159,9 @@ static void drop_prompt_logprobs(hth_slot *slot)
 
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
 
-    if (!hth_reply_has_ended(slot->reply) && message)
+    if (!slot->reply->ended && message)
         (void)hth_fail(&result->shown.error, status, "%s", message);
     if (status != HEARTH_OK && !slot->was_prefilled) /* also while the prompt's last logits are read */
         drop_prompt_logprobs(slot);
@@ -213,11 +209,22 @@ static void note_finish_key(hth_slot *slot)
     memcpy(stats->finish_key, key.bytes, sizeof(stats->finish_key));
 }
 
+void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+{
+    if (!slot->entry)
+        return;
+    leave_draft_model(slot);
+    abandon_restore(slot);
+    note_finish_key(slot); /* in case it ends while waiting */
+    hth_pool_release(pool, slot->entry, slot->request->options.session_id, session_until_ns);
+    slot->entry = NULL;
+}
+
 void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
     hearth_stats *stats = stats_of(slot);
     uint64_t now = hth_workplace_now(slot->place);
-    uint32_t n_drawn = stats->completion_tokens - slot->request->n_replayed;
+    uint32_t n_drawn = stats->completion_tokens - slot->request->options.n_replayed;
 
     if (!slot->was_prefilled)
         drop_prompt_logprobs(slot);
@@ -229,28 +236,16 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
         abandon_restore(slot);
         if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &slot->place->policy))
             (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* cells that are not saved are computed again */
-        note_finish_key(slot);
-        hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
-        slot->entry = NULL;
+        hth_slot_release(slot, pool, session_until_ns);
     } else {
-        hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->session, session_until_ns);
+        hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->options.session_id,
+                              session_until_ns);
     }
-    if (hth_reply_first_token_ns(slot->reply))
-        stats->decode_ms = ms_between(hth_reply_first_token_ns(slot->reply), now);
+    if (slot->reply->first_token_ns)
+        stats->decode_ms = hth_ms_between(slot->reply->first_token_ns, now);
     if (n_drawn > 1 && stats->decode_ms > 0)
         stats->decode_tps = (n_drawn - 1) / (stats->decode_ms / 1e3);
     slot->state = HTH_SLOT_DONE;
-}
-
-void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
-{
-    if (!slot->entry)
-        return;
-    leave_draft_model(slot);
-    abandon_restore(slot);
-    note_finish_key(slot); /* in case it ends while waiting */
-    hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
-    slot->entry = NULL;
 }
 
 bool hth_slot_save_all(hth_slot *slot)
@@ -276,7 +271,7 @@ void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 /* Try to read the logits after the prompt from their row. */
 static bool take_saved_logits(hth_slot *slot)
 {
-    if (!slot->place->cache || slot->request->no_cache_read)
+    if (!slot->place->cache || slot->request->options.no_cache_read)
         return false;
     if (!slot->saved_logits)
         slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
@@ -292,9 +287,9 @@ static void report_progress(const hth_slot *slot, hearth_phase phase)
     const hth_request *request = slot->request;
     uint32_t n = hth_sequence_n_tokens(slot->entry->sequence);
 
-    if (request->on_progress && !slot->was_prefilled) /* the cells may include part of a known reply */
-        request->on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt, request->n_prompt,
-                             request->user_data);
+    if (request->options.on_progress && !slot->was_prefilled) /* the cells may include part of a known reply */
+        request->options.on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt,
+                                     request->n_prompt, request->options.user_data);
 }
 
 /* Is the next token drawn from the logits after these tokens? Not if the last token is still to be evaluated. */
@@ -349,7 +344,7 @@ static uint32_t give_up_last_chunk(hth_slot *slot, uint32_t live)
 static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 {
     hth_sequence *sequence = slot->entry->sequence;
-    hth_counted_result *reply = hth_reply_result(slot->reply);
+    hth_counted_result *reply = slot->reply->result;
     uint64_t begin = hth_workplace_now(slot->place);
     bool reads = hth_slot_may_read(slot);
     uint32_t live = hth_sequence_n_tokens(sequence);
@@ -369,7 +364,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     }
     if (!slot->has_begun && slot->n_tokens == slot->request->n_prompt)
         memcpy(reply->stats.prompt_key, slot->lookup.prompt_key.bytes, sizeof(reply->stats.prompt_key));
-    reply->stats.lookup_ms += ms_between(begin, hth_workplace_now(slot->place));
+    reply->stats.lookup_ms += hth_ms_between(begin, hth_workplace_now(slot->place));
 
     /*
      * All tokens are known, but not the logits, or a vector is wanted, which is never kept. A sequence that cannot be
@@ -420,7 +415,7 @@ static void note_hit(hth_slot *slot, uint32_t n_known)
         stats->hit = HEARTH_HIT_NONE;
     else if (slot->logits || n_known > request->n_prompt)
         stats->hit = HEARTH_HIT_EXACT;
-    else if (request->has_parent_key && n_known >= request->n_parent)
+    else if (request->options.parent_key && n_known >= request->n_parent)
         stats->hit = HEARTH_HIT_RESUME;
     else if (stats->tier == HEARTH_TIER_LIVE)
         stats->hit = HEARTH_HIT_LIVE;
@@ -459,10 +454,11 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
 static void tell_known(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
-    uint32_t n_cached = hth_reply_result(slot->reply)->stats.cached_tokens;
+    uint32_t n_cached = slot->reply->result->stats.cached_tokens;
 
-    if (request->on_progress && (n_cached > 0 || slot->has_told_restore))
-        request->on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt, request->user_data);
+    if (request->options.on_progress && (n_cached > 0 || slot->has_told_restore))
+        request->options.on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt,
+                                     request->options.user_data);
 }
 
 /* The known prefix is in the sequence: evaluate the rest. */
@@ -490,9 +486,9 @@ static void begun(hth_slot *slot, hth_restore_result result)
     report_progress(slot, HEARTH_PHASE_PREFILL); /* once, even for a fully known prompt */
     if (n_known >= slot->request->n_prompt)
         slot->was_prefilled = true;
-    if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
+    if (slot->reply->n_max == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
-    if (hth_reply_was_whole(slot->reply)) /* the statistics are complete, and nothing is left to do */
+    if (slot->reply->was_whole) /* the statistics are complete, and nothing is left to do */
         slot->state = HTH_SLOT_ENDING;
 }
 
@@ -520,21 +516,21 @@ static void attempt_all(hth_slot *slot)
 
 bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
 {
-    if (hth_reply_has_told(slot->reply))
+    if (slot->reply->has_told)
         return true;
     if (slot->state != HTH_SLOT_TELL)
-        hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
+        hth_reply_reserve(slot->reply);
     slot->state = HTH_SLOT_TELL;
     slot->tells = true;
     *n_tokens -= hth_reply_tell(slot->reply, hth_slot_is_paused(slot) ? 0 : *n_tokens);
-    if (hth_reply_has_ended(slot->reply) && !hth_reply_was_whole(slot->reply))
+    if (slot->reply->ended && !slot->reply->was_whole)
         slot->state = HTH_SLOT_ENDING;
-    return slot->state == HTH_SLOT_TELL && hth_reply_has_told(slot->reply);
+    return slot->state == HTH_SLOT_TELL && slot->reply->has_told;
 }
 
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
     hth_pool_query query;
     hearth_status status;
 
@@ -572,7 +568,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
         if (result == HTH_RESTORE_MORE && (hth_slot_is_cancelled(slot) || hth_workplace_now(slot->place) >= until_ns))
             break;
     }
-    stats_of(slot)->restore_ms += ms_between(begin, hth_workplace_now(slot->place));
+    stats_of(slot)->restore_ms += hth_ms_between(begin, hth_workplace_now(slot->place));
     if (result == HTH_RESTORE_MORE)
         return;
     hth_restore_end(slot->restore);
@@ -614,20 +610,26 @@ hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 
 void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
 {
-    uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
-
+    const hth_sequence *sequence = slot->entry->sequence;
+    uint32_t begin = hth_sequence_n_tokens(sequence);
     bool all = hth_slot_wants_prompt_logprobs(slot) || slot->n_draft > 0;
-    bool is_end = n_known + n == slot->n_tokens;
 
-    hth_sequence_fill_rows(slot->entry->sequence, slot->tokens + n_known, n, is_end && !slot->request->on_vector, rows);
-    rows[n - 1].wants_vector = is_end && slot->request->on_vector;
-    for (uint32_t i = 0; all && i < n; i++)
-        rows[i].wants_logits = true;
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_end = begin + i + 1 == slot->n_tokens;
+
+        rows[i] = (hth_batch_row){
+            .token = slot->tokens[begin + i],
+            .position = begin + i,
+            .sequence = hth_sequence_id(sequence),
+            .wants_logits = all || (is_end && !slot->request->on_vector),
+            .wants_vector = is_end && slot->request->on_vector,
+        };
+    }
 }
 
 bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
 {
-    return slot->request->prompt_logprobs && !slot->was_prefilled;
+    return slot->request->options.prompt_logprobs && !slot->was_prefilled;
 }
 
 /* Allocate the prompt's log probabilities. The first token has none. False if out of memory. */
@@ -645,7 +647,7 @@ static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *resu
 
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits)
 {
-    hth_counted_result *result = hth_reply_result(slot->reply);
+    hth_counted_result *result = slot->reply->result;
     uint32_t next = hth_sequence_n_tokens(slot->entry->sequence) + i + 1;
 
     if (!logits) {
@@ -673,7 +675,7 @@ void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, ui
     } else {
         slot->n_evaluated += n;
         stats->n_prefill_evaluations++;
-        stats->prefill_ms += ms_between(begin_ns, end_ns);
+        stats->prefill_ms += hth_ms_between(begin_ns, end_ns);
     }
     hth_sequence_extend(sequence, slot->tokens + n_known, n);
     slot->logits = n_known + n == slot->n_tokens + slot->n_draft ? logits : NULL;
@@ -687,37 +689,32 @@ void hth_slot_note_broken(hth_slot *slot)
     slot->logits = NULL;
 }
 
-static bool append_token(hth_slot *slot, hearth_token token)
-{
-    hearth_token *grown = hth_grown(slot->tokens, slot->n_tokens, &slot->tokens_capacity, sizeof(*grown));
-
-    if (!grown)
-        return false;
-    slot->tokens = grown;
-    slot->tokens[slot->n_tokens++] = token;
-    return true;
-}
-
 void hth_slot_draw(hth_slot *slot)
 {
     const float *logits = slot->logits, *vector = slot->vector;
     uint32_t n_before = hth_reply_n_tokens(slot->reply);
-    bool goes_on;
+    hearth_token *grown;
 
     slot->logits = slot->vector = NULL;
     if ((!logits && !vector) || slot->state != HTH_SLOT_EVALUATE)
         return;
     if (vector)
-        slot->request->on_vector(vector, slot->request->user_data);
-    if (hth_reply_n_max(slot->reply) == 0) {
+        slot->request->on_vector(vector, slot->request->options.user_data);
+    if (slot->reply->n_max == 0) {
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
         return;
     }
-    goes_on = hth_reply_draw(slot->reply, logits);
-    if (!goes_on)
+    if (!hth_reply_draw(slot->reply, logits)) {
         slot->state = HTH_SLOT_ENDING;
-    else if (!append_token(slot, hth_reply_token(slot->reply, n_before)))
+        return;
+    }
+    grown = hth_grown(slot->tokens, slot->n_tokens, &slot->tokens_capacity, sizeof(*grown));
+    if (!grown) {
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory for the reply");
+        return;
+    }
+    slot->tokens = grown;
+    slot->tokens[slot->n_tokens++] = slot->reply->result->tokens[n_before];
 }
 
 /* ---- saving ---- */
@@ -769,4 +766,122 @@ void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits)
     slot->was_prefilled = true;
     if (n_live == n_prompt)
         save_prompt_end(slot, logits, keep_logits);
+}
+
+/* ---- drafts ---- */
+
+/*
+ * The draft may only use promised cells. It ends with the reply, and at the end of a block, because a block can be
+ * saved only when the sequence ends there.
+ */
+static uint32_t n_draft_max(const hth_slot *slot)
+{
+    uint32_t n_reply = slot->reply->n_max - hth_reply_n_tokens(slot->reply);
+    uint32_t n_block = HTH_BLOCK_TOKENS - (slot->n_tokens - 1) % HTH_BLOCK_TOKENS;
+    uint32_t n_room = slot->n_room > slot->n_tokens ? slot->n_room - slot->n_tokens : 0;
+
+    return hth_smaller(hth_smaller(slot->request->draft_max, n_room), hth_smaller(n_reply, n_block) - 1);
+}
+
+/* The source of drafts, updated with all tokens of the reply. NULL if out of memory. */
+static hth_draft *source_of(hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+    uint32_t n_prompt = request->n_prompt, n_known;
+
+    if (!slot->draft)
+        slot->draft =
+            hth_draft_new(request->prompt, n_prompt, request->options.draft_tokens, request->options.n_draft_tokens);
+    if (!slot->draft)
+        return NULL;
+    n_known = n_prompt + hth_draft_n_reply(slot->draft);
+    if (hth_draft_append(slot->draft, slot->tokens + n_known, slot->n_tokens - n_known))
+        return slot->draft;
+    hth_draft_free(slot->draft);
+    slot->draft = NULL;
+    return NULL;
+}
+
+/* May a draft of at most *n_max tokens follow its last token? *n_max is reduced to the room that there is. */
+static bool has_room(const hth_slot *slot, uint32_t *n_max)
+{
+    if (slot->request->draft_max == 0 || !hth_sequence_can_be_shortened(slot->entry->sequence) ||
+        !slot->was_prefilled || hth_sequence_n_tokens(slot->entry->sequence) + 1 != slot->n_tokens)
+        return false;
+    *n_max = hth_smaller(*n_max, n_draft_max(slot));
+    return *n_max > 0;
+}
+
+static void put(hth_slot *slot, const hearth_token *guess, const float *right, uint32_t n)
+{
+    hearth_token *grown;
+
+    if (n < slot->request->draft_min)
+        return;
+    grown = hth_grown_by(slot->tokens, slot->n_tokens, n + 1, &slot->tokens_capacity, sizeof(*grown));
+    if (!grown)
+        return;
+    slot->tokens = grown;
+    memcpy(slot->tokens + slot->n_tokens, guess, n * sizeof(*guess));
+    memcpy(slot->draft_right, right, n * sizeof(*right));
+    slot->n_draft = n;
+}
+
+void hth_slot_plan_draft(hth_slot *slot, float least)
+{
+    hearth_token guess[HEARTH_DRAFT_MAX];
+    float right[HEARTH_DRAFT_MAX];
+    uint32_t n_max = HEARTH_DRAFT_MAX;
+    hth_draft *draft = has_room(slot, &n_max) ? source_of(slot) : NULL;
+
+    if (draft)
+        put(slot, guess, right, hth_draft_guess(draft, least, n_max, guess, right));
+}
+
+bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
+{
+    if (!has_room(slot, &n_max) || n_max < slot->request->draft_min)
+        return false;
+    *out = (hth_draft_wish){
+        .request = slot->request,
+        .seat = &slot->seat,
+        .tokens = slot->tokens,
+        .n_tokens = slot->n_tokens,
+        .n_max = n_max,
+        .owner = slot,
+    };
+    return true;
+}
+
+void hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish)
+{
+    put(slot, wish->guess, wish->right, wish->n);
+}
+
+bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i)
+{
+    const hth_sequence *sequence = slot->entry ? slot->entry->sequence : NULL;
+    uint32_t at;
+
+    if (i >= slot->n_draft || slot->state != HTH_SLOT_EVALUATE || hth_slot_is_cancelled(slot) ||
+        hth_slot_is_paused(slot))
+        return false;
+    at = hth_sequence_n_tokens(sequence) - slot->n_draft + i;
+    return slot->n_tokens == at + 1 && slot->tokens[at] == hth_sequence_token(sequence, at);
+}
+
+void hth_slot_end_draft(hth_slot *slot)
+{
+    hearth_stats *stats = &slot->reply->result->stats;
+    uint32_t n_evaluated, n_keep;
+
+    if (slot->n_draft == 0)
+        return;
+    n_evaluated = hth_sequence_n_tokens(slot->entry->sequence);
+    /* The last drawn token is evaluated next, unless it ended the reply: in that case the slot does not have it. */
+    n_keep = slot->n_tokens - (slot->state == HTH_SLOT_EVALUATE);
+    stats->draft_tokens += slot->n_draft;
+    stats->draft_accepted_tokens += slot->n_draft - (n_evaluated - n_keep);
+    slot->n_draft = 0;
+    (void)hth_sequence_shorten(slot->entry->sequence, n_keep); /* if the engine refuses, all is computed again */
 }

@@ -58,30 +58,30 @@ static bool append(hth_spelled *s, const char *bytes, size_t n_bytes)
     return true;
 }
 
-/* Room for the tokens, and the text before them. */
-static bool begin(const char *before, size_t n_before, const hearth_token *tokens, size_t n_tokens, hth_spelled *out)
-{
-    *out = (hth_spelled){ .n_before = n_before, .tokens = tokens };
-    out->ends = malloc((n_tokens ? n_tokens : 1) * sizeof(*out->ends));
-    return out->ends && append(out, before, n_before);
-}
-
 bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
-                      size_t n_tokens, hth_spelled *out)
+                      size_t n_tokens, unsigned form, hth_spelled *out)
 {
+    bool loses_blank = form & FORM_BLANK_FIRST;
     char piece[HTH_PIECE_BYTES_MAX];
     size_t n = 0;
 
-    if (!begin(before, n_before, tokens, n_tokens, out))
+    *out = (hth_spelled){ .n_before = n_before, .tokens = tokens };
+    out->ends = malloc((n_tokens ? n_tokens : 1) * sizeof(*out->ends));
+    if (!out->ends || !append(out, before, n_before))
         return false;
     for (; out->n_tokens < n_tokens; out->n_tokens++) {
-        if (spelling->backend->piece(spelling->model, tokens[out->n_tokens], true, piece, sizeof(piece), &n, NULL) !=
-                HEARTH_OK ||
+        hearth_token token = tokens[out->n_tokens];
+        bool is_whole = hth_control_texts_is_whole(spelling->controls, token);
+        size_t n_lost;
+
+        if (spelling->backend->piece(spelling->model, token, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
             n == 0)
             return true;
-        if (!append(out, piece, n))
+        n_lost = loses_blank && !is_whole && piece[0] == ' ';
+        if (!append(out, piece + n_lost, n - n_lost))
             return false;
         out->ends[out->n_tokens] = out->n_bytes;
+        loses_blank = is_whole && (form & FORM_BLANK_AFTER_CONTROL);
     }
     return true;
 }
@@ -92,37 +92,27 @@ void hth_spelled_deinit(hth_spelled *s)
     free(s->ends);
 }
 
-/*
- * Would the tokenizer read the same whole token, or none, in place of the token with these bytes? The text continues
- * after end.
- */
-static bool is_read_so(const hth_control_texts *controls, bool reads_controls, const hth_spelled *s, size_t first,
-                       size_t end, bool is_whole)
-{
-    for (size_t i = first; i < end; i++) {
-        size_t whole_end = hth_control_texts_end(controls, reads_controls, s->bytes, s->n_bytes, i);
-
-        if (i == first && is_whole ? whole_end != end : whole_end > (is_whole ? end : 0))
-            return false;
-    }
-    return end > first || !is_whole;
-}
-
 size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *s, unsigned flags)
 {
     const hth_control_texts *controls = spelling->controls;
     bool reads_controls = flags & HEARTH_TOKENIZE_SPECIAL;
-    size_t first = s->n_before, n = 0;
+    size_t begin = s->n_before, n = 0;
 
     if (hth_control_texts_cross(controls, reads_controls, s->bytes, s->n_bytes, s->n_before))
         return 0;
-    for (; n < s->n_tokens; n++) {
-        if (hth_control_texts_is_control(controls, s->tokens[n]) && !reads_controls)
-            break;
-        if (!is_read_so(controls, reads_controls, s, first, s->ends[n],
-                        hth_control_texts_is_whole(controls, s->tokens[n])))
-            break;
-        first = s->ends[n];
+    for (; n < s->n_tokens; begin = s->ends[n++]) {
+        bool is_whole = hth_control_texts_is_whole(controls, s->tokens[n]);
+        size_t end = s->ends[n];
+
+        if ((hth_control_texts_is_control(controls, s->tokens[n]) && !reads_controls) || (is_whole && begin == end))
+            return n;
+        /* The tokenizer must read the same whole token, or none, in place of these bytes. */
+        for (size_t i = begin; i < end; i++) {
+            size_t whole_end = hth_control_texts_end(controls, reads_controls, s->bytes, s->n_bytes, i);
+
+            if (i == begin && is_whole ? whole_end != end : whole_end > (is_whole ? end : 0))
+                return n;
+        }
     }
     return n;
 }
@@ -140,41 +130,18 @@ static bool allows_form(const hth_spelling *s, const hth_history_span *span, uns
     return !(form & FORM_BLANK_FIRST) || is_first || hth_control_texts_is_whole(s->controls, span->before->last);
 }
 
-/* Spell the tokens, without the added blanks. False if a token has no bytes, or if out of memory. */
-static bool spell(const hth_spelling *spelling, const hth_history_span *span, unsigned form, hth_spelled *out)
-{
-    size_t n_skipped = form & FORM_WITHOUT_FIRST, n_tokens = span->n_tokens - n_skipped;
-    const hearth_token *tokens = span->tokens + n_skipped;
-    bool loses_blank = form & FORM_BLANK_FIRST;
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n = 0;
-
-    if (!begin(span->before->bytes, span->before->n_bytes, tokens, n_tokens, out))
-        return false;
-    for (; out->n_tokens < n_tokens; out->n_tokens++) {
-        hearth_token token = tokens[out->n_tokens];
-        bool is_whole = hth_control_texts_is_whole(spelling->controls, token);
-        size_t n_lost;
-
-        if (spelling->backend->piece(spelling->model, token, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
-            return false;
-        n_lost = loses_blank && !is_whole && n > 0 && piece[0] == ' ';
-        if (n == 0 || !append(out, piece + n_lost, n - n_lost))
-            return false;
-        out->ends[out->n_tokens] = out->n_bytes;
-        loses_blank = is_whole && (form & FORM_BLANK_AFTER_CONTROL);
-    }
-    return true;
-}
-
 char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_out, void *user_data)
 {
     const hth_spelling *spelling = user_data;
     unsigned flags = span->space->bytes[HTH_HISTORY_SPACE_BYTES - 1];
+    size_t n_skipped = form & FORM_WITHOUT_FIRST, n_tokens = span->n_tokens - n_skipped;
     hth_spelled s = { .bytes = NULL };
     char *text = NULL;
 
-    if (allows_form(spelling, span, form, flags) && spell(spelling, span, form, &s) && s.n_bytes > s.n_before &&
+    if (allows_form(spelling, span, form, flags) &&
+        hth_spelled_init(spelling, span->before->bytes, span->before->n_bytes, span->tokens + n_skipped, n_tokens, form,
+                         &s) &&
+        s.n_tokens == n_tokens && s.n_bytes > s.n_before &&
         hth_utf8_is_valid(s.bytes + s.n_before, s.n_bytes - s.n_before) &&
         hth_spelling_n_alike(spelling, &s, flags) == s.n_tokens) {
         text = s.bytes;
@@ -188,34 +155,20 @@ char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_o
 
 /* ---- the number of tokens ---- */
 
-/*
- * The number of bytes before the reply that belong to the last tokens of the prompt; *n_out is the number of those
- * tokens.
- */
-static size_t window_bytes(const hth_spelling *spelling, const hearth_token *prompt, size_t n_prompt, size_t n_before,
-                           size_t *n_out)
-{
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n_bytes = 0, n_tokens = 0, n = 0;
-
-    for (; n_tokens < WINDOW_TOKENS && n_tokens < n_prompt; n_tokens++) {
-        if (spelling->backend->piece(spelling->model, prompt[n_prompt - 1 - n_tokens], true, piece, sizeof(piece), &n,
-                                     NULL) != HEARTH_OK ||
-            n > n_before - n_bytes)
-            break;
-        n_bytes += n;
-    }
-    *n_out = n_tokens;
-    return n_bytes;
-}
-
 bool hth_spelling_is_usual(const hth_spelling *spelling, const hth_spelled *s, const hearth_token *prompt,
                            size_t n_prompt, unsigned flags)
 {
-    size_t n_window, n_fresh;
-    size_t at = s->n_before - window_bytes(spelling, prompt, n_prompt, s->n_before, &n_window);
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t at = s->n_before, n_window = 0, n_fresh, n = 0;
     hearth_token *fresh;
 
+    for (; n_window < WINDOW_TOKENS && n_window < n_prompt; n_window++) { /* go back over the prompt's last tokens */
+        if (spelling->backend->piece(spelling->model, prompt[n_prompt - 1 - n_window], true, piece, sizeof(piece), &n,
+                                     NULL) != HEARTH_OK ||
+            n > at)
+            break;
+        at -= n;
+    }
     while (at < s->n_bytes && hth_utf8_goes_on(s->bytes[at]))
         at++; /* skip the rest of a character that a prompt token splits */
     if (hth_tokenize(spelling->backend, spelling->model, s->bytes + at, s->n_bytes - at,

@@ -8,7 +8,7 @@
 #ifndef HTH_SCHED_SPELLING_H
 #define HTH_SCHED_SPELLING_H
 
-#include "engine/control_texts.h"
+#include "engine/tokenize.h"
 #include "history/history_entry.h"
 
 typedef struct hth_spelling {
@@ -37,11 +37,12 @@ typedef struct hth_spelled {
 } hth_spelled;
 
 /*
- * Spell tokens after a text, up to the first token without bytes; n_tokens is then the number of tokens before it.
- * False if out of memory; *out must be released in either case.
+ * Spell tokens after a text, up to the first token without bytes; n_tokens is then the number of tokens before it. With
+ * a form (hth_history_text_fn), without the blanks that the form added. False if out of memory; *out must be released
+ * in either case.
  */
 bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
-                      size_t n_tokens, hth_spelled *out);
+                      size_t n_tokens, unsigned form, hth_spelled *out);
 void hth_spelled_deinit(hth_spelled *spelled);
 
 /* The number of leading tokens for which the tokenizer would read the same control tokens and user-defined tokens. */

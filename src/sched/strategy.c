@@ -20,7 +20,7 @@ static uint32_t fill(const hearth_plan_item *items, size_t n, bool decodes, uint
     for (size_t i = 0; i < n && room > 0; i++) {
         uint32_t wanted = decodes ? 1 : one_chunk(&items[i], chunk);
 
-        if (items[i].is_decode != decodes || n_tokens_out[i] > 0)
+        if (items[i].is_decode != decodes)
             continue;
         n_tokens_out[i] = hth_smaller(wanted, room);
         room -= n_tokens_out[i];
@@ -37,15 +37,6 @@ static uint32_t n_decodes(const hearth_plan_item *items, size_t n)
     return count;
 }
 
-static void decode_maximal(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
-                           uint32_t *n_tokens_out, void *user_data)
-{
-    uint32_t room = fill(items, n, true, n_batch, chunk, n_tokens_out);
-
-    (void)user_data;
-    (void)fill(items, n, false, room, chunk, n_tokens_out);
-}
-
 /* Prompts first. Up to kept tokens of the batch are reserved for replies. */
 static void prompts_first(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk, uint32_t kept,
                           uint32_t *n_tokens_out)
@@ -54,6 +45,13 @@ static void prompts_first(const hearth_plan_item *items, size_t n, uint32_t n_ba
     uint32_t unused = fill(items, n, false, room, chunk, n_tokens_out);
 
     (void)fill(items, n, true, n_batch - room + unused, chunk, n_tokens_out);
+}
+
+static void decode_maximal(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
+                           uint32_t *n_tokens_out, void *user_data)
+{
+    (void)user_data;
+    prompts_first(items, n, n_batch, chunk, n_batch, n_tokens_out);
 }
 
 static void prefill_priority(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,

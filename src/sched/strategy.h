@@ -16,7 +16,7 @@
 #include "hearth.h"
 
 /* HTH_CHUNK_MIN: a chunk ends at a multiple of it, or with the prompt. Longer chunks do not change the bits. */
-enum { HTH_CHUNK_MIN = 64, HTH_CHUNK_MAX = 256, HTH_STRATEGY_NAME_BYTES = 64 };
+enum { HTH_CHUNK_MIN = 64, HTH_STRATEGY_NAME_BYTES = 64 };
 
 typedef struct hth_strategy {
     char name[HTH_STRATEGY_NAME_BYTES];

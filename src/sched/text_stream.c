@@ -7,6 +7,7 @@
 #include "sched/text_stream.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,8 @@
 #include "base/utf8.h"
 
 struct hth_text_stream {
-    char **stop;        /* [n_stop] */
-    size_t *stop_bytes; /* their lengths; 0: ignored */
+    const char *const *stop; /* [n_stop] */
+    size_t *stop_bytes;      /* their lengths; 0: ignored */
     size_t n_stop;
     char *held; /* bytes not released yet */
     size_t n_held;
@@ -33,23 +34,15 @@ hth_text_stream *hth_text_stream_new(const char *const *stop, size_t n_stop)
 
     if (!stream)
         return NULL;
-    stream->stop = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop));
-    stream->stop_bytes = calloc(n_stop ? n_stop : 1, sizeof(*stream->stop_bytes));
-    if (!stream->stop || !stream->stop_bytes) {
-        hth_text_stream_free(stream);
+    stream->stop = stop;
+    stream->n_stop = n_stop;
+    stream->stop_bytes = calloc(n_stop + 1, sizeof(*stream->stop_bytes));
+    if (!stream->stop_bytes) {
+        free(stream);
         return NULL;
     }
-    stream->n_stop = n_stop;
-    for (size_t i = 0; i < n_stop; i++) {
-        if (!stop[i] || !stop[i][0])
-            continue;
-        stream->stop[i] = strdup(stop[i]);
-        if (!stream->stop[i]) {
-            hth_text_stream_free(stream);
-            return NULL;
-        }
+    for (size_t i = 0; i < n_stop; i++)
         stream->stop_bytes[i] = strlen(stop[i]);
-    }
     return stream;
 }
 
@@ -57,9 +50,6 @@ void hth_text_stream_free(hth_text_stream *stream)
 {
     if (!stream)
         return;
-    for (size_t i = 0; stream->stop && i < stream->n_stop; i++)
-        free(stream->stop[i]);
-    free(stream->stop);
     free(stream->stop_bytes);
     free(stream->held);
     free(stream->out);
@@ -195,4 +185,33 @@ bool hth_text_stream_finish(hth_text_stream *stream, const char **text_out, size
     }
     release(stream, stream->n_text, text_out, n_out);
     return true;
+}
+
+/* ---- one token ---- */
+
+static void append(char text[HTH_TOKEN_TEXT_BYTES], const char *more)
+{
+    size_t n = strlen(text);
+
+    if (snprintf(text + n, HTH_TOKEN_TEXT_BYTES - n, "%s", more) >= (int)(HTH_TOKEN_TEXT_BYTES - n))
+        hth_end_at_character(text, HTH_TOKEN_TEXT_BYTES);
+}
+
+void hth_token_text(const hth_backend *backend, const hth_engine_model *model, hearth_token token,
+                    char text[HTH_TOKEN_TEXT_BYTES])
+{
+    hth_text_stream *stream = hth_text_stream_new(NULL, 0);
+    char piece[HTH_PIECE_BYTES_MAX];
+    const char *released;
+    size_t n_piece = 0, n_released;
+    bool stopped;
+
+    text[0] = '\0';
+    if (stream && backend->piece(model, token, true, piece, sizeof(piece), &n_piece, NULL) == HEARTH_OK &&
+        hth_text_stream_feed(stream, piece, n_piece, &released, &n_released, &stopped)) {
+        append(text, released);
+        if (hth_text_stream_finish(stream, &released, &n_released))
+            append(text, released);
+    }
+    hth_text_stream_free(stream);
 }

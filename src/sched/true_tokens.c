@@ -13,6 +13,33 @@
 
 enum { CLOSE_MS = 5000 };
 
+hth_prompt_text *hth_prompt_text_new(const char *text, size_t n_bytes, unsigned flags, uint32_t n_known)
+{
+    hth_prompt_text *made = malloc(sizeof(*made) + n_bytes);
+
+    if (!made)
+        return NULL;
+    made->flags = flags;
+    made->n_known = n_known;
+    made->n_bytes = n_bytes;
+    atomic_init(&made->references, 1);
+    memcpy(made->bytes, text, n_bytes);
+    return made;
+}
+
+hth_prompt_text *hth_prompt_text_ref(hth_prompt_text *text)
+{
+    if (text)
+        atomic_fetch_add_explicit(&text->references, 1, memory_order_relaxed);
+    return text;
+}
+
+void hth_prompt_text_unref(hth_prompt_text *text)
+{
+    if (text && atomic_fetch_sub_explicit(&text->references, 1, memory_order_acq_rel) == 1)
+        free(text);
+}
+
 struct hth_true_tokens {
     hth_spelling spelling;
     hth_history *history;
@@ -111,19 +138,20 @@ static bool fits(size_t n_bytes, void *user_data)
  * The tokens of text after an anchor: the first *skip_out of them belong to the anchor or precede it. With an anchor, a
  * tokenizer that puts a blank before a text does not put it before this one.
  */
-static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n_anchor, const char *text,
-                                   size_t n_bytes, hearth_token **out, size_t *n_out, hearth_error *err)
+static bool tokens_behind(const prompt *p, const char *anchor, size_t n_anchor, const char *text, size_t n_bytes,
+                          hearth_token **out, size_t *n_out)
 {
     char *joined = malloc(n_anchor + n_bytes);
-    hearth_status status;
+    bool ok;
 
     if (!joined)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
+        return false;
     memcpy(joined, anchor, n_anchor);
     memcpy(joined + n_anchor, text, n_bytes);
-    status = tokenize(p, joined, n_anchor + n_bytes, p->flags & (unsigned)~HEARTH_TOKENIZE_BOS, out, n_out, err);
+    ok = tokenize(p, joined, n_anchor + n_bytes, p->flags & (unsigned)~HEARTH_TOKENIZE_BOS, out, n_out, NULL) ==
+         HEARTH_OK;
     free(joined);
-    return status;
+    return ok;
 }
 
 /*
@@ -165,7 +193,7 @@ static bool rest_behind_whole(const prompt *p, hearth_token last, const char *re
     size_t n = 0;
 
     if (p->spelling->backend->piece(p->spelling->model, last, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
-        tokens_behind(p, piece, n, rest, n_rest, out, n_out, NULL) != HEARTH_OK)
+        !tokens_behind(p, piece, n, rest, n_rest, out, n_out))
         return false;
     if (*n_out > 0 && (*out)[0] == last) {
         drop(*out, n_out, 1);
@@ -183,7 +211,7 @@ static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, h
     for (size_t i = 0; i < sizeof(anchors) / sizeof(anchors[0]); i++) {
         size_t n_anchor = strlen(anchors[i]);
 
-        if (tokens_behind(p, anchors[i], n_anchor, rest, n_rest, out, n_out, NULL) != HEARTH_OK)
+        if (!tokens_behind(p, anchors[i], n_anchor, rest, n_rest, out, n_out))
             return false;
         /* The anchor is a token of its own, possibly after a token for a blank. */
         for (size_t n_skip = 0; n_skip <= 2 && n_skip <= *n_out; n_skip++)
@@ -320,61 +348,43 @@ void hth_true_tokens_own_words(hth_true_tokens *known, const uint8_t fingerprint
 
 /* ---- replies ---- */
 
-/* A prompt with its reply. */
-typedef struct conversation {
-    hth_history_space space;
-    unsigned flags;             /* the tokenizer's only */
-    const hearth_token *tokens; /* [n_prompt + n_reply] */
-    size_t n_prompt, n_reply;
-    hth_spelled spelled; /* the prompt's text, and the reply's tokens */
-} conversation;
-
 /* Record the prompt with the first n tokens of the reply. */
-static void record(hth_true_tokens *known, const conversation *c, size_t n)
+static void record(hth_true_tokens *known, const hth_history_space *space, const hth_spelled *s,
+                   const hearth_token *tokens, size_t n_prompt, size_t n)
 {
     if (n > 0)
-        hth_history_add(known->history, &c->space, c->spelled.bytes, c->spelled.ends[n - 1],
-                        c->spelled.ends[n - 1] - c->spelled.n_before, c->tokens, c->n_prompt + n);
-}
-
-static void note(hth_true_tokens *known, const conversation *c)
-{
-    const hth_spelling *spelling = &known->spelling;
-    const hth_spelled *s = &c->spelled;
-    size_t n_text = c->n_reply; /* tokens before the one that ends the reply */
-    size_t n_alike = hth_spelling_n_alike(spelling, s, c->flags);
-
-    if (spelling->backend->is_end(spelling->model, c->tokens[c->n_prompt + c->n_reply - 1]))
-        n_text--;
-    if (n_alike < n_text || !hth_utf8_is_valid(s->bytes + s->n_before, s->n_bytes - s->n_before) ||
-        !hth_spelling_is_usual(spelling, s, c->tokens, c->n_prompt, c->flags))
-        return;
-    /* A template may end the turn differently than the model did, or continue inside the turn. */
-    if (n_text < c->n_reply)
-        record(known, c, n_text);
-    if (n_alike == c->n_reply)
-        record(known, c, c->n_reply);
-    hth_history_files_wake(known->files);
+        hth_history_add(known->history, space, s->bytes, s->ends[n - 1], s->ends[n - 1] - s->n_before, tokens,
+                        n_prompt + n);
 }
 
 void hth_true_tokens_note(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_prompt_text *text,
                           const hearth_token *of_prompt, size_t n_prompt, const hearth_token *reply, size_t n_reply)
 {
+    const hth_spelling *spelling = &known->spelling;
+    const hth_history_space space = space_of(fingerprint, text->flags);
+    unsigned flags = text->flags & (unsigned)~HTH_PROMPT_CHAT; /* the tokenizer's */
     hearth_token *tokens = n_reply > 0 ? malloc((n_prompt + n_reply) * sizeof(*tokens)) : NULL;
-    conversation c = {
-        .space = space_of(fingerprint, text->flags),
-        .flags = text->flags & (unsigned)~HTH_PROMPT_CHAT,
-        .tokens = tokens,
-        .n_prompt = n_prompt,
-        .n_reply = n_reply,
-    };
+    hth_spelled s = { .bytes = NULL };
+    size_t n_alike, n_text;
 
     if (!tokens)
         return;
     memcpy(tokens, of_prompt, n_prompt * sizeof(*tokens));
     memcpy(tokens + n_prompt, reply, n_reply * sizeof(*tokens));
-    if (hth_spelled_init(&known->spelling, text->bytes, text->n_bytes, tokens + n_prompt, n_reply, &c.spelled))
-        note(known, &c);
-    hth_spelled_deinit(&c.spelled);
+    if (!hth_spelled_init(spelling, text->bytes, text->n_bytes, tokens + n_prompt, n_reply, 0, &s))
+        goto out;
+    n_alike = hth_spelling_n_alike(spelling, &s, flags);
+    n_text = n_reply - spelling->backend->is_end(spelling->model, reply[n_reply - 1]); /* without the end */
+    if (n_alike < n_text || !hth_utf8_is_valid(s.bytes + s.n_before, s.n_bytes - s.n_before) ||
+        !hth_spelling_is_usual(spelling, &s, tokens, n_prompt, flags))
+        goto out;
+    /* A template may end the turn differently than the model did, or continue inside the turn. */
+    if (n_text < n_reply)
+        record(known, &space, &s, tokens, n_prompt, n_text);
+    if (n_alike == n_reply)
+        record(known, &space, &s, tokens, n_prompt, n_reply);
+    hth_history_files_wake(known->files);
+out:
+    hth_spelled_deinit(&s);
     free(tokens);
 }

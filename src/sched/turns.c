@@ -26,23 +26,6 @@ static bool is_before(const hth_slot *a, const hth_slot *b)
     return a->turn_wait > 0 && (b->turn_wait == 0 || a->turn_wait < b->turn_wait);
 }
 
-/* Let the set of this slot have the next turn. */
-static void begin(hth_turns *turns, const hth_slot *first, hth_slot *const *slots, uint32_t n, uint64_t now_ns)
-{
-    uint32_t n_same = 0;
-
-    memcpy(turns->digest, hth_adapter_set_digest(first->request->adapters), sizeof(turns->digest));
-    turns->end_ns = now_ns + hth_ms_to_ns(HTH_TURN_MS);
-    if (turns->clock < first->turn_due)
-        turns->clock = first->turn_due;
-    for (uint32_t i = 0; i < n; i++)
-        n_same += has_digest(slots[i], turns->digest);
-    assert(n_same > 0); /* first is among them */
-    for (uint32_t i = 0; i < n; i++)
-        if (has_digest(slots[i], turns->digest))
-            slots[i]->turn_due = turns->clock + UNIT / n_same;
-}
-
 /* Note which slots wait. Returns how many do not. */
 static uint32_t note_waits(hth_turns *turns, hth_slot *const *slots, uint32_t n)
 {
@@ -70,8 +53,16 @@ void hth_turns_next(hth_turns *turns, hth_slot *const *slots, uint32_t n, uint64
         if (is_before(slots[i], first))
             first = slots[i];
     }
-    if (n_same == 0 || (n_same < n && now_ns >= turns->end_ns && !keeps)) {
-        begin(turns, first, slots, n, now_ns);
-        (void)note_waits(turns, slots, n);
-    }
+    if (n_same > 0 && (n_same == n || now_ns < turns->end_ns || keeps))
+        return;
+    /* The set of that slot has the next turn. */
+    memcpy(turns->digest, hth_adapter_set_digest(first->request->adapters), sizeof(turns->digest));
+    turns->end_ns = now_ns + hth_ms_to_ns(HTH_TURN_MS);
+    if (turns->clock < first->turn_due)
+        turns->clock = first->turn_due;
+    n_same = note_waits(turns, slots, n);
+    assert(n_same > 0); /* first is among them */
+    for (uint32_t i = 0; i < n; i++)
+        if (slots[i]->turn_wait == 0)
+            slots[i]->turn_due = turns->clock + UNIT / n_same;
 }

@@ -23,10 +23,10 @@ void hth_waiting_line_deinit(hth_waiting_line *line)
 /* The time limit of a newcomer; UINT64_MAX: none. */
 static uint64_t limit_of(const hth_request *request)
 {
-    uint32_t ms = request->deadline_ms;
+    uint32_t ms = request->options.deadline_ms;
 
-    if (request->queue_timeout_ms > 0 && (ms == 0 || request->queue_timeout_ms < ms))
-        ms = request->queue_timeout_ms;
+    if (request->options.queue_timeout_ms > 0 && (ms == 0 || request->options.queue_timeout_ms < ms))
+        ms = request->options.queue_timeout_ms;
     return ms > 0 ? request->submitted_ns + hth_ms_to_ns(ms) : UINT64_MAX;
 }
 
@@ -59,27 +59,6 @@ static void sift(hth_waiting_line *line, uint32_t i, hth_slot *slot)
     put_limited(line, i, slot);
 }
 
-/* False if out of memory. */
-static bool add_limited(hth_waiting_line *line, hth_slot *slot)
-{
-    hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
-
-    if (!grown)
-        return false;
-    line->limited = grown;
-    line->n_limited++;
-    sift(line, line->n_limited - 1, slot);
-    return true;
-}
-
-static void remove_limited(hth_waiting_line *line, const hth_slot *slot)
-{
-    hth_slot *last = line->limited[--line->n_limited];
-
-    if (last != slot)
-        sift(line, slot->limited_place, last);
-}
-
 hth_slot *hth_waiting_line_overdue(const hth_waiting_line *line, uint64_t now)
 {
     return hth_waiting_line_next_limit(line) <= now ? line->limited[0] : NULL;
@@ -94,9 +73,9 @@ uint64_t hth_waiting_line_next_limit(const hth_waiting_line *line)
 
 static uint32_t file_of(const hth_slot *slot)
 {
-    assert(slot->request->priority >= -HTH_PRIORITY_MAX);
-    assert(slot->request->priority <= HTH_PRIORITY_MAX);
-    return (uint32_t)(slot->request->priority + HTH_PRIORITY_MAX);
+    assert(slot->request->options.priority >= -HTH_PRIORITY_MAX);
+    assert(slot->request->options.priority <= HTH_PRIORITY_MAX);
+    return (uint32_t)(slot->request->options.priority + HTH_PRIORITY_MAX);
 }
 
 bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
@@ -104,8 +83,15 @@ bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
     uint64_t submitted_ns = slot->request->submitted_ns;
 
     slot->limit_ns = limit_of(slot->request);
-    if (has_limit(slot) && !add_limited(line, slot))
-        return false;
+    if (has_limit(slot)) {
+        hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
+
+        if (!grown)
+            return false;
+        line->limited = grown;
+        line->n_limited++;
+        sift(line, line->n_limited - 1, slot);
+    }
     /* Messages from two threads may arrive out of order. */
     slot->waits_since_ns = submitted_ns > line->latest_ns ? submitted_ns : line->latest_ns;
     line->latest_ns = slot->waits_since_ns;
@@ -127,8 +113,12 @@ void hth_waiting_line_remove(hth_waiting_line *line, hth_slot *slot)
         DL_DELETE(line->returned, slot);
     } else {
         DL_DELETE(line->newcomers[file_of(slot)], slot);
-        if (has_limit(slot))
-            remove_limited(line, slot);
+        if (has_limit(slot)) {
+            hth_slot *last = line->limited[--line->n_limited];
+
+            if (last != slot)
+                sift(line, slot->limited_place, last);
+        }
     }
     line->n--;
 }
@@ -152,12 +142,24 @@ hth_slot *hth_waiting_line_next(const hth_waiting_line *line, const hth_slot *sl
 
 /* ---- the next to run ---- */
 
+static int64_t risen(const hth_queue_place *place, uint64_t now_ns, uint64_t aging_ns)
+{
+    return place->priority + (int64_t)((now_ns - place->since_ns) / aging_ns);
+}
+
+bool hth_queue_is_before(const hth_queue_place *a, const hth_queue_place *b, uint64_t now_ns, uint64_t aging_ns)
+{
+    int64_t first = risen(a, now_ns, aging_ns), second = risen(b, now_ns, aging_ns);
+
+    return first != second ? first > second : a->number < b->number;
+}
+
 hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
 {
     uint64_t ran = slot->ran_ns + (slot->started_ns > 0 ? now - slot->started_ns : 0);
 
     return (hth_queue_place){
-        .priority = slot->request->priority,
+        .priority = slot->request->options.priority,
         .since_ns = slot->waits_since_ns + ran < now ? slot->waits_since_ns + ran : now,
         .number = slot->number,
     };

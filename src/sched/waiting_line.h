@@ -1,8 +1,10 @@
 /*
  * waiting_line.h - the slots that wait for a place: the next to run, and the next time limit
  *
- * A waiting request rises in priority, so the order of two requests depends on the time (queue.h). Newcomers have never
- * run. Among newcomers of one priority the order never changes: the first has the lowest number and has waited longest.
+ * The order is by priority, then by arrival. A request's priority rises by one for each aging_ns that it has waited, so
+ * that none starves. So the order of two requests depends on the time. A preempted request keeps its number.
+ *
+ * Newcomers have never run. Among newcomers of one priority the order never changes: the first has the lowest number and has waited longest.
  * So each priority has one list of newcomers, and only the first of each list is compared. A returned slot has run
  * before. It has an old number but has waited for a shorter time, so each returned slot is compared individually.
  * Returned slots are few, because each was preempted.
@@ -16,8 +18,16 @@
 #ifndef HTH_SCHED_WAITING_LINE_H
 #define HTH_SCHED_WAITING_LINE_H
 
-#include "sched/queue.h"
 #include "sched/slot.h"
+
+typedef struct hth_queue_place {
+    int32_t priority;
+    uint64_t since_ns; /* arrival time, plus the time that it has run */
+    uint64_t number;   /* assigned at arrival */
+} hth_queue_place;
+
+/* Does a come before b? A strict order for any now_ns >= both since_ns; aging_ns > 0. */
+bool hth_queue_is_before(const hth_queue_place *a, const hth_queue_place *b, uint64_t now_ns, uint64_t aging_ns);
 
 typedef struct hth_waiting_line {
     hth_slot *newcomers[2 * HTH_PRIORITY_MAX + 1]; /* lists by priority, in the order of arrival */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/smaller.h"
 
 enum {
     COUNTS_BYTES = 8, /* before the cells: streams, cells; after them: V transposed, layers */
@@ -39,11 +40,6 @@ struct hth_image_chain {
 };
 
 /* ---- making a chain ---- */
-
-static bool is_plain(const hth_image_format *format)
-{
-    return format->has_attention && !format->has_window && !format->has_recurrent;
-}
 
 bool hth_image_plain_format(const hth_image_piece *piece, hth_image_format *out)
 {
@@ -123,7 +119,7 @@ hearth_status hth_image_chain_new(const hth_image_format *format, const hth_imag
     size_t n_bytes;
 
     assert(n_pieces > 0);
-    if (!is_plain(format))
+    if (!format->has_attention || format->has_window || format->has_recurrent)
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "states of models with a window or recurrent layers can be neither joined nor split");
     if (hth_mul_size(n_pieces, sizeof(chain_link), &n_bytes) && hth_add_size(n_bytes, sizeof(*chain), &n_bytes))
@@ -190,8 +186,6 @@ size_t hth_image_chain_bytes(const hth_image_chain *chain, uint32_t begin, uint3
 /* The destination of bytes. Small pieces are staged, so that the receiver gets few, large ones. */
 typedef struct gatherer {
     const hth_image_chain *chain;
-    size_t first; /* the links [first, last] hold the range */
-    size_t last;
     uint32_t begin;
     uint32_t end;
     hth_image_write_fn write;
@@ -238,22 +232,16 @@ static void put_u32(gatherer *g, uint32_t value)
     put(g, bytes, sizeof(bytes));
 }
 
-static uint32_t n_cells_of(const chain_link *from)
-{
-    return from->piece.end - from->piece.begin;
-}
-
 /* The part of a link in the range, cell by cell: entry_bytes each, in an array that begins at entries. */
 static void put_entries(gatherer *g, const chain_link *from, const uint8_t *entries, size_t entry_bytes)
 {
-    uint32_t begin = (g->begin > from->piece.begin ? g->begin : from->piece.begin) - from->piece.begin;
-    uint32_t end = (g->end < from->piece.end ? g->end : from->piece.end) - from->piece.begin;
+    const hth_image_piece *piece = &from->piece;
+    size_t begin = hth_larger(g->begin, piece->begin) - piece->begin;
+    size_t end = hth_smaller(hth_larger(g->end, piece->begin), piece->end) - piece->begin;
 
-    if (!from->cell_at) {
+    if (!from->cell_at && begin < end)
         put(g, entries + begin * entry_bytes, (end - begin) * entry_bytes);
-        return;
-    }
-    for (uint32_t i = begin; i < end; i++)
+    for (size_t i = begin; from->cell_at && i < end; i++)
         put(g, entries + from->cell_at[i] * entry_bytes, entry_bytes);
 }
 
@@ -268,33 +256,18 @@ static void put_tensor(gatherer *g, uint32_t i, size_t row_bytes_before)
     size_t n_arrays = !is_transposed ? 1 : entry_bytes > 0 ? (size_t)tensor->row_bytes / entry_bytes : 0;
 
     for (size_t array = 0; array < n_arrays || array == 0; array++) {
-        for (size_t j = g->first; j <= g->last && g->status == HEARTH_OK; j++) {
+        for (size_t j = 0; j < chain->n_links && g->status == HEARTH_OK; j++) {
             const chain_link *from = &chain->links[j];
-            size_t n_cells = n_cells_of(from);
+            size_t n_cells = from->piece.end - from->piece.begin;
             const uint8_t *head = cells_of(from) + n_cells * chain->cell_bytes + COUNTS_BYTES +
                                   (size_t)i * TENSOR_HEAD_BYTES + row_bytes_before * n_cells;
 
-            if (array == 0 && j == g->first)
+            if (array == 0 && j == 0)
                 put(g, head, TENSOR_HEAD_BYTES);
             if (n_arrays > 0)
                 put_entries(g, from, head + TENSOR_HEAD_BYTES + array * n_cells * entry_bytes, entry_bytes);
         }
     }
-}
-
-static size_t link_at(const hth_image_chain *chain, uint32_t position)
-{
-    size_t low = 0, high = chain->n_links - 1;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (position < chain->links[middle].piece.end)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
 }
 
 hearth_status hth_image_chain_write(const hth_image_chain *chain, uint32_t begin, uint32_t end,
@@ -306,8 +279,6 @@ hearth_status hth_image_chain_write(const hth_image_chain *chain, uint32_t begin
     check_range(chain, begin, end);
     /* No initialiser, because the staging buffer need not be zeroed. */
     g.chain = chain;
-    g.first = link_at(chain, begin);
-    g.last = link_at(chain, end - 1);
     g.begin = begin;
     g.end = end;
     g.write = write;
@@ -316,10 +287,10 @@ hearth_status hth_image_chain_write(const hth_image_chain *chain, uint32_t begin
     g.status = HEARTH_OK;
     g.n_staged = 0;
 
-    put(&g, chain->links[g.first].piece.bytes, HTH_IMAGE_HEADER_BYTES);
+    put(&g, chain->links[0].piece.bytes, HTH_IMAGE_HEADER_BYTES);
     put_u32(&g, 1);
     put_u32(&g, end - begin);
-    for (size_t i = g.first; i <= g.last; i++)
+    for (size_t i = 0; i < chain->n_links; i++)
         put_entries(&g, &chain->links[i], cells_of(&chain->links[i]), chain->cell_bytes);
     put_u32(&g, chain->layout.v_transposed[0]);
     put_u32(&g, chain->layout.n_layers[0]);

@@ -42,10 +42,7 @@ struct hth_event_feed {
 /* Release value as an event with this id. */
 static void write_event(const hth_event_feed *feed, hth_buffer *out, uint64_t id, const char *name, json_t *value)
 {
-    char line[64];
-
-    (void)snprintf(line, sizeof(line), "id: %s-%" PRIu64 "\n", feed->prefix, id); /* fits */
-    hth_buffer_add_text(out, line);
+    hth_buffer_add_format(out, "id: %s-%" PRIu64 "\n", feed->prefix, id);
     hth_sse_add_take(out, name, value);
 }
 

@@ -14,10 +14,8 @@
 
 #include "base/hash.h"
 #include "base/os.h"
-#include "base/status.h"
 #include "rows/directory.h"
 #include "supervisor/options.h"
-#include "wire/model_files_size.h"
 #include "wire/needs_text.h"
 
 #define FIRST_LINE "hearth-needs 1"
@@ -191,11 +189,10 @@ static bool write_entries(const hth_learned *learned, FILE *file)
     hth_buffer_add_text(&text, FIRST_LINE "\n");
     for (size_t i = 0; i < learned->n; i++) {
         const entry *e = &learned->entries[i];
-        char hex[2 * HTH_LEARNED_KEY_BYTES + 1], line[LINE_BYTES];
+        char hex[2 * HTH_LEARNED_KEY_BYTES + 1];
 
         hth_hex_encode(e->key, sizeof(e->key), hex);
-        (void)snprintf(line, sizeof(line), "model %s %" PRIu64 "\n", hex, e->model.bytes); /* fits */
-        hth_buffer_add_text(&text, line);
+        hth_buffer_add_format(&text, "model %s %" PRIu64 "\n", hex, e->model.bytes);
         if (e->model.needs.n_ctx > 0)
             hth_needs_write(&e->model.needs, &text);
     }

@@ -6,155 +6,27 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "api/json_values.h"
 #include "base/os.h"
 #include "base/smaller.h"
 #include "base/status.h"
 #include "cache/ram_directory.h"
-#include "engine/weight_region.h"
-#include "supervisor/learned.h"
-#include "supervisor/model_events.h"
-#include "supervisor/restart_policy.h"
 #include "supervisor/runtime_folder.h"
-#include "supervisor/string_list.h"
 #include "supervisor/worker_arguments.h"
-#include "supervisor/worker_process.h"
-#include "wire/model_files_size.h"
 #include "wire/needs_text.h"
 
-enum { CAUSE_BYTES = 320 };
-
-struct hth_model_worker {
-    hth_worker_shared *shared;
-    unsigned slot;
-
-    char *name;
-    char **arguments; /* ending with NULL; one allocation with its strings */
-    uint64_t ram_bytes;
-    bool on_demand;
-    bool no_sandbox;
-    bool awaits_ram; /* its process has not confirmed ram_quota */
-    bool was_pinned_by_options;
-    bool is_pinned;      /* its process stays; set by the options, or by an order since */
-    bool is_host_pinned; /* its weights stay in the folder; set likewise */
-    uint64_t keep_ns;    /* time without use after which it leaves; UINT64_MAX: never */
-
-    hth_worker_state state;
-    bool is_condemned;   /* STOPPING: killed for verdict */
-    bool start_again;    /* STOPPING: a new process follows */
-    bool told_by_others; /* STOPPING: another process sent SIGTERM, not this server */
-    bool was_ready;      /* this process or an earlier one */
-    hth_worker_process *process;
-    char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    uint64_t generation;
-    uint64_t started_ns;
-    uint64_t progress_ns;   /* STARTING: time of the last progress */
-    float progress;         /* STARTING: of the load; READY: the part of the file that is hashed */
-    unsigned told_progress; /* in twentieths */
-    uint64_t ready_ns;      /* of this process; 0: not yet */
-    uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
-    uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
-    char verdict[CAUSE_BYTES];
-
-    /* READY: notifies the waiters. Not done within the process' callback, because a waiter could free the process. */
-    struct event *notify;
-
-    /* WAITING, BROKEN */
-    struct event *pause;
-    uint64_t pause_end_ns;
-    hth_restart_policy policy;
-
-    /* Kept across processes. */
-    hth_status_page *page;
-    int status_fd;
-    int ram_fd;                  /* -1: none */
-    hth_adapter_state *adapters; /* that were loaded at run time; NULL: none */
-    hth_waiters waiters;
-    uint64_t n_starts, n_deaths, n_hangs;
-
-    /* Residency. */
-    uint64_t host_bytes;                          /* of its weights in the folder of host weights */
-    uint8_t weights_file[HTH_WEIGHT_MODEL_BYTES]; /* the identity of the file that they were made from */
-    uint64_t n_drops;                             /* the count of all drops when it last looked for its weights */
-    uint64_t held_ns;                             /* when another process was last seen to hold them; 0: never */
-    hth_weights_count weights_count;
-    bool weights_are_pinned; /* by this model, or by one that shares the weights */
-    uint64_t file_bytes;     /* of the model's files, at its last start */
-    char *path;              /* of the model's file; NULL: unknown */
-    uint64_t bytes;          /* the most that a process was measured to use; 0: not measured */
-    uint64_t looked_ns;      /* the time of the last measurement of a process */
-    uint64_t entered_ns;     /* when this process entered, or the first one before it that died */
-    uint64_t used_ns;        /* the end of the last use */
-    uint64_t idle_ns;        /* when its last request ended; 0: none has */
-    bool comes_back;         /* its last request came within stay_ms after the previous one, or while that ran */
-    uint64_t keep_once_ns;   /* replaces keep_ns until the next use */
-    bool is_closed;          /* other models wait, so new requests of this one wait, too */
-    bool is_invited;         /* it starts without a request, if there is room */
-    bool has_no_room;        /* since its last end it should have started, but there was no room */
-    bool is_dismissed;       /* by an order, it leaves when it is ready and idle */
-    bool drops_host;         /* when its process ends, its weights in the folder are removed, too */
-    bool drops_rows;         /* likewise its rows in memory */
-    bool must_compact;       /* its process is to be replaced by a new one */
-    bool is_compacting;      /* the replacement is in progress */
-    hth_residency told_residency;
-    hth_departure departs; /* the cause while its process is told to end */
-    uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
-    uint64_t n_departures; /* to make room, after a long idle time, or under pressure */
-    uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was ordered to evict */
-    uint64_t ram_stuck_ns, ram_file_stuck_ns;             /* when a tier freed less than was ordered; 0: never */
-
-    /* Rows in memory. */
-    uint64_t ram_share; /* of the memory for rows: the quota, or more until the quota is confirmed and rows have left */
-    uint64_t ram_used;  /* by rows, as the process reported */
-    uint64_t ram_quota; /* the last quota sent to the process */
-    uint64_t ram_used_before; /* by rows, when the quota was sent */
-    uint64_t n_displaced;     /* rows that found no free room, as the process reported */
-    uint64_t ram_short_ns;    /* when n_displaced last grew; 0: not since the share grew */
-
-    /* Needs. */
-    uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
-    bool has_key;                       /* the model has a file */
-    bool was_asked;                     /* its needs need not be measured, or cannot be */
-    bool waits_for_needs;               /* it is in no plan until its needs are known */
-    bool measures;                      /* the process has this key; false: an older one is still ending */
-    bool has_worked;                    /* a process of this key did work, so its cells and buffers are in memory */
-    bool has_served;                    /* this process has; see hth_supervisor_note_served */
-    hth_learned_model learned;          /* of the key */
-    hth_worker_process *asked;          /* the process that measures the needs; NULL: none */
-    uint64_t asked_ns;
-    uint64_t answered_ns; /* when a measuring process reported to this server, including free device memory; 0: never */
-    uint64_t wished_ns;   /* since when it waits for its place; 0: it does not wait */
-    uint64_t ask_ns;      /* the earliest time of the next measurement */
-    unsigned n_killed;    /* measuring processes that were killed before they answered, or could not start */
-    unsigned n_sights;    /* the server's number of sights when the answer was made */
-    hth_model_needs answer; /* the lines reported so far */
-
-    char last_cause[CAUSE_BYTES]; /* of the last death, "" */
-    char last_death[512];         /* with its last lines, which are not for clients */
+enum {
+    SAVE_MS = 35000,      /* an ending worker takes at most 30 s to save */
+    PROGRESS_STEPS = 20,  /* events of progress, in one process */
+    LOOP_HANG_MS = 10000, /* an event loop counts as hung after this time, or after hang_ms if that is shorter */
 };
-
-/* The silence after which its event loop counts as hung; 0: never. */
-static uint32_t model_worker_loop_hang_ms(const hth_model_worker *worker);
-/* The pause after a death is over. */
-static void try_again(hth_model_worker *worker);
-
-/* True, with the message for requests, if it is not resident and only an order can load it. */
-static bool is_absent(const hth_model_worker *worker, hearth_error *err);
-
-/* Stop the measuring process, without waiting for its end. */
-static void stop_asking(hth_model_worker *worker);
-
-/* The process has evicted rows as ordered; user_data is the worker. */
-static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
-
-enum { SAVE_MS = 35000 }; /* an ending worker takes at most 30 s to save */
 
 static double draw(void)
 {
@@ -164,36 +36,51 @@ static double draw(void)
     return number / 4294967296.0;
 }
 
-/* ---- events ---- */
+/* ---- events for operators (event_feed.h), which docs/monitoring.md describes ---- */
 
-/* Report the progress of loading or, once READY, of hashing; at most twenty events of each for a process. */
+static void tell(const hth_model_worker *worker, const char *event, json_t *value_take)
+{
+    hth_event_feed_tell_take(worker->shared->feed, event, value_take);
+}
+
+static const char *reason_of(hth_departure departure)
+{
+    static const char *const reasons[] = {
+        [HTH_DEPARTURE_NONE] = "order",
+        [HTH_DEPARTURE_ROOM] = "room",
+        [HTH_DEPARTURE_REST] = "rest",
+        [HTH_DEPARTURE_PRESSURE] = "pressure",
+    };
+
+    return reasons[departure];
+}
+
+/* Report the progress of loading or, once READY, of hashing; at most PROGRESS_STEPS events of each for a process. */
 static void tell_progress(hth_model_worker *worker)
 {
-    const unsigned step = (unsigned)(worker->progress * HTH_MODEL_EVENT_STEPS);
+    const unsigned step = (unsigned)(worker->life.progress * PROGRESS_STEPS);
 
-    if (step <= worker->told_progress)
+    if (step <= worker->life.told_progress)
         return;
-    worker->told_progress = step;
-    hth_model_event_progress(worker->shared->feed, worker->name, worker->state == HTH_WORKER_READY, step);
+    worker->life.told_progress = step;
+    tell(worker, worker->state == HTH_WORKER_READY ? "hashing" : "progress",
+         json_pack("{s:s, s:f}", "model", worker->name, "progress", (double)step / PROGRESS_STEPS));
 }
 
-void hth_model_worker_evict_rows(hth_model_worker *worker, hth_departure why)
+/* Rows or weights with this number of bytes, if any, have left this tier. */
+static void tell_eviction(const hth_model_worker *worker, const char *tier, uint64_t bytes, hth_departure why)
 {
-    const uint64_t bytes = hth_model_worker_row_bytes(worker);
-
-    hth_model_worker_drop_rows(worker);
     if (bytes > 0)
-        hth_model_event_eviction(worker->shared->feed, worker->name, "ram", bytes, why);
+        tell(worker, "eviction",
+             json_pack("{s:s, s:s, s:I, s:s}", "model", worker->name, "tier", tier, "bytes", (json_int_t)bytes,
+                       "reason", reason_of(why)));
 }
 
-void hth_model_worker_tell_residency(hth_model_worker *worker)
+/* The process was told to end. */
+static void tell_unload(const hth_model_worker *worker, const char *why)
 {
-    const hth_residency residency = hth_model_worker_residency(worker);
-
-    if (residency == worker->told_residency)
-        return;
-    hth_model_event_residency(worker->shared->feed, worker->name, residency, worker->told_residency);
-    worker->told_residency = residency;
+    tell(worker, "unload",
+         json_pack("{s:s, s:s, s:b}", "model", worker->name, "reason", why, "again", worker->life.start_again));
 }
 
 /*
@@ -225,6 +112,31 @@ static uint64_t share_of(const hth_model_worker *worker)
     return worker->process ? worker->ram_share : hth_smaller(worker->ram_share, hth_model_worker_row_bytes(worker));
 }
 
+/* Call when the process has ended, and when rows were dropped. */
+static void end_ram(hth_model_worker *worker)
+{
+    worker->awaits_ram = false;
+    worker->ram_share = share_of(worker);
+}
+
+/* Free the memory of the RAM tier. A running process keeps its own. */
+static void drop_rows(hth_model_worker *worker)
+{
+    if (worker->ram_fd >= 0)
+        (void)close(worker->ram_fd); /* a running process has its own descriptor */
+    worker->ram_fd = -1;
+    if (!worker->process)
+        end_ram(worker);
+}
+
+static void evict_rows(hth_model_worker *worker, hth_departure why)
+{
+    const uint64_t bytes = hth_model_worker_row_bytes(worker);
+
+    drop_rows(worker);
+    tell_eviction(worker, "ram", bytes, why);
+}
+
 void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_ram_holder *out)
 {
     const uint64_t share = share_of(worker);
@@ -250,7 +162,7 @@ void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_r
 void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_bytes)
 {
     if (!worker->process) {
-        hth_model_worker_evict_rows(worker, HTH_DEPARTURE_ROOM);
+        evict_rows(worker, HTH_DEPARTURE_ROOM);
         return;
     }
     if (!hth_worker_process_set_ram(worker->process, share_bytes))
@@ -264,7 +176,7 @@ void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_byt
     worker->ram_short_ns = 0;
 }
 
-/* Call when a process starts, when it has ended, and when rows were dropped. */
+/* Call when a process starts. */
 static void begin_ram(hth_model_worker *worker)
 {
     worker->ram_share = worker->shared->ram_share(worker, worker->shared->user_data);
@@ -272,12 +184,6 @@ static void begin_ram(hth_model_worker *worker)
     worker->awaits_ram = false;
     worker->n_displaced = 0;
     worker->ram_short_ns = 0;
-}
-
-static void end_ram(hth_model_worker *worker)
-{
-    worker->awaits_ram = false;
-    worker->ram_share = share_of(worker);
 }
 
 /* The process has reported the state of its RAM tier; user_data is the worker. */
@@ -295,8 +201,7 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
     if (!worker->awaits_ram) /* otherwise the larger share may be on its way */
         worker->ram_share = hth_smaller(worker->ram_share, hth_larger(quota, used_bytes));
     if (has_evicted)
-        hth_model_event_eviction(worker->shared->feed, worker->name, "ram", worker->ram_used_before - used_bytes,
-                                 HTH_DEPARTURE_ROOM);
+        tell_eviction(worker, "ram", worker->ram_used_before - used_bytes, HTH_DEPARTURE_ROOM);
     if (is_applied)
         worker->shared->on_change(worker->shared->user_data);
 }
@@ -304,7 +209,7 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
 /*
  * ---- the memory that a model will take, measured before it is loaded ----
  *
- * A short-lived process of the worker's program reads the metadata of the model and reports its needs (measure.h). A
+ * A short-lived process of the worker's program reads the metadata of the model and reports its needs (hth_measure_run). A
  * model that waits for its place is in no plan before that. The answer is kept (learned.h), and reused while file and
  * options are the same. Without an answer, the size of the files plus a constant for the process is the estimate. After
  * a process that was killed, by a signal or because it was late, another one is started, later each time.
@@ -322,11 +227,26 @@ static bool is_known(const hth_model_worker *worker)
     return worker->learned.needs.n_ctx > 0;
 }
 
+/* Stop the measuring process, without waiting for its end. */
+static void stop_asking(hth_model_worker *worker)
+{
+    hth_worker_shared *shared = worker->shared;
+
+    if (!worker->asked)
+        return;
+    hth_worker_process_abandon(worker->asked); /* a process that hangs in a system call may end much later */
+    assert(shared->n_abandoned < HTH_ABANDONED_MAX);
+    shared->abandoned[shared->n_abandoned++] = worker->asked;
+    worker->asked = NULL;
+    shared->n_asked--;
+    hth_worker_shared_reap(shared);
+}
+
 /* File or options may have changed: look up what is known about them. */
-static void model_worker_recall(hth_model_worker *worker)
+static void recall(hth_model_worker *worker)
 {
     uint8_t key[HTH_LEARNED_KEY_BYTES];
-    const bool has_key = hth_learned_key(worker->path, (const char *const *)worker->arguments, key);
+    const bool has_key = hth_learned_key(worker->path, worker->arguments, key);
 
     if (has_key == worker->has_key && (!has_key || memcmp(key, worker->key, sizeof(key)) == 0))
         return;
@@ -347,20 +267,6 @@ static void model_worker_recall(hth_model_worker *worker)
         return;
     worker->bytes = worker->learned.bytes;
     worker->was_asked = is_known(worker);
-}
-
-static void stop_asking(hth_model_worker *worker)
-{
-    hth_worker_shared *shared = worker->shared;
-
-    if (!worker->asked)
-        return;
-    hth_worker_process_abandon(worker->asked); /* a process that hangs in a system call may end much later */
-    assert(shared->n_abandoned < HTH_ABANDONED_MAX);
-    shared->abandoned[shared->n_abandoned++] = worker->asked;
-    worker->asked = NULL;
-    shared->n_asked--;
-    hth_worker_shared_reap(shared);
 }
 
 void hth_worker_shared_reap(hth_worker_shared *shared)
@@ -446,7 +352,7 @@ static bool ask(hth_model_worker *worker)
     if (hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
                                                                 .program = worker->shared->program,
                                                                 .name = worker->name,
-                                                                .worker = (const char *const *)worker->arguments,
+                                                                .worker = worker->arguments,
                                                                 .ram_fd = -1,
                                                                 .no_sandbox = worker->no_sandbox,
                                                                 .measures = true,
@@ -466,7 +372,7 @@ static bool ask(hth_model_worker *worker)
 /* Take the answer if the process has ended. Go on without one if it is late. */
 static void take_answer(hth_model_worker *worker, uint64_t now_ns)
 {
-    char cause[CAUSE_BYTES] = "no answer in time";
+    char cause[HTH_WORKER_CAUSE_BYTES] = "no answer in time";
     bool has_ended;
 
     if (!worker->asked)
@@ -494,7 +400,7 @@ static void take_answer(hth_model_worker *worker, uint64_t now_ns)
 }
 
 /* Host memory that counts for the model, without rows. */
-static uint64_t model_worker_host_bytes(const hth_model_worker *worker)
+static uint64_t needed_host_bytes(const hth_model_worker *worker)
 {
     const hth_model_needs *needs = &worker->learned.needs;
     /* Weights, cells and buffers that were not used yet are not in memory, but may be soon. */
@@ -527,36 +433,26 @@ enum {
     HELD_MS = 10000, /* weights that another process held are not touched for this long */
 };
 
-static const char *host_folder(const char *const *arguments)
+static const char *host_folder(const hth_model_worker *worker)
 {
-    return hth_worker_arguments_value(arguments, "--host-weights");
-}
-
-static uint64_t host_bytes(const hth_model_worker *worker, const char *const *arguments)
-{
-    const char *folder = host_folder(arguments);
-
-    return *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
-}
-
-static void find_weights(hth_model_worker *worker, const char *const *arguments)
-{
-    worker->n_drops = worker->shared->n_drops;
-    worker->host_bytes = host_bytes(worker, arguments);
-    if (worker->host_bytes > 0 && hth_weight_model_digest(worker->path, worker->weights_file) != 0)
-        worker->host_bytes = 0; /* the file is gone */
+    return hth_worker_arguments_value(worker->arguments, "--host-weights");
 }
 
 void hth_model_worker_find_weights(hth_model_worker *worker)
 {
-    find_weights(worker, (const char *const *)worker->arguments);
+    const char *folder = host_folder(worker);
+
+    worker->n_drops = worker->shared->n_drops;
+    worker->host_bytes = *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
+    if (worker->host_bytes > 0 && hth_weight_model_digest(worker->path, worker->weights_file) != 0)
+        worker->host_bytes = 0; /* the file is gone */
 }
 
 /* The file may be another one now. */
 static void note_file(hth_model_worker *worker)
 {
     worker->file_bytes = hth_model_files_bytes(worker->path);
-    model_worker_recall(worker);
+    recall(worker);
 }
 
 /* Apply the model's options about memory and starting. False without memory: nothing changed. */
@@ -569,7 +465,7 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
         return false;
     free(worker->path);
     worker->path = path;
-    find_weights(worker, model->worker);
+    hth_model_worker_find_weights(worker);
     worker->on_demand = model->rules.start == HTH_START_ON_DEMAND;
     if (model->rules.is_pinned != worker->was_pinned_by_options) { /* otherwise an order since then counts */
         worker->is_pinned = model->rules.is_pinned;
@@ -588,13 +484,13 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
 static void note_start(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
-        worker->entered_ns = worker->started_ns;
+        worker->entered_ns = worker->life.started_ns;
     note_file(worker);
     hth_model_worker_find_weights(worker);
     worker->is_invited = false;
     worker->summoned_ns = 0;
     worker->has_no_room = worker->drops_host = worker->drops_rows = false;
-    worker->looked_ns = worker->started_ns;
+    worker->looked_ns = worker->life.started_ns;
     worker->measures = true;
 }
 
@@ -604,19 +500,9 @@ static void note_end(hth_model_worker *worker)
     if (worker->drops_host)
         (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_NONE);
     if (worker->drops_rows)
-        hth_model_worker_release_rows(worker);
+        evict_rows(worker, HTH_DEPARTURE_NONE);
     worker->drops_host = worker->drops_rows = false;
-    worker->is_dismissed &= worker->start_again || worker->summoned_ns > 0; /* the next process leaves then */
-}
-
-void hth_model_worker_release_rows(hth_model_worker *worker)
-{
-    const uint64_t bytes = hth_model_worker_row_bytes(worker);
-
-    if (bytes == 0)
-        return;
-    hth_model_worker_drop_rows(worker);
-    hth_model_event_eviction(worker->shared->feed, worker->name, "ram", bytes, HTH_DEPARTURE_NONE);
+    worker->is_dismissed &= worker->life.start_again || worker->summoned_ns > 0; /* the next process leaves then */
 }
 
 static void note_use(hth_model_worker *worker)
@@ -641,14 +527,24 @@ static void look(hth_model_worker *worker, uint64_t now_ns)
         learn(worker, bytes - rows);
 }
 
-hth_residence hth_model_worker_residence(const hth_model_worker *worker)
+hth_place hth_model_worker_place(const hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
-        return HTH_RESIDENCE_OUT;
-    return worker->state == HTH_WORKER_STOPPING && !worker->start_again && !worker->is_condemned &&
-                   !worker->told_by_others
-             ? HTH_RESIDENCE_LEAVING
-             : HTH_RESIDENCE_IN;
+        return HTH_PLACE_OUT;
+    return worker->state == HTH_WORKER_STOPPING && !worker->life.start_again && !worker->life.is_condemned &&
+                   !worker->life.told_by_others
+             ? HTH_PLACE_LEAVING
+             : HTH_PLACE_IN;
+}
+
+bool hth_model_worker_is_in(const hth_model_worker *worker)
+{
+    return hth_model_worker_place(worker) != HTH_PLACE_OUT;
+}
+
+bool hth_model_worker_is_external(const hth_model_worker *worker)
+{
+    return worker->shared->options->residency_mode == HTH_RESIDENCY_EXTERNAL;
 }
 
 /* Does it take turns with other models? */
@@ -671,9 +567,7 @@ bool hth_model_worker_is_awaited(const hth_model_worker *worker)
 
 uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker)
 {
-    return hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT && !is_wanted(worker)
-             ? 0
-             : worker->learned.needs.memory.host.compute_bytes;
+    return !hth_model_worker_is_in(worker) && !is_wanted(worker) ? 0 : worker->learned.needs.memory.host.compute_bytes;
 }
 
 void hth_model_worker_prepare(hth_model_worker *worker)
@@ -683,7 +577,7 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     worker->waits_for_needs = false;
     if (worker->n_drops != worker->shared->n_drops)
         hth_model_worker_find_weights(worker);
-    if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker)) {
+    if (hth_model_worker_is_in(worker) || !wants || !has_company(worker)) {
         worker->wished_ns = 0;
         return;
     }
@@ -694,29 +588,18 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     worker->waits_for_needs = ask(worker);
 }
 
-void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools)
-{
-    hth_device_pools_add(pools, &worker->learned.needs);
-}
-
-bool hth_model_worker_share_devices(const hth_model_worker *worker, const hth_device_pools *pools, uint64_t *bytes)
-{
-    hth_device_pools_share(pools, &worker->learned.needs, bytes);
-    return worker->learned.needs.n_ctx > 0;
-}
-
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
                                hth_resident *kept)
 {
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
-    const bool is_out = hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT;
+    const bool is_out = !hth_model_worker_is_in(worker);
     const bool are_held = worker->held_ns > 0 && hth_os_monotonic_ns() < worker->held_ns + hth_ms_to_ns(HELD_MS);
 
     *out = (hth_resident){
-        .residence = hth_model_worker_residence(worker),
+        .place = hth_model_worker_place(worker),
         .n_uses = worker->waiters.n_holders,
-        .bytes[0] = model_worker_host_bytes(worker),
+        .bytes[0] = needed_host_bytes(worker),
         .wanted_ns = worker->waits_for_needs ? 0
                    : oldest_ns > 0           ? oldest_ns
                                              : summoned_ns,
@@ -732,7 +615,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
             worker->is_invited && !worker->waits_for_needs && (worker->shared->n_asked == 0 || waited_long(worker)),
     };
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
-    *kept = (hth_resident){ .residence = HTH_RESIDENCE_KEPT,
+    *kept = (hth_resident){ .place = HTH_PLACE_KEPT,
                             .used_ns = worker->used_ns,
                             .is_pinned = worker->weights_are_pinned || are_held ||
                                          worker->weights_count == HTH_WEIGHTS_COUNT_APART };
@@ -746,43 +629,7 @@ bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_
 {
     return a->host_bytes > 0 && b->host_bytes > 0 &&
            memcmp(a->weights_file, b->weights_file, sizeof(a->weights_file)) == 0 &&
-           strcmp(host_folder((const char *const *)a->arguments), host_folder((const char *const *)b->arguments)) == 0;
-}
-
-bool hth_model_worker_is_in(const hth_model_worker *worker)
-{
-    return hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
-}
-
-uint64_t hth_model_worker_used_ns(const hth_model_worker *worker)
-{
-    return worker->used_ns;
-}
-
-void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with, bool are_pinned)
-{
-    worker->weights_count = with;
-    worker->weights_are_pinned = are_pinned;
-}
-
-bool hth_model_worker_is_host_pinned(const hth_model_worker *worker)
-{
-    return worker->is_host_pinned;
-}
-
-bool hth_model_worker_weights_are_pinned(const hth_model_worker *worker)
-{
-    return worker->weights_are_pinned;
-}
-
-bool hth_model_worker_has_weights(const hth_model_worker *worker)
-{
-    return worker->host_bytes > 0;
-}
-
-uint64_t hth_model_worker_weights_bytes(const hth_model_worker *worker)
-{
-    return worker->host_bytes > 0 ? worker->host_bytes : worker->learned.needs.memory.repacked_bytes;
+           strcmp(host_folder(a), host_folder(b)) == 0;
 }
 
 uint64_t hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why)
@@ -791,13 +638,12 @@ uint64_t hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_depar
 
     if (worker->weights_count != HTH_WEIGHTS_COUNT_HERE || worker->host_bytes == 0)
         return 0; /* other processes hold them */
-    bytes = hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
+    bytes = hth_weight_regions_drop(host_folder(worker), worker->path);
     worker->held_ns = bytes > 0 ? 0 : hth_os_monotonic_ns();
     worker->shared->n_drops++;
     hth_model_worker_find_weights(worker);
-    if (bytes > 0)
-        hth_model_event_eviction(worker->shared->feed, worker->name, "host_weights", bytes, why);
-    else
+    tell_eviction(worker, "host_weights", bytes, why);
+    if (bytes == 0)
         hth_info(worker->shared->log, "model '%s': its kept weights stay, because another process holds them",
                  worker->name);
     return bytes;
@@ -850,14 +696,30 @@ void hth_model_worker_summon(hth_model_worker *worker)
         worker->summoned_ns = hth_os_monotonic_ns();
 }
 
-void hth_model_worker_keep(hth_model_worker *worker, uint64_t keep_ns)
-{
-    worker->keep_once_ns = keep_ns;
-}
-
 bool hth_model_worker_is_idle(const hth_model_worker *worker)
 {
     return worker->waiters.n == 0 && worker->waiters.n_holders == 0;
+}
+
+static hth_residency residency_of(const hth_model_worker *worker)
+{
+    if (hth_model_worker_is_in(worker))
+        return worker->is_pinned ? HTH_RESIDENCY_PINNED_DEVICE : HTH_RESIDENCY_DEVICE;
+    if (worker->host_bytes > 0)
+        return worker->is_host_pinned ? HTH_RESIDENCY_PINNED_HOST : HTH_RESIDENCY_HOST;
+    return HTH_RESIDENCY_EVICTED;
+}
+
+void hth_model_worker_tell_residency(hth_model_worker *worker)
+{
+    const hth_residency residency = residency_of(worker);
+
+    if (residency == worker->told_residency)
+        return;
+    tell(worker, "residency",
+         json_pack("{s:s, s:s, s:s}", "model", worker->name, "residency", hth_residency_name(residency), "before",
+                   hth_residency_name(worker->told_residency)));
+    worker->told_residency = residency;
 }
 
 static void view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out)
@@ -867,13 +729,13 @@ static void view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_
 
     out->n_uses = worker->waiters.n_holders;
     out->is_pinned = worker->is_pinned;
-    out->residency = hth_model_worker_residency(worker);
+    out->residency = residency_of(worker);
     out->is_host_pinned = worker->is_host_pinned;
     out->waits_for_room = worker->state == HTH_WORKER_STOPPED && (worker->is_invited || worker->has_no_room);
     out->is_awaited = hth_model_worker_is_awaited(worker);
     out->is_closed = worker->is_closed;
-    out->memory_bytes = model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) +
-                        hth_model_worker_row_bytes(worker);
+    out->memory_bytes =
+        needed_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) + hth_model_worker_row_bytes(worker);
     out->ram_share_bytes = worker->process ? worker->ram_share : hth_model_worker_row_bytes(worker);
     out->needs = worker->learned.needs;
     out->measured_bytes = worker->bytes;
@@ -884,6 +746,87 @@ static void view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_
         !hth_model_worker_is_external(worker))
         out->leaves_in_ms = worker->keep_once_ns > idle_ns ? (worker->keep_once_ns - idle_ns) / 1000000 : 0;
     out->n_departures = worker->n_departures;
+}
+
+/* ---- memory that a model can free under pressure (relief.h) ---- */
+
+enum { STUCK_MS = 30000 };
+
+/*
+ * A tier that freed less than was ordered has rows that cannot leave now, because they are in use or not written yet.
+ * It offers nothing until the next use of the model, or for STUCK_MS, so that the next tier gets its turn.
+ */
+static bool is_stuck(const hth_model_worker *worker, uint64_t stuck_ns)
+{
+    return stuck_ns > worker->used_ns && stuck_ns + hth_ms_to_ns(STUCK_MS) > hth_os_monotonic_ns();
+}
+
+/* If the needs are unknown, the whole model may be on devices. */
+static uint64_t device_bytes(const hth_model_worker *worker)
+{
+    return worker->learned.needs.n_ctx > 0 ? hth_needs_device_bytes(&worker->learned.needs) : needed_host_bytes(worker);
+}
+
+void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out)
+{
+    hth_resident model, rows;
+    hth_status status;
+    uint64_t model_bytes;
+    const uint64_t row_bytes = hth_model_worker_row_bytes(worker);
+    const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
+    const uint64_t coming_bytes = is_device ? 0 : evicting_bytes;
+
+    hth_model_worker_resident(worker, &hth_device_pools_none, &model, &rows);
+    model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
+    *out = (hth_relief_model){
+        .used_ns = worker->used_ns,
+        .absent_row_bytes = model.place == HTH_PLACE_OUT ? row_bytes + (rows.is_pinned ? 0 : rows.bytes[0]) : 0,
+        .coming_bytes = model.place == HTH_PLACE_LEAVING ? model_bytes : coming_bytes,
+        .keeps_rows = worker->is_pinned || worker->is_host_pinned,
+        .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
+    };
+    if (!out->may_leave)
+        return;
+    out->model_bytes = hth_model_worker_is_external(worker) ? 0 : model_bytes + (is_device ? 0 : row_bytes);
+    if (evicting_bytes > 0)
+        return; /* its rows are leaving */
+    hth_status_page_read(worker->page, &status);
+    if (!status.has_numbers)
+        return;
+    if (!is_stuck(worker, worker->life.ram_stuck_ns))
+        out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0] + row_bytes);
+    if (!is_stuck(worker, worker->life.ram_file_stuck_ns))
+        out->ram_file_bytes = status.counters.ram_file_bytes;
+    out->ram_file_folder = hth_worker_arguments_value(worker->arguments, "--ram-files");
+}
+
+void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
+{
+    if (order->drops_rows) {
+        evict_rows(worker, HTH_DEPARTURE_PRESSURE);
+        if (!worker->weights_are_pinned)
+            (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_PRESSURE);
+    }
+    if (order->leaves)
+        hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);
+    else if (order->ram_bytes + order->ram_file_bytes > 0 &&
+             hth_worker_process_evict(worker->process, order->ram_bytes, order->ram_file_bytes)) {
+        worker->evicting_ram_bytes = order->ram_bytes;
+        worker->evicting_ram_file_bytes = order->ram_file_bytes;
+    }
+}
+
+static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    if (ram_bytes < worker->evicting_ram_bytes)
+        worker->life.ram_stuck_ns = hth_os_monotonic_ns();
+    if (ram_file_bytes < worker->evicting_ram_file_bytes)
+        worker->life.ram_file_stuck_ns = hth_os_monotonic_ns();
+    worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
+    tell_eviction(worker, "ram", ram_bytes, HTH_DEPARTURE_PRESSURE);
+    tell_eviction(worker, "ram_file", ram_file_bytes, HTH_DEPARTURE_PRESSURE);
 }
 
 /* ---- messages ---- */
@@ -910,20 +853,19 @@ bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *er
     return true;
 }
 
-void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err)
-{
-    hth_waiters_tell_failed(&worker->waiters, 0, err);
-}
-
 /* ---- memory that outlives processes ---- */
 
-void hth_model_worker_drop_rows(hth_model_worker *worker)
+/* True, with the message for requests, if it is not resident and only an order can load it. */
+static bool is_absent(const hth_model_worker *worker, hearth_error *err)
 {
-    if (worker->ram_fd >= 0)
-        (void)close(worker->ram_fd); /* a running process has its own descriptor */
-    worker->ram_fd = -1;
-    if (!worker->process)
-        end_ram(worker);
+    if (!hth_model_worker_is_external(worker) || worker->summoned_ns > 0 || worker->is_invited ||
+        hth_model_worker_place(worker) == HTH_PLACE_IN)
+        return false;
+    (void)hth_fail(err, HEARTH_CANCELLED,
+                   "model '%s' is not resident, and this server loads models by orders of operators only "
+                   "(residency.mode is external); an operator loads it with POST /admin/models/%s/load",
+                   worker->name, worker->name);
+    return true;
 }
 
 static void make_ram(hth_model_worker *worker)
@@ -946,7 +888,7 @@ static void trim_rows(hth_model_worker *worker)
     size_t n_rows = 0;
 
     if (worker->ram_fd >= 0 && hth_ram_directory_trim(worker->ram_fd, &n_rows, NULL) == HEARTH_OK && n_rows == 0)
-        hth_model_worker_drop_rows(worker);
+        drop_rows(worker);
 }
 
 /* ---- deaths ---- */
@@ -983,14 +925,16 @@ static void pause_before_next(hth_model_worker *worker, const hth_restart_life *
     hth_log_line(worker->shared->log, HEARTH_LOG_ERROR, "hearth", "model '%s': its worker failed: %s; %s in %u ms",
                  worker->name, worker->last_death,
                  next.is_broken ? "it is out of order, and tried again" : "it starts again", next.pause_ms);
-    hth_model_event_death(worker->shared->feed, worker->name, worker->last_death, hth_worker_state_name(worker->state),
-                          worker->n_deaths, next.pause_ms);
+    tell(worker, "death",
+         json_pack("{s:s, s:o, s:s, s:I, s:I}", "model", worker->name, "cause", hth_json_string(worker->last_death),
+                   "state", hth_worker_state_name(worker->state), "deaths", (json_int_t)worker->n_deaths,
+                   "restart_in_ms", (json_int_t)next.pause_ms));
     if (!next.is_broken)
         return;
     hth_model_worker_find_weights(worker);
     if (worker->policy.n_breaks > 1 && worker->ram_fd >= 0) {
         hth_warn(worker->shared->log, "model '%s': the next try begins with an empty RAM tier", worker->name);
-        hth_model_worker_drop_rows(worker);
+        drop_rows(worker);
     }
     if (hth_model_worker_is_broken(worker, &err))
         hth_waiters_fail_overdue(&worker->waiters, &err);
@@ -1056,24 +1000,24 @@ static void on_stopping(void *user_data)
     if (worker->state != HTH_WORKER_STARTING && worker->state != HTH_WORKER_READY)
         return; /* this server sent it */
     worker->state = HTH_WORKER_STOPPING;
-    worker->told_by_others = true;
-    worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
+    worker->life.told_by_others = true;
+    worker->life.kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) was told to end, not by this server", worker->name,
              hth_worker_process_pid(worker->process));
-    hth_model_event_unload(worker->shared->feed, worker->name, "others", worker->departs, worker->start_again);
+    tell_unload(worker, "others");
 }
 
 /* The process has ended: record the cause of its death, and free it. */
 static void bury(hth_model_worker *worker, bool was_asked)
 {
-    char cause[CAUSE_BYTES];
+    char cause[HTH_WORKER_CAUSE_BYTES];
     char lines[sizeof(worker->last_death)];
     size_t n;
 
     if (was_asked && hth_worker_process_ended_in_order(worker->process))
         goto out;
-    if (worker->verdict[0])
-        (void)snprintf(cause, sizeof(cause), "%s", worker->verdict);
+    if (worker->life.verdict[0])
+        (void)snprintf(cause, sizeof(cause), "%s", worker->life.verdict);
     else
         hth_worker_process_cause(worker->process, cause, sizeof(cause));
     n = strlen(cause) + strlen("; its last lines: ");
@@ -1092,8 +1036,8 @@ void hth_model_worker_reap(hth_model_worker *worker)
 {
     uint64_t now_ns = hth_os_monotonic_ns();
     const hth_restart_life life = {
-        .ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0,
-        .has_served = worker->has_served,
+        .ready_ms = worker->life.ready_ns > 0 ? (now_ns - worker->life.ready_ns) / 1000000 : 0,
+        .has_served = worker->life.has_served,
     };
     bool was_asked, was_told;
     hearth_error err;
@@ -1103,8 +1047,8 @@ void hth_model_worker_reap(hth_model_worker *worker)
         return;
     if (hth_worker_process_said_stopping(worker->process))
         on_stopping(worker); /* its end was seen before its message was read */
-    was_told = worker->told_by_others && hth_worker_process_ended_in_order(worker->process);
-    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->is_condemned && !worker->told_by_others;
+    was_told = worker->life.told_by_others && hth_worker_process_ended_in_order(worker->process);
+    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->life.is_condemned && !worker->life.told_by_others;
     if (!was_asked && !was_told) {
         worker->n_deaths++;
         suspect_rows(worker);
@@ -1121,26 +1065,30 @@ void hth_model_worker_reap(hth_model_worker *worker)
     worker->state = HTH_WORKER_STOPPED;
     note_end(worker);
     hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
-    hth_model_event_unloaded(worker->shared->feed, worker->name);
-    if (worker->start_again && !worker->shared->is_stopping) {
+    tell(worker, "unloaded", json_pack("{s:s}", "model", worker->name));
+    if (worker->life.start_again && !worker->shared->is_stopping) {
         hth_model_worker_start(worker);
         return;
     }
     if (is_absent(worker, &err))
-        hth_model_worker_fail_waiters(worker, &err);
+        hth_waiters_tell_failed(&worker->waiters, 0, &err);
     worker->shared->on_change(worker->shared->user_data);
 }
 
 /* Kill a process that hangs. It is reaped later. */
-static void condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
+__attribute__((format(printf, 2, 3))) static void condemn(hth_model_worker *worker, const char *verdict, ...)
 {
-    (void)snprintf(worker->verdict, sizeof(worker->verdict), "%s", verdict);
-    worker->n_hangs += is_hang;
-    worker->is_condemned = true;
+    va_list arguments;
+
+    va_start(arguments, verdict);
+    (void)vsnprintf(worker->life.verdict, sizeof(worker->life.verdict), verdict, arguments);
+    va_end(arguments);
+    worker->n_hangs++;
+    worker->life.is_condemned = true;
     worker->state = HTH_WORKER_STOPPING;
-    worker->kill_ns = 0;
+    worker->life.kill_ns = 0;
     hth_warn(worker->shared->log, "model '%s': its worker (pid %d) is killed: %s", worker->name,
-             hth_worker_process_pid(worker->process), verdict);
+             hth_worker_process_pid(worker->process), worker->life.verdict);
     hth_worker_process_kill(worker->process);
 }
 
@@ -1150,8 +1098,8 @@ static void on_progress(float fraction, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->progress = fraction;
-    worker->progress_ns = hth_os_monotonic_ns();
+    worker->life.progress = fraction;
+    worker->life.progress_ns = hth_os_monotonic_ns();
     tell_progress(worker);
 }
 
@@ -1159,7 +1107,7 @@ static void on_hashing(float fraction, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->progress = fraction;
+    worker->life.progress = fraction;
     if (worker->state == HTH_WORKER_READY)
         tell_progress(worker);
 }
@@ -1182,15 +1130,16 @@ static void on_ready(void *user_data)
         return; /* it was already told to end */
     worker->state = HTH_WORKER_READY;
     worker->was_ready = true;
-    worker->progress = 1;
-    worker->told_progress = 0; /* of hashing, from here on */
-    worker->ready_ns = hth_os_monotonic_ns();
-    worker->used_ns = worker->ready_ns; /* idle time begins here */
+    worker->life.progress = 1;
+    worker->life.told_progress = 0; /* of hashing, from here on */
+    worker->life.ready_ns = hth_os_monotonic_ns();
+    worker->used_ns = worker->life.ready_ns; /* idle time begins here */
     hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
-             hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
-    hth_model_event_ready(worker->shared->feed, worker->name, hth_worker_process_pid(worker->process),
-                          (worker->ready_ns - worker->started_ns) / 1000000);
+             hth_worker_process_pid(worker->process), (double)(worker->life.ready_ns - worker->life.started_ns) / 1e9);
+    tell(worker, "ready",
+         json_pack("{s:s, s:i, s:I}", "model", worker->name, "pid", hth_worker_process_pid(worker->process), "load_ms",
+                   (json_int_t)((worker->life.ready_ns - worker->life.started_ns) / 1000000)));
     event_active(worker->notify, EV_TIMEOUT, 0);
 }
 
@@ -1228,7 +1177,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
     status = hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
                                                                      .program = worker->shared->program,
                                                                      .name = worker->name,
-                                                                     .worker = (const char *const *)worker->arguments,
+                                                                     .worker = worker->arguments,
                                                                      .socket_path = worker->socket_path,
                                                                      .status_fd = worker->status_fd,
                                                                      .ram_fd = worker->ram_fd,
@@ -1251,52 +1200,50 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
 
 void hth_model_worker_start(hth_model_worker *worker)
 {
+    const uint64_t now_ns = hth_os_monotonic_ns();
     hearth_error err;
 
     assert(!worker->process);
     (void)event_del(worker->pause); /* cannot fail here */
     worker->generation++;
     worker->n_starts++;
-    worker->started_ns = hth_os_monotonic_ns();
+    worker->life = (hth_worker_life){ .started_ns = now_ns, .progress_ns = now_ns };
     note_start(worker);
     begin_ram(worker);
-    worker->progress_ns = worker->started_ns;
-    worker->progress = 0;
-    worker->told_progress = 0;
-    worker->ram_stuck_ns = worker->ram_file_stuck_ns = 0;
-    worker->ready_ns = 0;
-    worker->has_served = false;
-    worker->doubted_ns = 0;
-    worker->kill_ns = 0;
-    worker->is_condemned = false;
-    worker->start_again = false;
-    worker->told_by_others = false;
-    worker->verdict[0] = '\0';
     if (start_process(worker, &err) != HEARTH_OK) {
         hth_socket_folder_remove(worker->socket_path);
         worker->n_deaths++;
         remember_death(worker, err.message, "");
-        pause_before_next(worker, 0);
+        pause_before_next(worker, &(hth_restart_life){ .ready_ms = 0 });
         return;
     }
     worker->state = HTH_WORKER_STARTING;
     hth_info(worker->shared->log, "model '%s': its worker starts (pid %d)", worker->name,
              hth_worker_process_pid(worker->process));
-    hth_model_event_load(worker->shared->feed, worker->name, hth_worker_process_pid(worker->process),
-                         worker->generation);
+    tell(worker, "load",
+         json_pack("{s:s, s:i, s:I}", "model", worker->name, "pid", hth_worker_process_pid(worker->process),
+                   "generation", (json_int_t)worker->generation));
 }
 
-static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
+/* The silence after which its event loop counts as hung; 0: never. */
+static uint32_t loop_hang_ms_of(const hth_model_worker *worker)
 {
-    const uint32_t hang_ms = model_worker_loop_hang_ms(worker);
+    uint32_t hang_ms = worker->shared->options->hang_ms;
+
+    return hang_ms < LOOP_HANG_MS ? hang_ms : LOOP_HANG_MS;
+}
+
+void hth_model_worker_stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
+{
+    const uint32_t hang_ms = loop_hang_ms_of(worker);
     uint64_t kill_ns;
     hearth_error err;
 
     /* Before it is ready, it has nothing to finish or save, and its event loop does not show whether it hangs. */
-    if (worker->ready_ns == 0 && hang_ms > 0 && hang_ms < timeout_ms)
+    if (worker->life.ready_ns == 0 && hang_ms > 0 && hang_ms < timeout_ms)
         timeout_ms = hang_ms;
     kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
-    worker->start_again = again;
+    worker->life.start_again = again;
     worker->is_invited = false;
     worker->summoned_ns = 0;
     if (again)
@@ -1309,57 +1256,49 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
         if (again)
             worker->summoned_ns = hth_os_monotonic_ns();
         else if (is_absent(worker, &err))
-            hth_model_worker_fail_waiters(worker, &err);
+            hth_waiters_tell_failed(&worker->waiters, 0, &err);
         worker->shared->on_change(worker->shared->user_data);
         return;
     }
     worker->policy = (hth_restart_policy){ 0 }; /* an order clears the history of deaths */
     if (worker->state == HTH_WORKER_STOPPING) {
         /* It must end now. The time until SIGKILL only gets shorter. */
-        worker->kill_ns = worker->kill_ns > kill_ns ? kill_ns : worker->kill_ns;
-        worker->is_condemned = false;
-        worker->told_by_others = false;
+        worker->life.kill_ns = worker->life.kill_ns > kill_ns ? kill_ns : worker->life.kill_ns;
+        worker->life.is_condemned = false;
+        worker->life.told_by_others = false;
         return;
     }
-    worker->kill_ns = kill_ns;
+    worker->life.kill_ns = kill_ns;
     worker->state = HTH_WORKER_STOPPING;
-    hth_model_event_unload(worker->shared->feed, worker->name, worker->shared->is_stopping ? "shutdown" : NULL,
-                           worker->departs, worker->start_again);
+    tell_unload(worker, worker->shared->is_stopping ? "shutdown" : reason_of(worker->departs));
     hth_worker_process_terminate(worker->process, drain_ms);
-}
-
-void hth_model_worker_stop(hth_model_worker *worker, uint32_t timeout_ms)
-{
-    stop(worker, 0, timeout_ms, false);
 }
 
 void hth_model_worker_retire(hth_model_worker *worker, bool drains, bool again)
 {
     uint64_t ms = retiring_ms(worker);
 
-    stop(worker, drains ? worker->shared->options->drain_timeout_ms : 0, ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
-         again);
+    hth_model_worker_stop(worker, drains ? worker->shared->options->drain_timeout_ms : 0,
+                          ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX, again);
 }
 
 /* The options change: keep only adapters that still mean the same. */
 static void reconsider_adapters(hth_model_worker *worker, const char *const *options)
 {
-    const char *const *old = (const char *const *)worker->arguments;
-
-    if (worker->adapters && !hth_worker_arguments_have_same(old, options, "--lora-dir")) {
+    if (worker->adapters && !hth_worker_arguments_have_same(worker->arguments, options, "--lora-dir")) {
         if (worker->adapters->n_loaded > 0)
             hth_warn(worker->shared->log,
                      "model '%s': lora_dir is another folder now; the adapters that were loaded from the old one go",
                      worker->name);
         hth_model_worker_drop_adapters(worker);
     }
-    if (worker->adapters && !hth_worker_arguments_have_same(old, options, "--lora"))
+    if (worker->adapters && !hth_worker_arguments_have_same(worker->arguments, options, "--lora"))
         hth_adapter_state_forget_configured(worker->adapters);
 }
 
 bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *model)
 {
-    char **arguments;
+    const char *const *arguments;
     bool drains;
 
     if (!take_residency(worker, model))
@@ -1367,23 +1306,24 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     if (worker->state == HTH_WORKER_BROKEN)
         worker->pause_end_ns = 0; /* the operator may have repaired it, or its file may be complete now */
     if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
-        hth_string_list_equal(worker->arguments, model->worker))
+        hth_worker_arguments_equal(worker->arguments, model->worker))
         return true;
-    arguments = hth_string_list_copy(model->worker);
+    arguments = hth_worker_arguments_copy(model->worker);
     if (!arguments)
         return false;
-    drains = !hth_worker_arguments_mean_same((const char *const *)worker->arguments, model->worker);
+    drains = !hth_worker_arguments_mean_same(worker->arguments, model->worker);
     reconsider_adapters(worker, model->worker);
     free((void *)worker->arguments);
     worker->arguments = arguments;
-    model_worker_recall(worker);
+    hth_model_worker_find_weights(worker);
+    recall(worker);
     worker->measures = false; /* its process has the old options */
     worker->bytes = worker->learned.bytes;
     if (worker->ram_bytes != model->ram_bytes)
-        hth_model_worker_drop_rows(worker);
+        drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = worker->shared->options->no_sandbox;
-    if (hth_model_worker_residence(worker) == HTH_RESIDENCE_IN) /* a worker that leaves goes on leaving */
+    if (hth_model_worker_place(worker) == HTH_PLACE_IN) /* a worker that leaves goes on leaving */
         hth_model_worker_retire(worker, drains, true);
     return true;
 }
@@ -1395,14 +1335,8 @@ void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation)
     if (worker->state != HTH_WORKER_READY || worker->generation != generation)
         return;
     hth_model_worker_reap(worker);
-    if (worker->state == HTH_WORKER_READY && worker->generation == generation && worker->doubted_ns == 0)
-        worker->doubted_ns = hth_os_monotonic_ns();
-}
-
-void hth_model_worker_note_served(hth_model_worker *worker, uint64_t generation)
-{
-    if (worker->process && worker->generation == generation)
-        worker->has_served = true;
+    if (worker->state == HTH_WORKER_READY && worker->generation == generation && worker->life.doubted_ns == 0)
+        worker->life.doubted_ns = hth_os_monotonic_ns();
 }
 
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter)
@@ -1442,11 +1376,6 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
 
 /* ---- adapters ---- */
 
-const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worker)
-{
-    return worker->adapters;
-}
-
 bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation, const hth_adapter_state *state)
 {
     bool has_process = worker->state == HTH_WORKER_READY || worker->state == HTH_WORKER_STARTING ||
@@ -1471,34 +1400,9 @@ void hth_model_worker_drop_adapters(hth_model_worker *worker)
 
 /* ---- pages ---- */
 
-const char *hth_model_worker_name(const hth_model_worker *worker)
-{
-    return worker->name;
-}
-
-hth_worker_state hth_model_worker_state(const hth_model_worker *worker)
-{
-    return worker->state;
-}
-
-float hth_model_worker_progress(const hth_model_worker *worker)
-{
-    return worker->progress;
-}
-
 bool hth_model_worker_is_hashing(const hth_model_worker *worker)
 {
-    return worker->state == HTH_WORKER_READY && worker->progress < 1;
-}
-
-uint64_t hth_model_worker_generation(const hth_model_worker *worker)
-{
-    return worker->generation;
-}
-
-bool hth_model_worker_starts_with_server(const hth_model_worker *worker)
-{
-    return !worker->on_demand;
+    return worker->state == HTH_WORKER_READY && worker->life.progress < 1;
 }
 
 void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
@@ -1521,10 +1425,10 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
     if (!worker->process)
         return;
     out->pid = hth_worker_process_pid(worker->process);
-    out->load_progress = worker->progress;
+    out->load_progress = worker->life.progress;
     out->is_hashing = hth_model_worker_is_hashing(worker);
     out->socket_path = worker->state == HTH_WORKER_READY ? worker->socket_path : NULL;
-    out->up_ms = (now_ns - worker->started_ns) / 1000000;
+    out->up_ms = (now_ns - worker->life.started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);
     hth_status_page_read(worker->page, &out->status);
 }
@@ -1556,7 +1460,7 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->was_asked = true; /* without a file */
     hth_waiters_init(&worker->waiters, on_idle, worker);
     worker->name = strdup(model->name);
-    worker->arguments = hth_string_list_copy(model->worker);
+    worker->arguments = hth_worker_arguments_copy(model->worker);
     worker->pause = evtimer_new(shared->base, on_pause_over, worker);
     worker->notify = evtimer_new(shared->base, notify_waiters, worker);
     if (!worker->name || !worker->arguments || !worker->pause || !worker->notify || !take_residency(worker, model)) {
@@ -1583,7 +1487,7 @@ void hth_model_worker_free(hth_model_worker *worker)
     hth_worker_process_free(worker->process);
     stop_asking(worker);
     hth_socket_folder_remove(worker->socket_path);
-    hth_model_worker_drop_rows(worker);
+    drop_rows(worker);
     hth_status_page_free(worker->page);
     if (worker->status_fd >= 0)
         (void)close(worker->status_fd); /* the page is memory */
@@ -1606,33 +1510,7 @@ void hth_model_worker_free(hth_model_worker *worker)
  * the model there, so an order does both.
  */
 
-hth_residency hth_model_worker_residency(const hth_model_worker *worker)
-{
-    if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
-        return worker->is_pinned ? HTH_RESIDENCY_PINNED_DEVICE : HTH_RESIDENCY_DEVICE;
-    if (worker->host_bytes > 0)
-        return worker->is_host_pinned ? HTH_RESIDENCY_PINNED_HOST : HTH_RESIDENCY_HOST;
-    return HTH_RESIDENCY_EVICTED;
-}
-
 /* ---- a server whose models are moved by orders alone ---- */
-
-bool hth_model_worker_is_external(const hth_model_worker *worker)
-{
-    return worker->shared->options->residency_mode == HTH_RESIDENCY_EXTERNAL;
-}
-
-static bool is_absent(const hth_model_worker *worker, hearth_error *err)
-{
-    if (!hth_model_worker_is_external(worker) || worker->summoned_ns > 0 || worker->is_invited ||
-        hth_model_worker_residence(worker) == HTH_RESIDENCE_IN)
-        return false;
-    (void)hth_fail(err, HEARTH_CANCELLED,
-                   "model '%s' is not resident, and this server loads models by orders of operators only "
-                   "(residency.mode is external); an operator loads it with POST /admin/models/%s/load",
-                   worker->name, worker->name);
-    return true;
-}
 
 void hth_model_worker_give_up(hth_model_worker *worker)
 {
@@ -1648,24 +1526,21 @@ void hth_model_worker_give_up(hth_model_worker *worker)
     hth_warn(worker->shared->log,
              "model '%s': there is no room for it beside the others, and it stays out until it is ordered again",
              worker->name);
-    hth_model_event_no_room(worker->shared->feed, worker->name);
+    tell(worker, "no_room", json_pack("{s:s}", "model", worker->name));
     if (is_absent(worker, &err))
-        hth_model_worker_fail_waiters(worker, &err);
+        hth_waiters_tell_failed(&worker->waiters, 0, &err);
 }
 
 /* ---- orders ---- */
 
 bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker)
 {
-    const char *const *arguments = (const char *const *)worker->arguments;
-
-    return *hth_worker_arguments_value(arguments, "--host-weights") &&
-           hth_worker_arguments_have_flag(arguments, "--keep-host-weights");
+    return *host_folder(worker) && hth_worker_arguments_have_flag(worker->arguments, "--keep-host-weights");
 }
 
 bool hth_model_worker_must_load_for(const hth_model_worker *worker, hth_residency to)
 {
-    if (worker->state != HTH_WORKER_STOPPING && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
+    if (worker->state != HTH_WORKER_STOPPING && hth_model_worker_is_in(worker))
         return false;
     return to == HTH_RESIDENCY_DEVICE || to == HTH_RESIDENCY_PINNED_DEVICE ||
            (to != HTH_RESIDENCY_EVICTED && worker->host_bytes == 0);
@@ -1676,7 +1551,7 @@ static void leave_for_host(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_WAITING)
         worker->is_dismissed = true;
-    else if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
+    else if (hth_model_worker_is_in(worker))
         hth_model_worker_retire(worker, true, false);
 }
 
@@ -1700,127 +1575,16 @@ void hth_model_worker_move(hth_model_worker *worker, hth_residency to)
 
 bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows)
 {
-    const bool leaves = !worker->is_pinned && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
+    const bool leaves = !worker->is_pinned && hth_model_worker_is_in(worker);
 
     if (!worker->is_pinned && worker->state != HTH_WORKER_BROKEN)
         hth_model_worker_retire(worker, true, false); /* a model that is out no longer waits for room */
     if (drops_rows && !worker->is_pinned && !worker->is_host_pinned) {
         worker->drops_rows = worker->process != NULL;
         if (!worker->process)
-            hth_model_worker_release_rows(worker);
+            evict_rows(worker, HTH_DEPARTURE_NONE);
     }
     return leaves;
-}
-
-bool hth_model_worker_compact(hth_model_worker *worker)
-{
-    if (worker->is_pinned || worker->state != HTH_WORKER_READY)
-        return false;
-    worker->must_compact = true;
-    return true;
-}
-
-bool hth_model_worker_is_compacting(hth_model_worker *worker)
-{
-    worker->is_compacting &= worker->state == HTH_WORKER_STOPPING || worker->state == HTH_WORKER_STARTING;
-    return worker->is_compacting;
-}
-
-bool hth_model_worker_begin_compacting(hth_model_worker *worker)
-{
-    const bool begins = worker->must_compact && !worker->is_pinned && worker->state == HTH_WORKER_READY;
-
-    worker->must_compact = false;
-    if (begins) {
-        hth_model_worker_retire(worker, false, true);
-        worker->is_compacting = true;
-    }
-    return begins;
-}
-
-/* ---- memory that a model can free under pressure (relief.h) ---- */
-
-enum { STUCK_MS = 30000 };
-
-/*
- * A tier that freed less than was ordered has rows that cannot leave now, because they are in use or not written yet.
- * It offers nothing until the next use of the model, or for STUCK_MS, so that the next tier gets its turn.
- */
-static bool is_stuck(const hth_model_worker *worker, uint64_t stuck_ns)
-{
-    return stuck_ns > worker->used_ns && stuck_ns + hth_ms_to_ns(STUCK_MS) > hth_os_monotonic_ns();
-}
-
-/* If the needs are unknown, the whole model may be on devices. */
-static uint64_t device_bytes(const hth_model_worker *worker)
-{
-    return worker->learned.needs.n_ctx > 0 ? hth_needs_device_bytes(&worker->learned.needs)
-                                           : model_worker_host_bytes(worker);
-}
-
-void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out)
-{
-    hth_resident model, rows;
-    hth_status status;
-    uint64_t model_bytes;
-    const uint64_t row_bytes = hth_model_worker_row_bytes(worker);
-    const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
-    const uint64_t coming_bytes = is_device ? 0 : evicting_bytes;
-
-    hth_model_worker_resident(worker, &hth_device_pools_none, &model, &rows);
-    model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
-    *out = (hth_relief_model){
-        .used_ns = worker->used_ns,
-        .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? row_bytes + (rows.is_pinned ? 0 : rows.bytes[0]) : 0,
-        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
-        .keeps_rows = worker->is_pinned || worker->is_host_pinned,
-        .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
-    };
-    if (!out->may_leave)
-        return;
-    out->model_bytes = hth_model_worker_is_external(worker) ? 0 : model_bytes + (is_device ? 0 : row_bytes);
-    if (evicting_bytes > 0)
-        return; /* its rows are leaving */
-    hth_status_page_read(worker->page, &status);
-    if (!status.has_numbers)
-        return;
-    if (!is_stuck(worker, worker->ram_stuck_ns))
-        out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0] + row_bytes);
-    if (!is_stuck(worker, worker->ram_file_stuck_ns))
-        out->ram_file_bytes = status.counters.ram_file_bytes;
-    out->ram_file_folder = hth_worker_arguments_value((const char *const *)worker->arguments, "--ram-files");
-}
-
-void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
-{
-    if (order->drops_rows) {
-        hth_model_worker_evict_rows(worker, HTH_DEPARTURE_PRESSURE);
-        if (!worker->weights_are_pinned)
-            (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_PRESSURE);
-    }
-    if (order->leaves)
-        hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);
-    else if (order->ram_bytes + order->ram_file_bytes > 0 &&
-             hth_worker_process_evict(worker->process, order->ram_bytes, order->ram_file_bytes)) {
-        worker->evicting_ram_bytes = order->ram_bytes;
-        worker->evicting_ram_file_bytes = order->ram_file_bytes;
-    }
-}
-
-static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data)
-{
-    hth_model_worker *worker = user_data;
-
-    if (ram_bytes < worker->evicting_ram_bytes)
-        worker->ram_stuck_ns = hth_os_monotonic_ns();
-    if (ram_file_bytes < worker->evicting_ram_file_bytes)
-        worker->ram_file_stuck_ns = hth_os_monotonic_ns();
-    worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
-    if (ram_bytes > 0)
-        hth_model_event_eviction(worker->shared->feed, worker->name, "ram", ram_bytes, HTH_DEPARTURE_PRESSURE);
-    if (ram_file_bytes > 0)
-        hth_model_event_eviction(worker->shared->feed, worker->name, "ram_file", ram_file_bytes,
-                                 HTH_DEPARTURE_PRESSURE);
 }
 
 /*
@@ -1830,21 +1594,18 @@ static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user
  * machine), it counts ages on the status page from the time when its loop ran again.
  */
 
-enum {
-    LOOP_HANG_MS = 10000, /* an event loop counts as hung after this time, or after hang_ms if that is shorter */
-    DOUBT_MS = 1000,      /* after a broken connection, the loop must run within this time */
-};
+enum { DOUBT_MS = 1000 }; /* after a broken connection, the loop must run within this time */
 
 static void fail_late(const hth_model_worker *worker, hearth_error *err)
 {
-    char death[CAUSE_BYTES + 32] = "";
+    char death[HTH_WORKER_CAUSE_BYTES + 32] = "";
     double wait_s = worker->shared->options->relay.wait_timeout_ms / 1e3;
 
     if (worker->last_cause[0])
         (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);
     if (worker->state == HTH_WORKER_STARTING)
         (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
-                       worker->name, wait_s, 100.0 * (double)worker->progress, death);
+                       worker->name, wait_s, 100.0 * (double)worker->life.progress, death);
     else if (worker->state == HTH_WORKER_STOPPED || worker->is_closed)
         (void)hth_fail(err, HEARTH_TIMED_OUT,
                        "model '%s' was not ready within %.4g s: the models that are in use leave no memory for it%s",
@@ -1864,53 +1625,41 @@ static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint
     return (age_ns < watched_ns ? age_ns : watched_ns) / 1000000;
 }
 
-static uint32_t model_worker_loop_hang_ms(const hth_model_worker *worker)
-{
-    uint32_t hang_ms = worker->shared->options->hang_ms;
-
-    return hang_ms < LOOP_HANG_MS ? hang_ms : LOOP_HANG_MS;
-}
-
 static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
 {
     uint32_t hang_ms = worker->shared->options->hang_ms;
     uint32_t start_timeout_ms = worker->shared->options->start_timeout_ms;
-    const uint32_t loop_hang_ms = model_worker_loop_hang_ms(worker);
+    const uint32_t loop_hang_ms = loop_hang_ms_of(worker);
     uint64_t tick_ns, loop_ns;
-    char verdict[CAUSE_BYTES];
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     if (loop_ns == UINT64_MAX)
         loop_ns = 0; /* the loop does not run at the very start and the end of a worker */
-    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
-        loop_ns = now_ns - worker->ready_ns; /* it may not have run since */
-    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
-        condemn(worker, true, verdict);
-    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms / 1e3);
-        condemn(worker, true, verdict);
-    } else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
-               watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "loading did not go on for %.4g s (at %.0f %%)",
-                       start_timeout_ms / 1e3, 100.0 * (double)worker->progress);
-        condemn(worker, true, verdict);
-    }
+    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->life.ready_ns)
+        loop_ns = now_ns - worker->life.ready_ns; /* it may not have run since */
+    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms)
+        condemn(worker, "an evaluation took longer than %.4g s", hang_ms / 1e3);
+    else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms)
+        condemn(worker, "it did not answer for %.4g s", loop_hang_ms / 1e3);
+    else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
+             watched_ms(worker, now_ns - worker->life.progress_ns, now_ns) > start_timeout_ms)
+        condemn(worker, "loading did not go on for %.4g s (at %.0f %%)", start_timeout_ms / 1e3,
+                100.0 * (double)worker->life.progress);
 }
 
 /* An orderly end may take until kill_ns. A worker whose loop stalls is killed at once. */
 static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
 {
-    const uint32_t loop_hang_ms = model_worker_loop_hang_ms(worker);
+    const uint32_t loop_hang_ms = loop_hang_ms_of(worker);
     uint64_t tick_ns, loop_ns;
     bool stands_still;
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     stands_still = loop_hang_ms > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms;
-    if (now_ns < worker->kill_ns && !stands_still)
+    if (now_ns < worker->life.kill_ns && !stands_still)
         return;
-    worker->kill_ns = 0;
-    (void)snprintf(worker->verdict, sizeof(worker->verdict), "killed, since it %s",
+    worker->life.kill_ns = 0;
+    (void)snprintf(worker->life.verdict, sizeof(worker->life.verdict), "killed, since it %s",
                    stands_still ? "stood still when asked to end" : "did not end in time when asked to");
     hth_worker_process_kill(worker->process);
 }
@@ -1921,14 +1670,14 @@ static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
  */
 static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
 {
-    uint64_t doubted_for_ns = now_ns - worker->doubted_ns;
+    uint64_t doubted_for_ns = now_ns - worker->life.doubted_ns;
     uint64_t tick_ns, loop_ns;
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
     if (loop_ns < doubted_for_ns) {
         hearth_error err;
 
-        worker->doubted_ns = 0;
+        worker->life.doubted_ns = 0;
         (void)hth_fail(&err, HEARTH_BUSY,
                        "the worker of model '%s' broke a connection, though it is well; its log may "
                        "tell why",
@@ -1936,7 +1685,7 @@ static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
         err.retry_after_s = 1;
         hth_waiters_tell_failed(&worker->waiters, worker->generation, &err);
     } else if (watched_ms(worker, doubted_for_ns, now_ns) > DOUBT_MS) {
-        condemn(worker, true, "it broke a connection and did not answer any more");
+        condemn(worker, "it broke a connection and did not answer any more");
     }
 }
 
@@ -1950,9 +1699,9 @@ void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns)
     look(worker, now_ns);
     if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_READY)
         look_for_hangs(worker, now_ns);
-    if (worker->state == HTH_WORKER_READY && worker->doubted_ns > 0)
+    if (worker->state == HTH_WORKER_READY && worker->life.doubted_ns > 0)
         settle_doubt(worker, now_ns);
-    if (worker->state == HTH_WORKER_STOPPING && worker->kill_ns > 0)
+    if (worker->state == HTH_WORKER_STOPPING && worker->life.kill_ns > 0)
         look_after_ending(worker, now_ns);
     if (hth_waiters_has_late(&worker->waiters, now_ns)) {
         hearth_error err;

@@ -3,6 +3,12 @@
  */
 #include "supervisor/pressure.h"
 
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/smaller.h"
+
 /* percent of bytes, without overflow. */
 static uint64_t part_of(uint64_t bytes, uint32_t percent)
 {
@@ -42,4 +48,86 @@ double hth_pressure_use(const hth_memory_limits *sample)
         use = of_limit > use ? of_limit : use;
     }
     return use;
+}
+
+/* ---- samples that programs print ---- */
+
+/* Read a number at the beginning of *at. *at then moves past it, and past any of these characters after it. */
+static bool take_number(const char **at, const char *behind, uint64_t *out)
+{
+    char *end = NULL;
+
+    if (!isdigit((unsigned char)**at))
+        return false;
+    *out = strtoull(*at, &end, 10);
+    *at = end + strspn(end, behind);
+    return true;
+}
+
+bool hth_pressure_read_devices(const char *text, hth_memory_limits *out)
+{
+    uint64_t used, total;
+
+    out->n = 0;
+    while (*text) {
+        if (!take_number(&text, ", ", &used) || !take_number(&text, " \r\n", &total) || used > total ||
+            total > UINT32_MAX)
+            return false;
+        hth_memory_limits_add(out, used << 20, total << 20, 0);
+    }
+    return out->n > 0;
+}
+
+bool hth_pressure_read_command(const char *text, uint64_t total_bytes, hth_memory_limits *out)
+{
+    const char *at = text;
+    char *end = NULL;
+    uint64_t used, total;
+    double share;
+
+    out->n = 0;
+    if (take_number(&at, " ", &used) && take_number(&at, " \r\n", &total) && !*at) {
+        hth_memory_limits_add(out, used, total, 0);
+        return out->n > 0;
+    }
+    share = strtod(text, &end);
+    if (end == text || end[strspn(end, " \r\n")] || !(share >= 0 && share <= 1) || total_bytes == 0)
+        return false;
+    hth_memory_limits_add(out, (uint64_t)(share * (double)total_bytes), total_bytes, 0);
+    return true;
+}
+
+/* ---- patience ---- */
+
+enum { HELPS = 8 }; /* a mapped file counts for its model, but the system could have freed it before */
+
+void hth_patience_judge(hth_patience *patience, uint64_t wanted_bytes, uint64_t coming_bytes)
+{
+    const uint64_t longest_ns = patience->first_ns << HTH_PATIENCE_DOUBLINGS;
+
+    if (wanted_bytes == 0) {
+        *patience = (hth_patience){ .first_ns = patience->first_ns };
+        return;
+    }
+    if (patience->leaving_bytes == 0 || coming_bytes > 0)
+        return;
+    if (wanted_bytes < patience->wanted_bytes &&
+        patience->wanted_bytes - wanted_bytes >= patience->leaving_bytes / HELPS)
+        patience->wait_ns = 0;
+    else
+        patience->wait_ns =
+            patience->wait_ns == 0 ? patience->first_ns : hth_smaller(2 * patience->wait_ns, longest_ns);
+    patience->leaving_bytes = 0;
+}
+
+void hth_patience_note(hth_patience *patience, uint64_t wanted_bytes, uint64_t leaving_bytes)
+{
+    if (patience->leaving_bytes == 0)
+        patience->wanted_bytes = wanted_bytes;
+    patience->leaving_bytes += leaving_bytes;
+}
+
+bool hth_patience_keeps(const hth_patience *patience, uint64_t used_ns, uint64_t now_ns)
+{
+    return now_ns < used_ns || now_ns - used_ns < patience->wait_ns;
 }

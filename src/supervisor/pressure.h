@@ -38,4 +38,41 @@ uint64_t hth_pressure_decide(const hth_memory_limits *sample, const hth_pressure
 /* The use of the fullest limit, 0 .. 1. */
 double hth_pressure_use(const hth_memory_limits *sample);
 
+/* ---- samples that programs print ---- */
+
+/* Parse lines of nvidia-smi, one "USED, TOTAL" in MiB for each device. False: text has another form. */
+bool hth_pressure_read_devices(const char *text, hth_memory_limits *out);
+/*
+ * Parse a line of an operator's command: "USED TOTAL" in bytes, or a fraction, 0 to 1, of total_bytes. False: neither.
+ */
+bool hth_pressure_read_command(const char *text, uint64_t total_bytes, hth_memory_limits *out);
+
+/* ---- how long idle models stay under pressure ---- */
+
+enum { HTH_PATIENCE_DOUBLINGS = 8 };
+
+/*
+ * The state of one source of pressure. Zeros: no wait. A model leaves to free memory. If another program takes that
+ * memory at once, the departure does not help and only costs another load. So each such departure doubles the time
+ * without use after which the next model may leave. A departure that helps, or the end of the pressure, resets this
+ * time.
+ */
+typedef struct hth_patience {
+    uint64_t first_ns;      /* the wait after the first departure in vain; it doubles HTH_PATIENCE_DOUBLINGS times */
+    uint64_t wait_ns;       /* models leave after this time without use */
+    uint64_t wanted_bytes;  /* before the departures that are to be judged */
+    uint64_t leaving_bytes; /* of these; 0: none */
+} hth_patience;
+
+/*
+ * wanted_bytes must leave now (0: the pressure is over), and coming_bytes are about to become free. When all of those
+ * have left, judge the departures: they helped if wanted_bytes fell by at least an eighth of their bytes.
+ */
+void hth_patience_judge(hth_patience *patience, uint64_t wanted_bytes, uint64_t coming_bytes);
+/* Models with leaving_bytes were told to leave. */
+void hth_patience_note(hth_patience *patience, uint64_t wanted_bytes, uint64_t leaving_bytes);
+
+/* Must a model that was last used at used_ns stay? */
+bool hth_patience_keeps(const hth_patience *patience, uint64_t used_ns, uint64_t now_ns);
+
 #endif

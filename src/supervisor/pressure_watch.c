@@ -7,12 +7,10 @@
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/os.h"
 #include "base/status.h"
 #include "supervisor/pressure_library.h"
-#include "supervisor/pressure_sources.h"
 #include "supervisor/short_program.h"
 #include "wire/exposition.h"
 

@@ -1,7 +1,7 @@
 /*
  * pressure_watch.h - samples memory periodically, and makes models and rows leave when it is short
  *
- * Sources are the system, nvidia-smi, an operator's command (pressure_sources.h), and a function of an operator's
+ * Sources are the system, nvidia-smi, an operator's command (pressure.h), and a function of an operator's
  * library (pressure_library.h). Each has its own state (pressure.h). While one of them is under pressure, a model
  * enters only when the others have left. Event loop only.
  */
@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/options.h"
-#include "supervisor/patience.h"
 #include "supervisor/pressure.h"
 
 struct event_base;

@@ -26,7 +26,7 @@ typedef struct hth_relief_model {
     uint64_t model_bytes;        /* freed by its end, including its RAM tier but not its RAM files; 0: it stays */
     uint64_t coming_bytes;       /* that are about to become free */
     bool may_leave;              /* it is idle and not pinned, and its worker is ready */
-    bool stays;                  /* its rows alone may leave (patience.h) */
+    bool stays;                  /* its rows alone may leave (pressure.h) */
     bool keeps_rows;             /* it is pinned: its rows stay also without a worker */
 } hth_relief_model;
 

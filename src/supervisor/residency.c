@@ -9,7 +9,6 @@
 #include <assert.h>
 
 #include "base/smaller.h"
-#include "supervisor/budget.h"
 
 enum { NONE = -1 };
 
@@ -52,7 +51,7 @@ static void add(room *to, const hth_resident *model)
 {
     for (size_t k = 0; k < HTH_POOLS_MAX; k++)
         to->bytes[k] = sum(to->bytes[k], model->bytes[k]);
-    to->places += model->residence != HTH_RESIDENCE_KEPT;
+    to->places += model->place != HTH_PLACE_KEPT;
 }
 
 static void measure_pools(plan *p)
@@ -62,12 +61,6 @@ static void measure_pools(plan *p)
     p->pool.places = less(p->limits.places, p->pinned.places);
     if (p->pool.places == 0)
         p->pool.places = 1; /* pinned models took everything: one other model at a time */
-}
-
-/* A part that is larger than its pool takes all of it. If pinned models took everything, any part keeps others out. */
-static uint64_t need_of(const plan *p, const hth_resident *model, size_t k)
-{
-    return model->bytes[k] < p->pool.bytes[k] || p->pool.bytes[k] == 0 ? model->bytes[k] : p->pool.bytes[k];
 }
 
 /* Every model is in the host's pool. */
@@ -116,7 +109,7 @@ static kinds lack_of(const plan *p, const room *taken, const hth_resident *model
 /* The kinds of room that a model frees when it leaves. */
 static kinds gift_of(const plan *p, const hth_resident *model)
 {
-    kinds gift = model->residence == HTH_RESIDENCE_KEPT ? HOST_KEPT : PLACES;
+    kinds gift = model->place == HTH_PLACE_KEPT ? HOST_KEPT : PLACES;
 
     for (size_t k = 0; k < p->n_pools; k++)
         if (model->bytes[k] > 0)
@@ -149,7 +142,7 @@ static void leave(plan *p, size_t i)
  */
 static bool is_before_in_line(const plan *p, const hth_resident *victim, const hth_resident *model)
 {
-    if (victim->wanted_ns != model->wanted_ns || victim->residence != HTH_RESIDENCE_KEPT)
+    if (victim->wanted_ns != model->wanted_ns || victim->place != HTH_PLACE_KEPT)
         return victim->wanted_ns <= model->wanted_ns;
     for (const hth_resident *other = p->models; other < model; other++)
         if (other->kept == victim && other->wanted_ns == model->wanted_ns)
@@ -166,9 +159,9 @@ static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool m
         return false;
     if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || is_before_in_line(p, victim, model)))
         return false; /* its own turn */
-    if (victim->residence == HTH_RESIDENCE_KEPT)
+    if (victim->place == HTH_PLACE_KEPT)
         return victim->bytes[0] > 0;
-    if (victim->residence != HTH_RESIDENCE_IN || p->is_external || (model && model->wanted_ns == 0))
+    if (victim->place != HTH_PLACE_IN || p->is_external || (model && model->wanted_ns == 0))
         return false; /* for a model that is invited only kept weights leave */
     return may_be_busy || (is_idle(victim) && (!model || has_stayed(victim, p->now_ns)));
 }
@@ -234,8 +227,8 @@ static kinds excess(const plan *p)
         size_t n = 0;
 
         for (size_t i = 0; i < p->n; i++)
-            n += p->models[i].residence == HTH_RESIDENCE_IN && !p->models[i].is_pinned &&
-                 p->orders[i] == HTH_RESIDENCY_STAY && is_in_pool(&p->models[i], k);
+            n += p->models[i].place == HTH_PLACE_IN && !p->models[i].is_pinned && p->orders[i] == HTH_RESIDENCY_STAY &&
+                 is_in_pool(&p->models[i], k);
         if (later.bytes[k] <= p->pool.bytes[k])
             continue;
         if (n > 1)
@@ -254,7 +247,7 @@ static void let_idle_leave(plan *p)
     for (size_t k = 0; k < p->n; k++) {
         const hth_resident *model = &p->models[k];
 
-        if (model->residence == HTH_RESIDENCE_IN && (model->is_dismissed || (is_idle(model) && has_rested(p, model))))
+        if (model->place == HTH_PLACE_IN && (model->is_dismissed || (is_idle(model) && has_rested(p, model))))
             leave(p, k);
     }
     while ((i = next_victim(p, NULL, false, excess(p))) != NONE)
@@ -271,7 +264,7 @@ static ptrdiff_t next_in_line(const plan *p, uint64_t last_ns, ptrdiff_t at)
     for (size_t i = 0; i < p->n; i++) {
         const hth_resident *model = &p->models[i];
 
-        if (model->residence != HTH_RESIDENCE_OUT || model->wanted_ns == 0 || model->wanted_ns < last_ns ||
+        if (model->place != HTH_PLACE_OUT || model->wanted_ns == 0 || model->wanted_ns < last_ns ||
             (model->wanted_ns == last_ns && (ptrdiff_t)i <= at))
             continue;
         if (first == NONE || model->wanted_ns < p->models[first].wanted_ns)
@@ -314,10 +307,14 @@ static bool is_welcome(const plan *p, const hth_resident *model)
     return fits_now(p, model);
 }
 
+/* A part that is larger than its pool takes all of it. If pinned models took everything, any part keeps others out. */
 static void claim(plan *p, const hth_resident *model)
 {
-    for (size_t k = 0; k < p->n_pools; k++)
-        p->claimed.bytes[k] = sum(p->claimed.bytes[k], need_of(p, model, k));
+    for (size_t k = 0; k < p->n_pools; k++) {
+        const uint64_t pool = p->pool.bytes[k];
+
+        p->claimed.bytes[k] = sum(p->claimed.bytes[k], pool > 0 ? hth_smaller(model->bytes[k], pool) : model->bytes[k]);
+    }
     p->claimed.places++;
 }
 
@@ -355,7 +352,7 @@ static void admit_invited(plan *p)
     for (size_t i = 0; i < p->n; i++) {
         const hth_resident *model = &p->models[i];
 
-        if (model->residence != HTH_RESIDENCE_OUT || !model->is_invited || model->wanted_ns > 0)
+        if (model->place != HTH_PLACE_OUT || !model->is_invited || model->wanted_ns > 0)
             continue;
         if (p->pool.bytes[0] > 0 && !fits_now(p, model) && can_make_room(p, model, false))
             make_room(p, model, false);
@@ -382,12 +379,12 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
     for (size_t k = 0; k < limits->n_pools; k++)
         p.limits.bytes[k] = limits->bytes[k];
     for (size_t i = 0; i < n; i++) {
-        const bool is_out = models[i].residence == HTH_RESIDENCE_OUT;
+        const bool is_out = models[i].place == HTH_PLACE_OUT;
 
         orders[i] = HTH_RESIDENCY_STAY;
         if (!is_out)
             add(models[i].is_pinned ? &p.pinned : &p.taken, &models[i]);
-        if (models[i].residence == HTH_RESIDENCE_LEAVING && !models[i].is_pinned)
+        if (models[i].place == HTH_PLACE_LEAVING && !models[i].is_pinned)
             add(&p.leaving, &models[i]);
     }
     measure_pools(&p);
@@ -409,9 +406,30 @@ uint64_t hth_residency_stay_end(const hth_resident *models, size_t n, const hth_
     for (size_t i = 0; i < n; i++) {
         const hth_resident *model = &models[i];
 
-        is_any_wanted |= model->residence == HTH_RESIDENCE_OUT && model->wanted_ns > 0;
-        if (model->residence == HTH_RESIDENCE_IN && is_idle(model) && !model->is_pinned && !has_stayed(model, now_ns))
+        is_any_wanted |= model->place == HTH_PLACE_OUT && model->wanted_ns > 0;
+        if (model->place == HTH_PLACE_IN && is_idle(model) && !model->is_pinned && !has_stayed(model, now_ns))
             end_ns = hth_smaller(end_ns, sum(model->used_ns, model->stay_ns));
     }
     return is_any_wanted && !limits->is_external ? end_ns : UINT64_MAX;
+}
+
+/* ---- the budget ---- */
+
+/* A part of a number of bytes. UINT64_MAX (no limit) stays UINT64_MAX. */
+static uint64_t part_of(uint64_t bytes, double part)
+{
+    if (part <= 0)
+        return 0;
+    return part >= 1 || bytes == UINT64_MAX ? bytes : (uint64_t)((double)bytes * part);
+}
+
+uint64_t hth_budget_of(const hth_budget_terms *terms)
+{
+    const uint64_t ceiling = part_of(terms->arena_bytes, 1 - terms->wiggle);
+    const uint64_t fraction = part_of(terms->arena_bytes, terms->fraction);
+    const uint64_t scratch = terms->max_scratch_bytes < ceiling / 2 ? terms->max_scratch_bytes : ceiling / 2;
+    const uint64_t beside_scratch = ceiling - scratch;
+    const uint64_t most = fraction < beside_scratch ? fraction : beside_scratch;
+
+    return hth_on_demand_budget(most, terms->row_bytes);
 }

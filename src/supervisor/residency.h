@@ -31,16 +31,16 @@
 
 enum { HTH_POOLS_MAX = 1 + HTH_DEVICES_MAX }; /* the host is the first one */
 
-typedef enum hth_residence {
-    HTH_RESIDENCE_OUT,     /* it has no place */
-    HTH_RESIDENCE_IN,      /* it has a process, or keeps its place for the next one */
-    HTH_RESIDENCE_LEAVING, /* its process ends, and no process follows */
-    HTH_RESIDENCE_KEPT,    /* weights that a folder keeps; they take host memory, but no place */
-} hth_residence;
+typedef enum hth_place {
+    HTH_PLACE_OUT,     /* it has no place */
+    HTH_PLACE_IN,      /* it has a process, or keeps its place for the next one */
+    HTH_PLACE_LEAVING, /* its process ends, and no process follows */
+    HTH_PLACE_KEPT,    /* weights that a folder keeps; they take host memory, but no place */
+} hth_place;
 
 /* Times are of one monotonic clock, nanoseconds. */
 typedef struct hth_resident {
-    hth_residence residence;
+    hth_place place;
     uint32_t n_uses;               /* requests at work in its process */
     uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: taken now, or on entering */
     /* The arrival time of its oldest waiting request; 0: none waits. KEPT: that of a model that would map them. */
@@ -84,5 +84,31 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
  */
 uint64_t hth_residency_stay_end(const hth_resident *models, size_t n, const hth_residency_limits *limits,
                                 uint64_t now_ns);
+
+/*
+ * ---- the budget: the part of an arena that models may take; an arena is a machine's memory or an operator's limit ----
+ *
+ * The scratch of evaluations is the largest scratch of one model, but at most half of the ceiling. Models take a
+ * fraction of the arena, or the rest below the ceiling. Rows in memory take part of that. Pinned models come first.
+ */
+
+typedef struct hth_budget_terms {
+    uint64_t arena_bytes;       /* UINT64_MAX: no limit */
+    double wiggle;              /* the part of it that no plan uses; 0 .. 1 */
+    double fraction;            /* the largest part of it that models may take; 0 .. 1 */
+    uint64_t max_scratch_bytes; /* of one model */
+    uint64_t row_bytes;         /* for rows in memory of all models */
+} hth_budget_terms;
+
+/* The bytes for all models, without rows. A pure function. */
+uint64_t hth_budget_of(const hth_budget_terms *terms);
+
+/* The part of the budget that pinned models leave free. A budget of UINT64_MAX has no limit. */
+static inline uint64_t hth_on_demand_budget(uint64_t budget_bytes, uint64_t pinned_bytes)
+{
+    if (budget_bytes == UINT64_MAX)
+        return UINT64_MAX;
+    return budget_bytes > pinned_bytes ? budget_bytes - pinned_bytes : 0;
+}
 
 #endif

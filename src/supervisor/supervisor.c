@@ -18,7 +18,6 @@
 #include "base/os.h"
 #include "base/smaller.h"
 #include "base/status.h"
-#include "supervisor/budget.h"
 #include "supervisor/model_worker.h"
 #include "supervisor/runtime_folder.h"
 #include "supervisor/worker_process.h"
@@ -52,24 +51,6 @@ struct hth_supervisor {
     void *user_data;
 };
 
-/* Let models enter and leave. */
-static void supervisor_plan(hth_supervisor *supervisor);
-
-/* Log the models that did not start with the server, once their needs are known. */
-static void warn_uninvited(hth_supervisor *supervisor);
-/* A model enters: warn if it is larger than the memory for all models. */
-static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
-                       const hth_residency_limits *limits);
-/* Warn if pinned models exceed the memory for all models since this plan. */
-static void warn_pinned(hth_supervisor *supervisor);
-
-/* The most memory that rows may take: their quotas, plus free fragments between rows, plus lists of rows. */
-static uint64_t row_bytes_max(const hth_supervisor *supervisor);
-/* Give shares to the workers. */
-static void share_ram(hth_supervisor *supervisor);
-/* The share that a worker may start with now; user_data is the supervisor. */
-static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data);
-
 enum {
     TICK_MS = 250,
     LATE_MS = 1000,         /* a tick that is this late restarts the watch for hangs */
@@ -85,60 +66,30 @@ enum {
 static hth_model_worker *find(const worker_list *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++) {
-        if (strcmp(hth_model_worker_name(list->at[i]), name) == 0)
+        if (strcmp(list->at[i]->name, name) == 0)
             return list->at[i];
     }
     return NULL;
 }
 
-static bool contains(const worker_list *list, const hth_model_worker *worker)
+/* The number of all workers, including those that leave. */
+static size_t n_workers(const hth_supervisor *supervisor)
 {
-    for (size_t i = 0; i < list->n; i++) {
-        if (list->at[i] == worker)
-            return true;
-    }
-    return false;
+    return supervisor->present.n + supervisor->leaving.n;
+}
+
+/* Worker i of all. */
+static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
+{
+    const size_t n = supervisor->present.n;
+
+    return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
 }
 
 static void for_each(hth_supervisor *supervisor, void (*act)(hth_model_worker *worker))
 {
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        act(supervisor->present.at[i]);
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        act(supervisor->leaving.at[i]);
-}
-
-/* ---- events ---- */
-
-static void on_child(evutil_socket_t number, short what, void *user_data)
-{
-    hth_supervisor *supervisor = user_data;
-
-    (void)number;
-    (void)what;
-    for_each(supervisor, hth_model_worker_reap);
-    hth_worker_shared_reap(&supervisor->shared);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *user_data)
-{
-    hth_supervisor *supervisor = user_data;
-    uint64_t now_ns = hth_os_monotonic_ns();
-
-    (void)fd;
-    (void)what;
-    if (now_ns - supervisor->ticked_ns > hth_ms_to_ns(TICK_MS + LATE_MS))
-        supervisor->shared.watching_since_ns = now_ns;
-    supervisor->ticked_ns = now_ns;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        hth_model_worker_tick(supervisor->present.at[i], now_ns);
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
-    supervisor_plan(supervisor);
-    if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
-        supervisor->wrote_ns = now_ns;
-        hth_learned_write(supervisor->shared.learned);
-    }
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        act(worker_at(supervisor, i));
 }
 
 static void on_change(void *user_data)
@@ -168,7 +119,7 @@ static uint64_t host_limit_of(const hth_supervisor *supervisor, uint64_t row_byt
             terms.max_scratch_bytes =
                 hth_larger(terms.max_scratch_bytes, hth_model_worker_scratch_bytes(supervisor->present.at[i]));
     }
-    return hth_budget_of(&terms).weight_pool_bytes;
+    return hth_budget_of(&terms);
 }
 
 /* The memory for all models, rows included; UINT64_MAX: no limit. */
@@ -177,20 +128,101 @@ static uint64_t supervisor_limit(const hth_supervisor *supervisor)
     return host_limit_of(supervisor, 0);
 }
 
-/* Worker i of all, including those that leave. */
-static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
-{
-    const size_t n = supervisor->present.n;
+/*
+ * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
+ *
+ * The plan of residency leaves this memory free, so rows never take memory of models. A model that is larger than its
+ * part of the memory takes part of the memory for rows, which have the rest.
+ */
 
-    return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
+enum {
+    SPARE_PART = 16, /* of the quotas: fragments may add this part of them; a sixteenth of the budget stays for rows */
+    DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
+};
+
+/* The most memory that rows may take: their quotas, plus free fragments between rows, plus lists of rows. */
+static uint64_t row_bytes_max(const hth_supervisor *supervisor)
+{
+    const uint64_t total = hth_server_ram_total(supervisor->shared.options);
+    uint64_t n_files = 0;
+
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        n_files += hth_model_worker_row_bytes(worker_at(supervisor, i)) > 0;
+    return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
 }
+
+/* The budget of all quotas. starts: a worker that starts now, so its model counts; NULL: none. */
+static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
+{
+    const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
+    uint64_t taken = 0, rest;
+
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
+        const hth_model_worker *worker = worker_at(supervisor, i);
+        hth_resident model, kept;
+
+        hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
+        taken += kept.bytes[0] + (model.place == HTH_PLACE_OUT && worker != starts ? 0 : model.bytes[0]);
+    }
+    rest = limit > taken ? limit - taken : 0;
+    return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
+}
+
+/* All models, for a plan; NULL without memory. *at (may be NULL): the index of this worker. */
+static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
+{
+    const size_t n = n_workers(supervisor);
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    hth_ram_holder *holders = calloc(n + 1, sizeof(*holders));
+
+    for (size_t i = 0; holders && i < n; i++) {
+        hth_model_worker_ram(worker_at(supervisor, i), now_ns, &holders[i]);
+        if (at && worker_at(supervisor, i) == worker)
+            *at = i;
+    }
+    return holders;
+}
+
+/* Give shares to the workers. */
+static void share_ram(hth_supervisor *supervisor)
+{
+    const size_t n = n_workers(supervisor);
+    hth_ram_holder *holders = holders_of(supervisor, NULL, NULL);
+    uint64_t *shares = calloc(n + 1, sizeof(*shares));
+
+    if (holders && shares && !supervisor->shared.is_stopping) {
+        hth_ram_shares_plan(holders, n, rows_budget(supervisor, NULL), shares);
+        for (size_t i = 0; i < n; i++)
+            if (shares[i] != holders[i].share_bytes)
+                hth_model_worker_set_ram_share(worker_at(supervisor, i), shares[i]);
+    }
+    free(holders);
+    free(shares);
+}
+
+/* The share that a worker may start with now; user_data is the supervisor. */
+static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data)
+{
+    const hth_supervisor *supervisor = user_data;
+    const size_t n = n_workers(supervisor);
+    size_t at = n;
+    hth_ram_holder *holders = holders_of(supervisor, worker, &at);
+    uint64_t share = 0;
+
+    if (holders && at < n)
+        share = hth_ram_share_at_start(holders, n, rows_budget(supervisor, worker), at);
+    free(holders);
+    return share;
+}
+
+/* ---- plans ---- */
 
 static hth_device_pools devices_of(const hth_supervisor *supervisor)
 {
     hth_device_pools devices = { .n = 0 };
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        hth_model_worker_note_devices(worker_at(supervisor, i), &devices);
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        hth_device_pools_add(&devices, &worker_at(supervisor, i)->learned.needs);
     hth_device_pools_take_sights(&devices, &supervisor->shared.seen);
     return devices;
 }
@@ -198,13 +230,14 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
 /* Add up the bytes of devices that models in memory take. False: those of one model are unknown. */
 static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools *devices, uint64_t used[HTH_POOLS_MAX])
 {
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         const hth_model_worker *worker = worker_at(supervisor, i);
 
-        if (hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT)
+        if (!hth_model_worker_is_in(worker))
             continue;
-        if (!hth_model_worker_share_devices(worker, devices, used))
+        if (worker->learned.needs.n_ctx == 0)
             return false;
+        hth_device_pools_share(devices, &worker->learned.needs, used);
     }
     return true;
 }
@@ -247,22 +280,92 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
     return limits;
 }
 
+/*
+ * ---- warnings about a plan: models without room, models larger than all memory, pins that memory cannot keep ----
+ *
+ * A warning changes no plan. Each cause is reported once, not with every plan: models without room once after the
+ * start, or after a reload that added models; a large model each time it enters; pins again only after a plan in which
+ * they had room. Until the needs of all models are known, there is no warning about room and pins.
+ */
+
+enum { MIB = 1 << 20 };
+
+/* Log the models that did not start with the server, once their needs are known. */
+static void warn_uninvited(hth_supervisor *supervisor)
+{
+    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
+        return;
+    supervisor->tells_uninvited = false;
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *worker = supervisor->present.at[i];
+
+        if (!worker->on_demand && hth_model_worker_is_awaited(worker))
+            hth_warn(
+                supervisor->shared.log,
+                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
+                "first request for it",
+                worker->name);
+    }
+}
+
+/* A model enters: warn if it is larger than the memory for all models. */
+static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
+                       const hth_residency_limits *limits)
+{
+    for (size_t k = 0; k < limits->n_pools; k++)
+        if (model->bytes[k] > limits->bytes[k])
+            hth_warn(supervisor->shared.log,
+                     "model '%s' takes %" PRIu64 " MiB %s, and there are %" PRIu64
+                     " MiB for all models, so it enters alone and may not fit; raise %s, give it a smaller context%s, "
+                     "or let --fit choose",
+                     worker->name, model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU", limits->bytes[k] / MIB,
+                     k == 0 ? "residency.memory" : "residency.device_memory", k == 0 ? "" : " or fewer gpu_layers");
+}
+
+/* Warn if pinned models exceed the memory for all models since this plan. */
+static void warn_pinned(hth_supervisor *supervisor)
+{
+    const bool was_over = supervisor->is_over_committed;
+    hth_supervisor_memory memory;
+
+    if (supervisor->shared.n_asked > 0)
+        return; /* their needs will be known soon */
+    memory = hth_supervisor_memory_of(supervisor);
+    supervisor->is_over_committed = false;
+    for (size_t k = 0; k < memory.n; k++) {
+        const hth_supervisor_pool *pool = &memory.pools[k];
+
+        if (!pool->pinned_over_commit)
+            continue;
+        if (!was_over && !supervisor->is_over_committed)
+            hth_warn(supervisor->shared.log,
+                     "pinned models take %" PRIu64 " MiB %s%s, and there are %" PRIu64
+                     " MiB for all models, so they wait for each other or memory runs short; unpin one of them, or "
+                     "raise %s",
+                     pool->promised_bytes / MIB, k == 0 ? "on the host" : "on ", pool->name, pool->models_bytes / MIB,
+                     k == 0 ? "residency.memory" : "residency.device_memory");
+        supervisor->is_over_committed = true;
+    }
+}
+
+/* ---- carrying out plans ---- */
+
 /* Returns the bytes that are free now. */
 static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *worker, const hth_resident *resident,
                           hth_residency_order order, const hth_residency_limits *limits)
 {
-    if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_KEPT)
+    if (order == HTH_RESIDENCY_LEAVE && resident->place == HTH_PLACE_KEPT)
         return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     if (order == HTH_RESIDENCY_ENTER) {
         warn_large(supervisor, worker, resident, limits);
         hth_model_worker_start(worker);
     } else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
         hth_model_worker_retire(worker, true, false);
-    else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
+    else if (order == HTH_RESIDENCY_LEAVE && worker->state != HTH_WORKER_STOPPING)
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
                                             ? HTH_DEPARTURE_REST
                                             : HTH_DEPARTURE_ROOM);
-    else if (resident->residence != HTH_RESIDENCE_KEPT)
+    else if (resident->place != HTH_PLACE_KEPT)
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
     return 0;
 }
@@ -270,7 +373,7 @@ static uint64_t carry_out(const hth_supervisor *supervisor, hth_model_worker *wo
 /* Choose the entry that counts the repacked weights of worker i. Pinned weights stay when its process has ended. */
 static void count_weights(const hth_supervisor *supervisor, size_t i)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     size_t n_in = 0, first_in = n, last_used = n;
     hth_model_worker *worker = worker_at(supervisor, i);
     hth_weights_count with = HTH_WEIGHTS_COUNT_ELSEWHERE;
@@ -281,18 +384,18 @@ static void count_weights(const hth_supervisor *supervisor, size_t i)
 
         if (k != i && !hth_model_worker_shares_weights(worker, other))
             continue;
-        are_pinned |= hth_model_worker_is_host_pinned(other);
+        are_pinned |= other->is_host_pinned;
         if (hth_model_worker_is_in(other)) {
             n_in++;
             first_in = k < first_in ? k : first_in;
-        } else if (last_used == n ||
-                   hth_model_worker_used_ns(other) > hth_model_worker_used_ns(worker_at(supervisor, last_used))) {
+        } else if (last_used == n || other->used_ns > worker_at(supervisor, last_used)->used_ns) {
             last_used = k;
         }
     }
     if (n_in == 0 ? i == last_used : i == first_in)
         with = n_in > 1 || (n_in == 1 && are_pinned) ? HTH_WEIGHTS_COUNT_APART : HTH_WEIGHTS_COUNT_HERE;
-    hth_model_worker_count_weights(worker, with, are_pinned);
+    worker->weights_count = with;
+    worker->weights_are_pinned = are_pinned;
 }
 
 /*
@@ -304,10 +407,10 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
     const hth_model_worker *worker = worker_at(supervisor, i);
     hth_resident *model = &supervisor->residents[2 * i];
 
-    for (size_t k = 0; k < supervisor->present.n + supervisor->leaving.n; k++) {
+    for (size_t k = 0; k < n_workers(supervisor); k++) {
         hth_resident *kept = &supervisor->residents[2 * k + 1];
 
-        if (model->residence != HTH_RESIDENCE_OUT || kept->bytes[0] == 0 ||
+        if (model->place != HTH_PLACE_OUT || kept->bytes[0] == 0 ||
             (k != i && !hth_model_worker_shares_weights(worker, worker_at(supervisor, k))))
             continue;
         model->kept = kept;
@@ -320,7 +423,7 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
 static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
 {
     const hth_device_pools devices = devices_of(supervisor);
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
 
     for (size_t i = 0; i < n; i++)
         count_weights(supervisor, i);
@@ -335,12 +438,10 @@ static hth_residency_limits take_snapshot(hth_supervisor *supervisor)
 /* Cancel the orders of models that have no room, unless memory is about to become free. */
 static void give_up(hth_supervisor *supervisor, bool has_dropped)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-
     if (supervisor->shared.n_asked > 0 || has_dropped)
         return;
-    for (size_t i = 0; i < n; i++)
-        if (hth_model_worker_state(worker_at(supervisor, i)) == HTH_WORKER_STOPPING)
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        if (worker_at(supervisor, i)->state == HTH_WORKER_STOPPING)
             return;
     supervisor->tells_uninvited = false;
     for (size_t i = 0; i < supervisor->present.n; i++)
@@ -350,12 +451,24 @@ static void give_up(hth_supervisor *supervisor, bool has_dropped)
 /* Models that are to be compacted restart one after another. */
 static void compact_next(hth_supervisor *supervisor)
 {
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        if (hth_model_worker_is_compacting(supervisor->present.at[i]))
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        hth_model_worker *worker = supervisor->present.at[i];
+
+        worker->is_compacting &= worker->state == HTH_WORKER_STOPPING || worker->state == HTH_WORKER_STARTING;
+        if (worker->is_compacting)
             return;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        if (hth_model_worker_begin_compacting(supervisor->present.at[i]))
-            return;
+    }
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        hth_model_worker *worker = supervisor->present.at[i];
+        const bool begins = worker->must_compact && !worker->is_pinned && worker->state == HTH_WORKER_READY;
+
+        worker->must_compact = false;
+        if (!begins)
+            continue;
+        hth_model_worker_retire(worker, false, true);
+        worker->is_compacting = true;
+        return;
+    }
 }
 
 /* Plan again when an idle model has stayed for long enough. Without memory, the tick does so a little later. */
@@ -370,17 +483,10 @@ static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limi
                                                                    .tv_usec = (suseconds_t)(wait_us % 1000000) });
 }
 
-static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
-{
-    (void)fd;
-    (void)what;
-    supervisor_plan(user_data);
-}
-
-/* A callback of a waiter may call this again: then the running plan is repeated. */
+/* Let models enter and leave. A callback of a waiter may call this again: then the running plan is repeated. */
 static void supervisor_plan(hth_supervisor *supervisor)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     hth_residency_limits limits;
     bool has_dropped = false;
     uint64_t now_ns;
@@ -424,6 +530,42 @@ static void supervisor_plan(hth_supervisor *supervisor)
         on_change(supervisor); /* their memory is free now */
 }
 
+static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    supervisor_plan(user_data);
+}
+
+static void on_child(evutil_socket_t number, short what, void *user_data)
+{
+    hth_supervisor *supervisor = user_data;
+
+    (void)number;
+    (void)what;
+    for_each(supervisor, hth_model_worker_reap);
+    hth_worker_shared_reap(&supervisor->shared);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_supervisor *supervisor = user_data;
+    uint64_t now_ns = hth_os_monotonic_ns();
+
+    (void)fd;
+    (void)what;
+    if (now_ns - supervisor->ticked_ns > hth_ms_to_ns(TICK_MS + LATE_MS))
+        supervisor->shared.watching_since_ns = now_ns;
+    supervisor->ticked_ns = now_ns;
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        hth_model_worker_tick(worker_at(supervisor, i), now_ns);
+    supervisor_plan(supervisor);
+    if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
+        supervisor->wrote_ns = now_ns;
+        hth_learned_write(supervisor->shared.learned);
+    }
+}
+
 /* Free the leaving workers that have ended. Call on_stopped when all have stopped; otherwise plan again. */
 static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
@@ -435,17 +577,15 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     (void)fd;
     (void)what;
     for (size_t i = 0; i < leaving->n; i++) {
-        if (hth_model_worker_state(leaving->at[i]) == HTH_WORKER_STOPPED && hth_model_worker_is_idle(leaving->at[i]))
+        if (leaving->at[i]->state == HTH_WORKER_STOPPED && hth_model_worker_is_idle(leaving->at[i]))
             hth_model_worker_free(leaving->at[i]);
         else
             leaving->at[n++] = leaving->at[i];
     }
     leaving->n = n;
     n = 0;
-    for (size_t i = 0; i < leaving->n; i++)
-        n += hth_model_worker_state(leaving->at[i]) != HTH_WORKER_STOPPED;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        n += hth_model_worker_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        n += worker_at(supervisor, i)->state != HTH_WORKER_STOPPED;
     if (!supervisor->shared.is_stopping) {
         supervisor_plan(supervisor);
         return;
@@ -473,7 +613,7 @@ static void mark_recently_used(hth_patience *patience, uint64_t n_bytes, hth_rel
 
 uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device, hth_patience *patience)
 {
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    const size_t n = n_workers(supervisor);
     hth_relief_model *models = calloc(n + 1, sizeof(*models));
     hth_relief_order *orders = calloc(n + 1, sizeof(*orders));
     uint64_t freed = 0;
@@ -510,7 +650,7 @@ void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held)
 static void reconfigure(hth_supervisor *supervisor, const hth_server_options *options, bool updates)
 {
     hth_worker_shared *shared = &supervisor->shared;
-    size_t n_all = options->n_models + supervisor->present.n + supervisor->leaving.n;
+    size_t n_all = options->n_models + n_workers(supervisor);
     worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
     worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
     worker_list old[2] = { supervisor->present, supervisor->leaving };
@@ -537,7 +677,7 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
         if (!worker)
             worker = find(&old[1], model->name);
         else
-            started_with_server = hth_model_worker_starts_with_server(worker);
+            started_with_server = !worker->on_demand;
         if (!worker) {
             is_new = true;
             if (hth_model_worker_new(shared, model, supervisor->n_slots, &worker, &err) != HEARTH_OK) {
@@ -551,9 +691,8 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
         }
         present.at[present.n++] = worker;
         if (was_leaving && !is_new)
-            hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
-        else if (!started_with_server && hth_model_worker_starts_with_server(worker) &&
-                 hth_model_worker_state(worker) == HTH_WORKER_STOPPED) {
+            hth_model_worker_retire(worker, true, !worker->on_demand);
+        else if (!started_with_server && !worker->on_demand && worker->state == HTH_WORKER_STOPPED) {
             hth_model_worker_invite(worker); /* the others were invited before */
             supervisor->tells_uninvited = true;
         }
@@ -565,17 +704,16 @@ static void reconfigure(hth_supervisor *supervisor, const hth_server_options *op
     supervisor->present = present;
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < old[k].n; i++) {
-            if (!contains(&present, old[k].at[i]))
+            if (find(&present, old[k].at[i]->name) != old[k].at[i])
                 leaving.at[leaving.n++] = old[k].at[i];
         }
     }
     supervisor->leaving = leaving;
     for (size_t i = 0; i < old[0].n; i++) {
-        if (contains(&present, old[0].at[i]))
+        if (find(&present, old[0].at[i]->name) == old[0].at[i])
             continue;
-        (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more",
-                       hth_model_worker_name(old[0].at[i]));
-        hth_model_worker_fail_waiters(old[0].at[i], &err);
+        (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more", old[0].at[i]->name);
+        hth_waiters_tell_failed(&old[0].at[i]->waiters, 0, &err);
         hth_model_worker_drop_adapters(old[0].at[i]); /* their names are free */
         hth_model_worker_retire(old[0].at[i], true, false);
     }
@@ -660,12 +798,10 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
     supervisor->user_data = user_data;
     (void)hth_fail(&err, HEARTH_BUSY, "the server is shutting down");
     err.retry_after_s = HTH_STOPPING_RETRY_S;
-    for (size_t i = 0; i < supervisor->present.n; i++) {
-        hth_model_worker_fail_waiters(supervisor->present.at[i], &err);
-        hth_model_worker_stop(supervisor->present.at[i], timeout_ms);
-    }
-    for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_model_worker_stop(supervisor->leaving.at[i], timeout_ms);
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        hth_waiters_tell_failed(&supervisor->present.at[i]->waiters, 0, &err);
+    for (size_t i = 0; i < n_workers(supervisor); i++)
+        hth_model_worker_stop(worker_at(supervisor, i), 0, timeout_ms, false);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -717,7 +853,7 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
         return HEARTH_NOT_FOUND;
     hth_worker_waiter_cancel(waiter); /* it may hold a worker */
     hth_model_worker_want(worker, after, waiter);
-    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
+    if (worker->state == HTH_WORKER_STOPPED)
         supervisor_plan(supervisor);
     return HEARTH_OK;
 }
@@ -734,8 +870,8 @@ void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, u
 {
     hth_model_worker *worker = find(&supervisor->present, model);
 
-    if (worker)
-        hth_model_worker_note_served(worker, generation);
+    if (worker && worker->process && worker->generation == generation)
+        worker->life.has_served = true;
 }
 
 /* ---- adapters ---- */
@@ -744,16 +880,16 @@ const hth_adapter_state *hth_supervisor_adapters(const hth_supervisor *superviso
 {
     const hth_model_worker *worker = find(&supervisor->present, model);
 
-    return worker ? hth_model_worker_adapters(worker) : NULL;
+    return worker ? worker->adapters : NULL;
 }
 
 const char *hth_supervisor_adapter_owner(const hth_supervisor *supervisor, const char *name)
 {
     for (size_t i = 0; i < supervisor->present.n; i++) {
-        const hth_adapter_state *state = hth_model_worker_adapters(supervisor->present.at[i]);
+        const hth_adapter_state *state = supervisor->present.at[i]->adapters;
 
         if (state && hth_adapter_state_find(state, name))
-            return hth_model_worker_name(supervisor->present.at[i]);
+            return supervisor->present.at[i]->name;
     }
     return NULL;
 }
@@ -794,13 +930,6 @@ bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model,
     return worker != NULL;
 }
 
-bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)
-{
-    const hth_model_worker *worker = worker_of(supervisor, model, err);
-
-    return !worker || hth_model_worker_is_broken(worker, err);
-}
-
 static hth_supervisor_pool pool_of(const char *name, uint64_t limit_bytes)
 {
     hth_supervisor_pool pool = { .limit_bytes = limit_bytes };
@@ -821,182 +950,28 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 
     for (size_t k = 1; k < out.n; k++)
         out.pools[k] = pool_of(devices.at[k - 1].name, limits.bytes[k]);
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident model, kept;
 
         hth_model_worker_resident(worker_at(supervisor, i), &devices, &model, &kept);
         out.rows_bytes += hth_model_worker_row_bytes(worker_at(supervisor, i));
         out.pools[0].used_bytes += kept.bytes[0];
-        if (hth_model_worker_weights_are_pinned(worker_at(supervisor, i)))
+        if (worker_at(supervisor, i)->weights_are_pinned)
             out.pools[0].pinned_bytes += kept.bytes[0];
-        for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
+        for (size_t k = 0; k < out.n && model.place != HTH_PLACE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
             out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;
         }
-        for (size_t k = 0; k < out.n && model.residence == HTH_RESIDENCE_OUT && i < supervisor->present.n; k++)
+        for (size_t k = 0; k < out.n && model.place == HTH_PLACE_OUT && i < supervisor->present.n; k++)
             out.pools[k].promised_bytes += model.is_pinned ? model.bytes[k] : 0;
     }
     out.pools[0].used_bytes += out.rows_bytes;
     for (size_t k = 0; k < out.n; k++) {
         out.pools[k].promised_bytes += out.pools[k].pinned_bytes;
         out.pools[k].models_bytes = limits.bytes[k];
-        out.pools[k].pinned_over_commit =
-            hth_budget_of(&(hth_budget_terms){ .arena_bytes = limits.bytes[k],
-                                               .fraction = 1,
-                                               .pinned_bytes = out.pools[k].promised_bytes })
-                .pinned_over_commit;
+        out.pools[k].pinned_over_commit = out.pools[k].promised_bytes > limits.bytes[k];
     }
     return out;
-}
-
-/*
- * ---- the memory for rows, and the shares of the workers in it (ram_shares.h) ----
- *
- * The plan of residency leaves this memory free, so rows never take memory of models. A model that is larger than its
- * part of the memory takes part of the memory for rows, which have the rest.
- */
-
-enum {
-    SPARE_PART = 16, /* of the quotas: fragments may add this part of them; a sixteenth of the budget stays for rows */
-    DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
-};
-
-static uint64_t row_bytes_max(const hth_supervisor *supervisor)
-{
-    const uint64_t total = hth_server_ram_total(supervisor->shared.options);
-    uint64_t n_files = 0;
-
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        n_files += hth_model_worker_row_bytes(worker_at(supervisor, i)) > 0;
-    return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
-}
-
-/* The budget of all quotas. starts: a worker that starts now, so its model counts; NULL: none. */
-static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
-{
-    const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = supervisor_limit(supervisor);
-    uint64_t taken = 0, rest;
-
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
-        const hth_model_worker *worker = worker_at(supervisor, i);
-        hth_resident model, kept;
-
-        hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
-        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT && worker != starts ? 0 : model.bytes[0]);
-    }
-    rest = limit > taken ? limit - taken : 0;
-    return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
-}
-
-/* All models, for a plan; NULL without memory. *at (may be NULL): the index of this worker. */
-static hth_ram_holder *holders_of(const hth_supervisor *supervisor, const hth_model_worker *worker, size_t *at)
-{
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-    const uint64_t now_ns = hth_os_monotonic_ns();
-    hth_ram_holder *holders = calloc(n + 1, sizeof(*holders));
-
-    for (size_t i = 0; holders && i < n; i++) {
-        hth_model_worker_ram(worker_at(supervisor, i), now_ns, &holders[i]);
-        if (at && worker_at(supervisor, i) == worker)
-            *at = i;
-    }
-    return holders;
-}
-
-static void share_ram(hth_supervisor *supervisor)
-{
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-    hth_ram_holder *holders = holders_of(supervisor, NULL, NULL);
-    uint64_t *shares = calloc(n + 1, sizeof(*shares));
-
-    if (holders && shares && !supervisor->shared.is_stopping) {
-        hth_ram_shares_plan(holders, n, rows_budget(supervisor, NULL), shares);
-        for (size_t i = 0; i < n; i++)
-            if (shares[i] != holders[i].share_bytes)
-                hth_model_worker_set_ram_share(worker_at(supervisor, i), shares[i]);
-    }
-    free(holders);
-    free(shares);
-}
-
-static uint64_t supervisor_ram_share(const hth_model_worker *worker, void *user_data)
-{
-    const hth_supervisor *supervisor = user_data;
-    const size_t n = supervisor->present.n + supervisor->leaving.n;
-    size_t at = n;
-    hth_ram_holder *holders = holders_of(supervisor, worker, &at);
-    uint64_t share = 0;
-
-    if (holders && at < n)
-        share = hth_ram_share_at_start(holders, n, rows_budget(supervisor, worker), at);
-    free(holders);
-    return share;
-}
-
-/*
- * ---- warnings about a plan: models without room, models larger than all memory, pins that memory cannot keep ----
- *
- * A warning changes no plan. Each cause is reported once, not with every plan: models without room once after the
- * start, or after a reload that added models; a large model each time it enters; pins again only after a plan in which
- * they had room. Until the needs of all models are known, there is no warning about room and pins.
- */
-
-enum { MIB = 1 << 20 };
-
-static void warn_uninvited(hth_supervisor *supervisor)
-{
-    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
-        return;
-    supervisor->tells_uninvited = false;
-    for (size_t i = 0; i < supervisor->present.n; i++) {
-        const hth_model_worker *worker = supervisor->present.at[i];
-
-        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_is_awaited(worker))
-            hth_warn(
-                supervisor->shared.log,
-                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
-                "first request for it",
-                hth_model_worker_name(worker));
-    }
-}
-
-static void warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker, const hth_resident *model,
-                       const hth_residency_limits *limits)
-{
-    for (size_t k = 0; k < limits->n_pools; k++)
-        if (model->bytes[k] > limits->bytes[k])
-            hth_warn(supervisor->shared.log,
-                     "model '%s' takes %" PRIu64 " MiB %s, and there are %" PRIu64
-                     " MiB for all models, so it enters alone and may not fit; raise %s, give it a smaller context%s, "
-                     "or let --fit choose",
-                     hth_model_worker_name(worker), model->bytes[k] / MIB, k == 0 ? "on the host" : "on a GPU",
-                     limits->bytes[k] / MIB, k == 0 ? "residency.memory" : "residency.device_memory",
-                     k == 0 ? "" : " or fewer gpu_layers");
-}
-
-static void warn_pinned(hth_supervisor *supervisor)
-{
-    const bool was_over = supervisor->is_over_committed;
-    hth_supervisor_memory memory;
-
-    if (supervisor->shared.n_asked > 0)
-        return; /* their needs will be known soon */
-    memory = hth_supervisor_memory_of(supervisor);
-    supervisor->is_over_committed = false;
-    for (size_t k = 0; k < memory.n; k++) {
-        const hth_supervisor_pool *pool = &memory.pools[k];
-
-        if (!pool->pinned_over_commit)
-            continue;
-        if (!was_over && !supervisor->is_over_committed)
-            hth_warn(supervisor->shared.log,
-                     "pinned models take %" PRIu64 " MiB %s%s, and there are %" PRIu64
-                     " MiB for all models, so they wait for each other or memory runs short; unpin one of them, or "
-                     "raise %s",
-                     pool->promised_bytes / MIB, k == 0 ? "on the host" : "on ", pool->name, pool->models_bytes / MIB,
-                     k == 0 ? "residency.memory" : "residency.device_memory");
-        supervisor->is_over_committed = true;
-    }
 }
 
 /*
@@ -1011,10 +986,10 @@ static void warn_pinned(hth_supervisor *supervisor)
 /* Does its process end, with another one to follow? */
 static bool comes_again(const hth_model_worker *worker)
 {
-    switch (hth_model_worker_state(worker)) {
+    switch (worker->state) {
     case HTH_WORKER_WAITING:
     case HTH_WORKER_BROKEN: return true;
-    case HTH_WORKER_STOPPING: return hth_model_worker_residence(worker) == HTH_RESIDENCE_IN;
+    case HTH_WORKER_STOPPING: return hth_model_worker_place(worker) == HTH_PLACE_IN;
     default: return false;
     }
 }
@@ -1030,7 +1005,7 @@ static unsigned place_in_line(const hth_supervisor *supervisor, const hth_model_
         if (supervisor->present.at[i] == worker)
             continue;
         hth_model_worker_resident(supervisor->present.at[i], &hth_device_pools_none, &other, &kept);
-        place += other.residence == HTH_RESIDENCE_OUT && other.wanted_ns > 0 &&
+        place += other.place == HTH_PLACE_OUT && other.wanted_ns > 0 &&
                  (own.wanted_ns == 0 || other.wanted_ns < own.wanted_ns);
     }
     return place;
@@ -1055,12 +1030,12 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     unsigned place;
 
     out[0] = 0;
-    if (worker && generation == hth_model_worker_generation(worker) && hth_model_worker_is_hashing(worker))
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_progress(worker)));
+    if (worker && generation == worker->generation && hth_model_worker_is_hashing(worker))
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * worker->life.progress));
     if (!worker || generation > 0 || hth_model_worker_takes_requests(worker))
         return;
-    if (hth_model_worker_state(worker) == HTH_WORKER_STARTING) {
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * hth_model_worker_progress(worker)));
+    if (worker->state == HTH_WORKER_STARTING) {
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * worker->life.progress));
     } else if (comes_again(worker)) {
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "waiting for another worker");
     } else {
@@ -1106,11 +1081,11 @@ static hth_residency_limits look_ahead(hth_supervisor *supervisor)
 {
     hth_residency_limits limits = take_snapshot(supervisor);
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident *model = &supervisor->residents[2 * i];
 
-        if (model->residence == HTH_RESIDENCE_LEAVING)
-            model->residence = HTH_RESIDENCE_OUT;
+        if (model->place == HTH_PLACE_LEAVING)
+            model->place = HTH_PLACE_OUT;
         if (hth_model_worker_is_awaited(worker_at(supervisor, i)) && model->wanted_ns == 0 && !model->is_invited)
             model->wanted_ns = 1;
     }
@@ -1124,7 +1099,7 @@ static void drop_rows(hth_supervisor *supervisor, size_t k)
 {
     hth_resident *rows = &supervisor->residents[k];
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_resident *model = &supervisor->residents[2 * i];
 
         if (model->kept == rows) {
@@ -1138,7 +1113,7 @@ static void drop_rows(hth_supervisor *supervisor, size_t k)
 /* Would the i-th model of the scratch, which is wanted or invited, enter now, or after rows have made room for it? */
 static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t i)
 {
-    const size_t n = 2 * (supervisor->present.n + supervisor->leaving.n);
+    const size_t n = 2 * (n_workers(supervisor));
     bool has_dropped = true;
 
     while (has_dropped) {
@@ -1159,7 +1134,7 @@ static hearth_status check_room(hth_supervisor *supervisor, const hth_model_work
     const size_t i = index_of(supervisor, worker);
     hth_residency_limits limits;
 
-    if (!hth_model_worker_is_external(worker) || hth_model_worker_state(worker) == HTH_WORKER_STOPPING)
+    if (!hth_model_worker_is_external(worker) || worker->state == HTH_WORKER_STOPPING)
         return HEARTH_OK;
     limits = look_ahead(supervisor);
     supervisor->residents[2 * i].wanted_ns = hth_os_monotonic_ns();
@@ -1169,7 +1144,7 @@ static hearth_status check_room(hth_supervisor *supervisor, const hth_model_work
                     "there is no room for model '%s', which takes %" PRIu64 " MiB of the host's memory, beside those "
                     "that are in memory, and no model leaves by itself (residency.mode is external); unload others "
                     "first, or raise residency.memory, device_memory or models_max",
-                    hth_model_worker_name(worker), supervisor->residents[2 * i].bytes[0] / MIB);
+                    worker->name, supervisor->residents[2 * i].bytes[0] / MIB);
 }
 
 /* Pinned models must fit into memory together, so that they never wait for each other. */
@@ -1196,21 +1171,21 @@ static hearth_status check_pin(hth_supervisor *supervisor, const hth_model_worke
          * Weights in the folder count with one of the models that share them. Other weights appear with their first
          * load.
          */
-        if (hth_model_worker_has_weights(other) && hth_model_worker_weights_are_pinned(other))
+        if (other->host_bytes > 0 && other->weights_are_pinned)
             pinned[0] += supervisor->residents[2 * i + 1].bytes[0];
-        else if (i == at ? !is_device : hth_model_worker_is_host_pinned(other))
-            pinned[0] += hth_model_worker_weights_bytes(other);
+        else if (i == at ? !is_device : other->is_host_pinned)
+            pinned[0] += other->host_bytes > 0 ? other->host_bytes : other->learned.needs.memory.repacked_bytes;
     }
     if (n > limits.n_models)
         return hth_fail(err, HEARTH_FULL,
                         "with model '%s', %zu models would be pinned, and residency.models_max is %zu; unpin one first",
-                        hth_model_worker_name(worker), n, limits.n_models);
+                        worker->name, n, limits.n_models);
     for (size_t k = 0; k < limits.n_pools; k++)
         if (pinned[k] > limits.bytes[k])
             return hth_fail(err, HEARTH_FULL,
                             "with model '%s', pinned models would take %" PRIu64 " MiB of the %" PRIu64
                             " MiB for models %s; unpin one first",
-                            hth_model_worker_name(worker), pinned[k] / MIB, limits.bytes[k] / MIB,
+                            worker->name, pinned[k] / MIB, limits.bytes[k] / MIB,
                             k == 0 ? "on the host" : "on a device");
     return HEARTH_OK;
 }
@@ -1223,7 +1198,7 @@ hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model,
 
     if (!worker || hth_model_worker_is_broken(worker, err))
         return err->status;
-    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && check_room(supervisor, worker, err) != HEARTH_OK)
+    if (worker->state == HTH_WORKER_STOPPED && check_room(supervisor, worker, err) != HEARTH_OK)
         return err->status;
     hth_model_worker_summon(worker);
     supervisor_plan(supervisor);
@@ -1247,7 +1222,7 @@ void hth_supervisor_keep(hth_supervisor *supervisor, const char *model, uint64_t
 
     if (!worker)
         return;
-    hth_model_worker_keep(worker, keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX);
+    worker->keep_once_ns = keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX;
     supervisor->shared.on_change(supervisor);
 }
 
@@ -1269,11 +1244,11 @@ hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *mod
 static void evict_weights(hth_supervisor *supervisor, const hth_model_worker *worker)
 {
     (void)take_snapshot(supervisor); /* the pin of this model is gone */
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+    for (size_t i = 0; i < n_workers(supervisor); i++) {
         hth_model_worker *other = worker_at(supervisor, i);
 
         if ((other == worker || hth_model_worker_shares_weights(worker, other)) && !hth_model_worker_is_in(other) &&
-            !hth_model_worker_weights_are_pinned(other))
+            !other->weights_are_pinned)
             (void)hth_model_worker_evict_host_weights(other, HTH_DEPARTURE_NONE);
     }
 }
@@ -1309,7 +1284,7 @@ hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const cha
 /* Append the name of a model to a list in the object. Without memory the name is missing, and the order goes on. */
 static void list(json_t *object, const char *key, const hth_model_worker *worker)
 {
-    (void)json_array_append_new(json_object_get(object, key), json_string(hth_model_worker_name(worker)));
+    (void)json_array_append_new(json_object_get(object, key), json_string(worker->name));
 }
 
 static hearth_status lists_new(json_t *object, json_t **out, hearth_error *err)
@@ -1343,15 +1318,15 @@ hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *con
         const size_t i = index_of(supervisor, worker);
         hth_resident *resident = &supervisor->residents[2 * i];
 
-        if (resident->residence == HTH_RESIDENCE_IN) {
-            list(*out, hth_model_worker_residence(worker) == HTH_RESIDENCE_IN ? "resident" : "loading", worker);
+        if (resident->place == HTH_PLACE_IN) {
+            list(*out, hth_model_worker_place(worker) == HTH_PLACE_IN ? "resident" : "loading", worker);
             hth_model_worker_summon(worker);
             continue;
         }
         resident->is_invited = true;
         if (would_enter(supervisor, &limits, i)) {
             hth_model_worker_invite(worker);
-            resident->residence = HTH_RESIDENCE_IN; /* the next models find the room that it leaves free */
+            resident->place = HTH_PLACE_IN; /* the next models find the room that it leaves free */
             if (resident->kept)
                 supervisor->residents[resident->kept - supervisor->residents].is_pinned = true;
             list(*out, "loading", worker);
@@ -1379,9 +1354,14 @@ hearth_status hth_supervisor_compact(hth_supervisor *supervisor, json_t **out, h
 {
     if (!is_open(supervisor, err) || lists_new(json_pack("{s:[]}", "compacting"), out, err) != HEARTH_OK)
         return err->status;
-    for (size_t i = 0; i < supervisor->present.n; i++)
-        if (hth_model_worker_compact(supervisor->present.at[i]))
-            list(*out, "compacting", supervisor->present.at[i]);
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        hth_model_worker *worker = supervisor->present.at[i];
+
+        if (worker->is_pinned || worker->state != HTH_WORKER_READY)
+            continue;
+        worker->must_compact = true;
+        list(*out, "compacting", worker);
+    }
     supervisor_plan(supervisor);
     return HEARTH_OK;
 }

@@ -23,7 +23,7 @@
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/options.h"
-#include "supervisor/patience.h"
+#include "supervisor/pressure.h"
 #include "supervisor/waiters.h"
 #include "wire/adapter_state.h"
 #include "wire/worker_view.h"
@@ -107,8 +107,6 @@ size_t hth_supervisor_n(const hth_supervisor *supervisor);
 void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out);
 /* The same for the model of this name. False: there is none. */
 bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out);
-/* Would every request of this model be refused now? Then *err has the reason. Cheap. */
-bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err);
 
 /* Memory of all models on the host, or on one device. */
 typedef struct hth_supervisor_pool {

@@ -10,24 +10,17 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include <utlist.h>
+
 void hth_waiters_init(hth_waiters *waiters, void (*on_idle)(void *user_data), void *user_data)
 {
-    *waiters = (hth_waiters){ .end = &waiters->first, .on_idle = on_idle, .user_data = user_data };
+    *waiters = (hth_waiters){ .on_idle = on_idle, .user_data = user_data };
 }
 
-static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_waiter *waiter)
+/* Negative if the new waiter comes behind one of the list. */
+static int compare(const hth_worker_waiter *listed, const hth_worker_waiter *waiter)
 {
-    assert(!waiter->link);
-    waiter->list = waiters;
-    waiter->walk = waiters->n_walks;
-    waiter->next = *at;
-    waiter->link = at;
-    if (waiter->next)
-        waiter->next->link = &waiter->next;
-    else
-        waiters->end = &waiter->next;
-    *at = waiter;
-    waiters->n++;
+    return listed->since_ns <= waiter->since_ns ? -1 : 1;
 }
 
 /*
@@ -36,26 +29,20 @@ static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_wait
  */
 void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
 {
-    hth_worker_waiter **at = waiters->end;
-
-    if (waiters->n > 0 && waiter->since_ns < waiters->newest_ns)
-        for (at = &waiters->first; *at && (*at)->since_ns <= waiter->since_ns; at = &(*at)->next)
-            continue;
-    if (waiters->n == 0 || waiter->since_ns > waiters->newest_ns)
-        waiters->newest_ns = waiter->since_ns;
-    insert(waiters, at, waiter);
+    assert(!waiter->list);
+    waiter->list = waiters;
+    waiter->walk = waiters->n_walks;
+    if (!waiters->first || compare(waiters->first->prev, waiter) < 0)
+        DL_APPEND(waiters->first, waiter); /* usually it is the newest */
+    else
+        DL_INSERT_INORDER(waiters->first, waiter, compare);
+    waiters->n++;
 }
 
 static void take_out(hth_worker_waiter *waiter)
 {
-    *waiter->link = waiter->next;
-    if (waiter->next)
-        waiter->next->link = waiter->link;
-    else
-        waiter->list->end = waiter->link;
+    DL_DELETE(waiter->list->first, waiter);
     waiter->list->n--;
-    waiter->next = NULL;
-    waiter->link = NULL;
     waiter->list = NULL;
 }
 
@@ -63,7 +50,7 @@ void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
 {
     hth_waiters *held = waiter->held;
 
-    if (waiter->link)
+    if (waiter->list)
         take_out(waiter);
     waiter->held = NULL;
     if (held && --held->n_holders == 0 && held->on_idle)
@@ -72,7 +59,7 @@ void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
 
 void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
 {
-    assert(!waiter->link && !waiter->held);
+    assert(!waiter->list && !waiter->held);
     waiter->held = waiters;
     waiters->n_holders++;
     waiter->on_ready(waiter, socket_path, generation); /* may end the waiter */

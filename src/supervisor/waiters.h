@@ -37,9 +37,8 @@ struct hth_worker_waiter {
     /* Its client already has a part of the reply, so it waits for its full time, even while the circuit is open. */
     bool outlasts_breaks;
     /* Owned by the supervisor until on_failed is called or the waiter is cancelled. */
-    hth_worker_waiter *next;
-    hth_worker_waiter **link; /* NULL: not in a list */
-    hth_waiters *list;
+    hth_worker_waiter *prev, *next;
+    hth_waiters *list; /* NULL: it is in none */
     uint64_t until_ns;
     uint64_t after;    /* it needs a generation later than this; 0: any will do */
     uint64_t walk;     /* the last walk before it was added */
@@ -48,8 +47,6 @@ struct hth_worker_waiter {
 
 struct hth_waiters {
     hth_worker_waiter *first;
-    hth_worker_waiter **end;          /* the link after the last waiter */
-    uint64_t newest_ns;               /* at least the since_ns of every waiter */
     uint32_t n;                       /* that wait */
     uint64_t n_walks;                 /* by the functions that notify waiters */
     uint32_t n_holders;               /* waiters that have the worker; the list must outlive them */

@@ -3,8 +3,39 @@
  */
 #include "supervisor/worker_arguments.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+const char *const *hth_worker_arguments_copy(const char *const *arguments)
+{
+    size_t n = 0, n_bytes = 0;
+    const char **copy;
+    char *at;
+
+    for (; arguments[n]; n++)
+        n_bytes += strlen(arguments[n]) + 1;
+    copy = malloc((n + 1) * sizeof(*copy) + n_bytes);
+    if (!copy)
+        return NULL;
+    at = (char *)(copy + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = strlen(arguments[i]) + 1;
+
+        copy[i] = memcpy(at, arguments[i], bytes);
+        at += bytes;
+    }
+    copy[n] = NULL;
+    return copy;
+}
+
+bool hth_worker_arguments_equal(const char *const *a, const char *const *b)
+{
+    size_t i = 0;
+
+    while (a[i] && b[i] && strcmp(a[i], b[i]) == 0)
+        i++;
+    return !a[i] && !b[i];
+}
 
 /* The value of the n-th occurrence (from 0) of the option; "": none. */
 static const char *value_of(const char *const *strings, const char *option, size_t n)

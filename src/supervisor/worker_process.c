@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,17 +36,9 @@ enum {
 };
 
 struct hth_worker_process {
-    char source[280]; /* "worker NAME", for the log */
-    const hth_log *log;
-    void (*on_progress)(float fraction, void *user_data);
-    void (*on_ready)(void *user_data);
-    void (*on_hashing)(float fraction, void *user_data);
-    void (*on_stopping)(void *user_data);
-    void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
-    void (*on_ram)(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data);
-    void (*on_needs)(const char *line, void *user_data); /* NULL: none are expected */
+    char source[280];                   /* "worker NAME", for the log */
+    hth_worker_process_options options; /* most strings and descriptors are valid at the start only */
     bool said_stopping;
-    void *user_data;
 
     pid_t pid; /* 0: none */
     bool has_ended;
@@ -99,21 +90,16 @@ static hearth_log_level level_of(char **line)
 static void begin_second(hth_worker_process *process, uint64_t second)
 {
     if (process->n_log_lines_dropped > 0)
-        hth_log_line(process->log, HEARTH_LOG_WARNING, process->source, "%u more lines in a second were dropped",
-                     process->n_log_lines_dropped);
+        hth_log_line(process->options.log, HEARTH_LOG_WARNING, process->source,
+                     "%u more lines in a second were dropped", process->n_log_lines_dropped);
     process->n_log_lines_dropped = 0;
     process->n_log_lines = 0;
     process->log_second = second;
 }
 
-static uint64_t now_seconds(void)
-{
-    return hth_os_monotonic_ns() / 1000000000u;
-}
-
 void hth_worker_process_tick(hth_worker_process *process)
 {
-    uint64_t second = now_seconds();
+    uint64_t second = hth_os_monotonic_ns() / 1000000000u;
 
     if (second != process->log_second)
         begin_second(process, second);
@@ -127,10 +113,10 @@ static void on_log_line(char *line, void *user_data)
     hth_last_lines_add(&process->last_lines, line);
     level = level_of(&line);
     hth_worker_process_tick(process);
-    if (!hth_log_wants(process->log, level))
+    if (!hth_log_wants(process->options.log, level))
         return;
     if (process->n_log_lines++ < LOG_LINES_MAX)
-        hth_log_line(process->log, level, process->source, "%s", line);
+        hth_log_line(process->options.log, level, process->source, "%s", line);
     else
         process->n_log_lines_dropped++;
 }
@@ -146,42 +132,40 @@ static float fraction_of(const char *text)
 static void on_control_line(char *line, void *user_data)
 {
     hth_worker_process *process = user_data;
+    const hth_worker_process_options *tell = &process->options;
+    char *end;
 
-    if (process->on_needs && strncmp(line, "needs ", 6) != 0)
+    if (tell->on_needs) {
+        if (strncmp(line, "needs ", 6) == 0)
+            tell->on_needs(line + 6, tell->user_data);
         return; /* a measuring process reports nothing else */
-    if (strncmp(line, "loading ", 8) == 0) {
-        if (!process->has_ended)
-            process->on_progress(fraction_of(line + 8), process->user_data);
-    } else if (strncmp(line, "hashing ", 8) == 0) {
-        if (!process->has_ended)
-            process->on_hashing(fraction_of(line + 8), process->user_data);
-    } else if (strcmp(line, "ready") == 0) {
-        if (!process->has_ended)
-            process->on_ready(process->user_data);
-    } else if (strcmp(line, "stopping") == 0) {
+    }
+    if (strcmp(line, "stopping") == 0) {
         process->said_stopping = true;
-        if (!process->has_ended)
-            process->on_stopping(process->user_data);
-    } else if (strncmp(line, "evicted ", 8) == 0) {
-        char *end;
-        const uint64_t ram_bytes = strtoull(line + 8, &end, 10);
-
-        if (!process->has_ended)
-            process->on_evicted(ram_bytes, strtoull(end, NULL, 10), process->user_data);
-    } else if (strncmp(line, "ram ", 4) == 0) {
-        char *end;
-        const uint64_t quota = strtoull(line + 4, &end, 10), used_bytes = strtoull(end, &end, 10);
-
-        if (!process->has_ended)
-            process->on_ram(quota, used_bytes, strtoull(end, NULL, 10), process->user_data);
-    } else if (strncmp(line, "needs ", 6) == 0) {
-        if (process->on_needs)
-            process->on_needs(line + 6, process->user_data);
     } else if (strncmp(line, "failed ", 7) == 0) {
         (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut if too long */
         hth_end_at_character(process->failed, sizeof(process->failed));
     } else if (strncmp(line, "exec ", 5) == 0) {
         process->exec_errno = (int)strtol(line + 5, NULL, 10);
+    }
+    if (process->has_ended)
+        return;
+    if (strncmp(line, "loading ", 8) == 0) {
+        tell->on_progress(fraction_of(line + 8), tell->user_data);
+    } else if (strncmp(line, "hashing ", 8) == 0) {
+        tell->on_hashing(fraction_of(line + 8), tell->user_data);
+    } else if (strcmp(line, "ready") == 0) {
+        tell->on_ready(tell->user_data);
+    } else if (strcmp(line, "stopping") == 0) {
+        tell->on_stopping(tell->user_data);
+    } else if (strncmp(line, "evicted ", 8) == 0) {
+        const uint64_t ram_bytes = strtoull(line + 8, &end, 10);
+
+        tell->on_evicted(ram_bytes, strtoull(end, NULL, 10), tell->user_data);
+    } else if (strncmp(line, "ram ", 4) == 0) {
+        const uint64_t quota = strtoull(line + 4, &end, 10), used_bytes = strtoull(end, &end, 10);
+
+        tell->on_ram(quota, used_bytes, strtoull(end, NULL, 10), tell->user_data);
     } /* ignore unknown lines: a newer worker may write them */
 }
 
@@ -224,7 +208,8 @@ static void on_control_readable(evutil_socket_t fd, short what, void *user_data)
 /* ---- start ---- */
 
 typedef struct command_line {
-    const char **argv;
+    const char **argv; /* [n] so far; zeros follow */
+    size_t n;
     char *secret; /* "NAME=value" for the environment; NULL: none */
     char numbers[4][24];
     char found[HTH_DEVICES_MAX][HTH_FOUND_TEXT_BYTES];
@@ -241,23 +226,27 @@ static bool keep_secret(command_line *out, const char *value)
     return out->secret != NULL;
 }
 
+static void add_option(command_line *out, const char *name, const char *value)
+{
+    out->argv[out->n++] = name;
+    out->argv[out->n++] = value;
+}
+
 /* Add arguments for the memory of devices that the server found. */
-static size_t add_found(const hth_device_pools *seen, command_line *out, size_t at)
+static void add_found(const hth_device_pools *seen, command_line *out)
 {
     for (size_t i = 0; seen && i < seen->n; i++) {
         hth_fit_found_device found = { .bytes = seen->at[i].found_bytes };
 
         (void)snprintf(found.name, sizeof(found.name), "%s", seen->at[i].name); /* fits */
         hth_found_write(&found, out->found[i]);
-        out->argv[at++] = "--device-found";
-        out->argv[at++] = out->found[i];
+        add_option(out, "--device-found", out->found[i]);
     }
-    return at;
 }
 
 static bool build_command_line(const hth_worker_process_options *options, int control_fd, command_line *out)
 {
-    size_t n = 0, at = 0;
+    size_t n = 0;
 
     while (options->worker[n])
         n++;
@@ -268,41 +257,31 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     (void)snprintf(out->numbers[1], sizeof(out->numbers[1]), "%d", control_fd);
     (void)snprintf(out->numbers[2], sizeof(out->numbers[2]), "%d", options->ram_fd);
     (void)snprintf(out->numbers[3], sizeof(out->numbers[3]), "%" PRIu64, options->ram_quota);
-    out->argv[at++] = options->program;
-    out->argv[at++] = "worker";
+    add_option(out, options->program, "worker");
     for (size_t i = 0; i < n; i++) {
         if (strcmp(options->worker[i], HTH_SERVER_SECRET_OPTION) != 0 || i + 1 == n)
-            out->argv[at++] = options->worker[i];
+            out->argv[out->n++] = options->worker[i];
         else if (!keep_secret(out, options->worker[++i]))
             return false;
     }
     if (options->measures) {
-        out->argv[at++] = "--measure";
-        out->argv[at++] = "--quiet";
-        at = add_found(options->seen, out, at);
+        out->argv[out->n++] = "--measure";
+        out->argv[out->n++] = "--quiet";
+        add_found(options->seen, out);
     } else {
-        out->argv[at++] = "--socket";
-        out->argv[at++] = options->socket_path;
-        out->argv[at++] = "--status-fd";
-        out->argv[at++] = out->numbers[0];
+        add_option(out, "--socket", options->socket_path);
+        add_option(out, "--status-fd", out->numbers[0]);
     }
-    out->argv[at++] = "--control-fd";
-    out->argv[at++] = out->numbers[1];
-    if (options->ram_fd >= 0) {
-        out->argv[at++] = "--ram-fd";
-        out->argv[at++] = out->numbers[2];
-    }
-    if (options->has_ram_quota) {
-        out->argv[at++] = "--ram-share";
-        out->argv[at++] = out->numbers[3];
-    }
-    if (options->adapter_state) {
-        out->argv[at++] = "--lora-state";
-        out->argv[at++] = options->adapter_state;
-    }
+    add_option(out, "--control-fd", out->numbers[1]);
+    if (options->ram_fd >= 0)
+        add_option(out, "--ram-fd", out->numbers[2]);
+    if (options->has_ram_quota)
+        add_option(out, "--ram-share", out->numbers[3]);
+    if (options->adapter_state)
+        add_option(out, "--lora-state", options->adapter_state);
     if (options->no_sandbox)
-        out->argv[at++] = "--no-sandbox";
-    assert(at < n + OWN_ARGUMENTS_MAX); /* NULL ends it */
+        out->argv[out->n++] = "--no-sandbox";
+    assert(out->n < n + OWN_ARGUMENTS_MAX); /* NULL ends it */
     return true;
 }
 
@@ -346,15 +325,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     if (!process)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
     (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut if too long */
-    process->log = options->log;
-    process->on_progress = options->on_progress;
-    process->on_ready = options->on_ready;
-    process->on_hashing = options->on_hashing;
-    process->on_stopping = options->on_stopping;
-    process->on_evicted = options->on_evicted;
-    process->on_ram = options->on_ram;
-    process->on_needs = options->on_needs;
-    process->user_data = options->user_data;
+    process->options = *options;
     process->log_fd = -1;
     process->control_fd = -1;
     if (!make_pair(true, log_pair) || !make_pair(false, control_pair)) {

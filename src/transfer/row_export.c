@@ -8,7 +8,6 @@
  *
  * Memory holds only the rows. The file gets its name when it is complete.
  */
-#include "base/grow.h"
 #include "transfer/row_transfer.h"
 
 #include <assert.h>
@@ -16,6 +15,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/grow.h"
 #include "base/hex.h"
 #include "base/os.h"
 #include "base/whole_file.h"
@@ -23,6 +23,16 @@
 #include "state/image_join.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
+
+/* The source of the rows. */
+typedef struct row_source {
+    bool (*find)(const hth_row_id *id, hth_row_meta *out, void *user_data);
+    /* Reads a row into a new array, released with free. HEARTH_NOT_FOUND: the row is gone. */
+    hearth_status (*read)(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
+                          hearth_error *err);
+    void *user_data;
+    bool is_trusted; /* its rows need no signature */
+} row_source;
 
 /* A row of the prefix. */
 typedef struct part {
@@ -33,7 +43,7 @@ typedef struct part {
 } part;
 
 typedef struct exporter {
-    const hth_row_source *source;
+    const row_source *source;
     const hth_export_options *options;
     hth_key last; /* of the row that holds the prefix's end */
     hth_key key;  /* of the prefix */
@@ -51,7 +61,8 @@ typedef struct exporter {
     uint64_t image_bytes;
     uint8_t *head;
     size_t n_head;
-    int lock; /* of the folder; -1: none */
+    int lock;             /* of the folder; -1: none */
+    hth_whole_file *file; /* NULL: not begun */
 
     uint64_t bytes_done;
     uint64_t bytes_total; /* to read and write */
@@ -82,17 +93,6 @@ static bool find(const exporter *e, const hth_key *key, hth_row_kind kind, part 
     return e->source->find(&id, &out->meta, e->source->user_data);
 }
 
-static hearth_status add_part(exporter *e, const part *found, hearth_error *err)
-{
-    part *parts = hth_grown(e->parts, e->n_parts, &e->capacity, sizeof(*parts));
-
-    if (!parts)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prefix of more than %zu rows", e->n_parts);
-    e->parts = parts;
-    e->parts[e->n_parts++] = *found;
-    return HEARTH_OK;
-}
-
 static hearth_status find_last(exporter *e, part *out, hearth_error *err)
 {
     static const hth_row_kind kinds[] = { HTH_ROW_TAIL, HTH_ROW_BLOCK, HTH_ROW_SNAPSHOT };
@@ -107,17 +107,6 @@ static hearth_status find_last(exporter *e, part *out, hearth_error *err)
                     hex);
 }
 
-/* Models with recurrent layers keep the state that blocks cannot hold in a separate row. */
-static hearth_status check_has_no_state(const exporter *e, const part *found, hearth_error *err)
-{
-    part state = { .bytes = NULL };
-
-    if (found->meta.id.kind != HTH_ROW_SNAPSHOT && find(e, &found->meta.id.key, HTH_ROW_STATE, &state))
-        return hth_fail(err, HEARTH_UNSUPPORTED,
-                        "the prefix belongs to a model with recurrent layers, whose rows cannot be joined into a file");
-    return HEARTH_OK;
-}
-
 /* Find the rows from the key back to token 0. Every step goes to a lower position, so the loop ends. */
 static hearth_status find_parts(exporter *e, hearth_error *err)
 {
@@ -128,13 +117,21 @@ static hearth_status find_parts(exporter *e, hearth_error *err)
     while (status == HEARTH_OK) {
         hth_key parent = found.meta.parent;
         uint32_t begin = found.meta.first_position;
+        part *parts, state;
 
         if (__builtin_add_overflow(e->bytes_total, found.meta.bytes, &e->bytes_total))
             return hth_fail(err, HEARTH_CORRUPT, "the rows of the prefix claim sizes that make no sense");
-        status = check_has_no_state(e, &found, err);
-        if (status == HEARTH_OK)
-            status = add_part(e, &found, err);
-        if (status != HEARTH_OK || begin == 0)
+        /* Models with recurrent layers keep the state that blocks cannot hold in a separate row. */
+        if (found.meta.id.kind != HTH_ROW_SNAPSHOT && find(e, &found.meta.id.key, HTH_ROW_STATE, &state))
+            return hth_fail(
+                err, HEARTH_UNSUPPORTED,
+                "the prefix belongs to a model with recurrent layers, whose rows cannot be joined into a file");
+        parts = hth_grown(e->parts, e->n_parts, &e->capacity, sizeof(*parts));
+        if (!parts)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prefix of more than %zu rows", e->n_parts);
+        e->parts = parts;
+        e->parts[e->n_parts++] = found;
+        if (begin == 0)
             break;
         found = (part){ .bytes = NULL };
         if (!find(e, &parent, HTH_ROW_BLOCK, &found)) {
@@ -170,26 +167,19 @@ static hearth_status bad_row(const part *row, const char *why, hearth_error *err
                     hex, hth_row_kind_name(row->meta.id.kind), why);
 }
 
-static hearth_status read_bytes(const exporter *e, part *row, hearth_error *err)
-{
-    hearth_status status = e->source->read(&row->meta, &row->bytes, &row->n_bytes, e->source->user_data, err);
-    char hex[HEX_KEY_BYTES];
-
-    if (status != HEARTH_NOT_FOUND)
-        return status;
-    hex_of(&row->meta.id.key, hex);
-    return hth_fail(err, status, "the file of the row %s-%s is gone; let the model read the prompt again", hex,
-                    hth_row_kind_name(row->meta.id.kind));
-}
-
 /* Read a row and make all checks that need no other row. */
 static hearth_status read_part(exporter *e, part *row, hearth_error *err)
 {
-    hearth_status status = read_bytes(e, row, err);
+    hearth_status status = e->source->read(&row->meta, &row->bytes, &row->n_bytes, e->source->user_data, err);
+    char hex[HEX_KEY_BYTES], text[256];
     hth_kvc_fault fault;
-    char text[256];
     bool sound;
 
+    if (status == HEARTH_NOT_FOUND) {
+        hex_of(&row->meta.id.key, hex);
+        return hth_fail(err, status, "the file of the row %s-%s is gone; let the model read the prompt again", hex,
+                        hth_row_kind_name(row->meta.id.kind));
+    }
     if (status != HEARTH_OK)
         return status;
     sound = hth_kvc_parse(row->bytes, row->n_bytes, NULL, &row->info, &fault);
@@ -285,19 +275,6 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
         logits->info.image_byte_count > INT32_MAX)
         return bad_row(logits, "its size is not that of logits", err);
     return HEARTH_OK;
-}
-
-static hearth_status read_parts(exporter *e, hearth_error *err)
-{
-    hearth_status status = HEARTH_OK;
-
-    for (size_t i = 0; i < e->n_parts && status == HEARTH_OK; i++)
-        status = read_part(e, &e->parts[i], err);
-    if (status == HEARTH_OK)
-        status = collect_tokens(e, err);
-    if (status == HEARTH_OK && e->has_logits)
-        status = read_logits(e, err);
-    return status;
 }
 
 /* ---- joining ---- */
@@ -416,27 +393,12 @@ static hearth_status make_head(exporter *e, hearth_error *err)
 
 /* ---- writing ---- */
 
-typedef struct output {
-    exporter *exporter;
-    hth_whole_file *file;
-} output;
-
 static hearth_status write_to_file(const uint8_t *bytes, size_t n_bytes, void *user_data, hearth_error *err)
 {
-    output *to = user_data;
-    hearth_status status = hth_whole_file_write(to->file, bytes, n_bytes, err);
+    exporter *e = user_data;
+    hearth_status status = hth_whole_file_write(e->file, bytes, n_bytes, err);
 
-    return status == HEARTH_OK ? progress(to->exporter, n_bytes, err) : status;
-}
-
-static hearth_status write_file(exporter *e, hth_whole_file *file, hearth_error *err)
-{
-    output to = { .exporter = e, .file = file };
-    hearth_status status = write_to_file(e->head, e->n_head, &to, err);
-
-    if (status == HEARTH_OK)
-        status = write_image(e, write_to_file, &to, err);
-    return status == HEARTH_OK ? progress(e, SIZE_MAX, err) : status; /* everything is done */
+    return status == HEARTH_OK ? progress(e, n_bytes, err) : status;
 }
 
 static const hth_fs *fs_of(const exporter *e)
@@ -461,7 +423,7 @@ static hearth_status check_room(exporter *e, hearth_error *err)
  * The file is nearly as large as the rows: it has all states and tokens, but not the heads and descriptions of every
  * row. So the total of the progress is twice the bytes read.
  */
-static hearth_status run(exporter *e, hth_whole_file **file, hearth_error *err)
+static hearth_status run(exporter *e, hearth_error *err)
 {
     hearth_status status = find_parts(e, err);
 
@@ -472,34 +434,33 @@ static hearth_status run(exporter *e, hth_whole_file **file, hearth_error *err)
         e->bytes_total += e->logits.meta.bytes;
     e->bytes_total = e->bytes_total < UINT64_MAX / 2 ? 2 * e->bytes_total : UINT64_MAX;
     status = hth_whole_file_begin(fs_of(e), e->path, e->options->replace ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW,
-                                  file, err);
+                                  &e->file, err);
+    for (size_t i = 0; i < e->n_parts && status == HEARTH_OK; i++)
+        status = read_part(e, &e->parts[i], err);
     if (status == HEARTH_OK)
-        status = read_parts(e, err);
+        status = collect_tokens(e, err);
+    if (status == HEARTH_OK && e->has_logits)
+        status = read_logits(e, err);
     if (status == HEARTH_OK)
         status = join_states(e, err);
     if (status == HEARTH_OK)
         status = make_head(e, err);
     if (status == HEARTH_OK)
         status = check_room(e, err);
-    if (status != HEARTH_OK)
-        return status;
-    return write_file(e, *file, err);
+    if (status == HEARTH_OK)
+        status = write_to_file(e->head, e->n_head, e, err);
+    if (status == HEARTH_OK)
+        status = write_image(e, write_to_file, e, err);
+    return status == HEARTH_OK ? progress(e, SIZE_MAX, err) : status; /* everything is done */
 }
 
-static void part_deinit(part *row)
-{
-    free(row->bytes);
-}
-
-hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *last, const hth_key *key,
-                                  const char *path, const hth_export_options *options, hth_exported *out,
-                                  hearth_error *err)
+static hearth_status export_from(const row_source *source, const hth_key *last, const hth_key *key, const char *path,
+                                 const hth_export_options *options, hth_exported *out, hearth_error *err)
 {
     exporter e = { .source = source, .options = options, .last = *last, .key = *key, .path = path, .lock = -1 };
-    hth_whole_file *file = NULL;
-    hearth_status status = run(&e, &file, err);
+    hearth_status status = run(&e, err);
 
-    status = hth_whole_file_end(file, status, err);
+    status = hth_whole_file_end(e.file, status, err);
     hth_folder_unlock(fs_of(&e), e.lock);
     if (status == HEARTH_OK)
         *out = (hth_exported){
@@ -512,9 +473,111 @@ hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *l
     free(e.head);
     hth_image_chain_free(e.chain);
     free(e.tokens);
-    part_deinit(&e.logits);
+    free(e.logits.bytes);
     for (size_t i = 0; i < e.n_parts; i++)
-        part_deinit(&e.parts[i]);
+        free(e.parts[i].bytes);
     free(e.parts);
     return status;
+}
+
+/* ---- from file tiers ---- */
+
+typedef struct tier_list {
+    hth_file_tier *const *list;
+    size_t n;
+} tier_list;
+
+static bool find_in_tiers(const hth_row_id *id, hth_row_meta *out, void *user_data)
+{
+    const tier_list *t = user_data;
+
+    for (size_t i = 0; i < t->n; i++)
+        if (hth_file_tier_has(t->list[i], id, out))
+            return true;
+    return false;
+}
+
+static uint8_t *buffer_for(size_t n_bytes, void *user_data)
+{
+    uint8_t **bytes = user_data;
+
+    free(*bytes); /* of a read that failed */
+    *bytes = malloc(n_bytes);
+    return *bytes;
+}
+
+/* A tier may know a row whose file is gone; then the next tier is tried. */
+static hearth_status read_from_tiers(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
+                                     hearth_error *err)
+{
+    const tier_list *t = user_data;
+    hearth_status status = HEARTH_NOT_FOUND;
+    uint8_t *bytes = NULL;
+
+    for (size_t i = 0; i < t->n && status == HEARTH_NOT_FOUND; i++)
+        status = hth_file_tier_read(t->list[i], &meta->id, buffer_for, &bytes, n_out, err);
+    if (status == HEARTH_OK)
+        *bytes_out = bytes;
+    else
+        free(bytes);
+    return status;
+}
+
+hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
+                             const hth_export_options *options, hth_exported *out, hearth_error *err)
+{
+    tier_list t = { .list = tiers, .n = n_tiers };
+    const row_source source = { .find = find_in_tiers, .read = read_from_tiers, .user_data = &t };
+
+    assert(n_tiers > 0);
+    return export_from(&source, key, key, path, options, out, err);
+}
+
+/* ---- from an open cache ---- */
+
+typedef struct open_cache {
+    hth_cache *cache;
+    const hth_keyspace *keyspace;
+} open_cache;
+
+static bool find_in_cache(const hth_row_id *id, hth_row_meta *out, void *user_data)
+{
+    const open_cache *p = user_data;
+
+    return hth_cache_find(p->cache, id, out) != HEARTH_TIER_NONE;
+}
+
+static hearth_status read_from_cache(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
+                                     hearth_error *err)
+{
+    const open_cache *p = user_data;
+    hth_borrowed_row row;
+    hearth_status status = hth_cache_borrow(p->cache, p->keyspace, meta, &row, err);
+    size_t n_bytes;
+    uint8_t *bytes;
+
+    if (status == HEARTH_NOT_FOUND)
+        hth_cache_note_gone(p->cache, &meta->id); /* so the next lookup finds another row */
+    if (status != HEARTH_OK)
+        return status;
+    n_bytes = hth_ram_row_bytes(row.pin);
+    bytes = malloc(n_bytes);
+    if (bytes)
+        memcpy(bytes, hth_ram_row_slab(row.pin), n_bytes);
+    hth_cache_return_unused(p->cache, &row);
+    if (!bytes)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of %zu bytes", n_bytes);
+    *bytes_out = bytes;
+    *n_out = n_bytes;
+    return HEARTH_OK;
+}
+
+hearth_status hth_row_export_cached(hth_cache *cache, const hth_keyspace *keyspace, const hth_key *last,
+                                    const hth_key *key, const char *path, const hth_export_options *options,
+                                    hth_exported *out, hearth_error *err)
+{
+    open_cache p = { .cache = cache, .keyspace = keyspace };
+    const row_source source = { .find = find_in_cache, .read = read_from_cache, .user_data = &p, .is_trusted = true };
+
+    return export_from(&source, last, key, path, options, out, err);
 }

@@ -21,8 +21,15 @@
 #include "rows/row_file.h"
 #include "state/image_join.h"
 
+enum { FLUSH_MS = 60000 }; /* longest wait for room in RAM: rows can be evicted once written */
+
+/* *published_out: the row is new. */
+typedef hearth_status (*publish_fn)(const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes, bool *published_out,
+                                    void *user_data, hearth_error *err);
+
 typedef struct importer {
-    const hth_row_sink *sink;
+    publish_fn publish;
+    void *destination; /* its user_data */
     const hth_import_options *options;
     const char *path;
 
@@ -34,7 +41,11 @@ typedef struct importer {
     hth_key_stream *stream;
     hth_key key; /* of the tokens in the stream */
 
-    uint8_t *file; /* of the current row; reused for the next */
+    /* The current row. */
+    hth_row_meta meta;
+    hth_kvc_info head;
+    size_t n_head;
+    uint8_t *file; /* reused for the next */
     size_t capacity;
 
     hth_imported done;
@@ -153,93 +164,30 @@ static hearth_status open_state(importer *in, hearth_error *err)
 
 /* ---- rows ---- */
 
-static hearth_token token_at(const importer *in, uint32_t i)
-{
-    return hth_kvc_token(&in->info, i);
-}
-
 /* Append tokens to the stream; in->key is then the key of all tokens so far. */
 static void push_tokens(importer *in, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++) {
-        hearth_token token = token_at(in, i);
+        hearth_token token = hth_kvc_token(&in->info, i);
 
         hth_key_stream_push(in->stream, &token, 1);
     }
     hth_key_stream_key(in->stream, &in->key);
 }
 
-/* The head of a row: as in the model's own saves, but the time and origin of the save come from the file. */
-static hth_kvc_info head_of(const importer *in, const hth_row_meta *meta)
+/*
+ * Describe the current row, whose key is in->key, and make room for its file. The head is as in the model's own saves,
+ * but the time and origin of the save come from the file. Returns the place of the image; NULL if out of memory.
+ */
+static uint8_t *begin_row(importer *in, hth_row_kind kind, const hth_key *parent, uint32_t begin, uint32_t n_tokens,
+                          size_t image_bytes, hearth_error *err)
 {
-    bool has_parent = meta->first_position > 0 || meta->id.kind == HTH_ROW_SNAPSHOT;
-    hth_kvc_info info = in->info;
+    bool has_parent = begin > 0 || kind == HTH_ROW_SNAPSHOT;
+    hth_kvc_info *head = &in->head;
+    size_t n_bytes;
+    uint8_t *file = in->file;
 
-    info.cached_token_count = meta->n_tokens;
-    info.hit_count = 0;
-    info.last_used_time = meta->last_used_time;
-    info.prompt = (hth_kvc_bytes){ .data = NULL };
-    info.tokens.data = in->info.tokens.data + (meta->n_tokens > 0 ? (size_t)4 * meta->first_position : 0);
-    info.tokens.n = 4 * meta->n_tokens;
-    info.has_parent = has_parent;
-    info.parent = meta->parent;
-    info.has_first_position = has_parent;
-    info.first_position = meta->first_position;
-    info.has_kind = true;
-    info.kind = (uint8_t)meta->id.kind;
-    info.logits = (hth_kvc_bytes){ .data = NULL };
-    info.has_own_key = true;
-    info.own_key = meta->id.key;
-    info.hmac = in->options->signing_key ? hth_kvc_signature_room() : (hth_kvc_bytes){ .data = NULL };
-    info.has_head_crc = true;
-    return info;
-}
-
-/* Make room for a file of that head and image. Returns the place of the image, or NULL. */
-static uint8_t *reserve_file(importer *in, const hth_kvc_info *info, size_t image_bytes)
-{
-    size_t n_head = hth_kvc_head_bytes(info), n_bytes;
-    uint8_t *file;
-
-    if (n_head == SIZE_MAX || !hth_add_size(n_head, image_bytes, &n_bytes))
-        return NULL;
-    if (n_bytes > in->capacity) {
-        file = realloc(in->file, n_bytes);
-        if (!file)
-            return NULL;
-        in->file = file;
-        in->capacity = n_bytes;
-    }
-    return in->file + n_head;
-}
-
-/* Publish the file whose image is in place. */
-static hearth_status publish(importer *in, hth_row_meta *meta, const hth_kvc_info *info, size_t image_bytes,
-                             hearth_error *err)
-{
-    size_t n_head = hth_kvc_head_bytes(info);
-    bool published = false;
-    hearth_status status;
-
-    hth_kvc_encode_head(info, image_bytes, hth_crc32c(0, in->file + n_head, image_bytes), in->file);
-    meta->bytes = n_head + image_bytes;
-    if (in->options->signing_key && !hth_kvc_sign(in->file, (size_t)meta->bytes, in->options->signing_key))
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to sign a row of '%s'", in->path);
-    if (meta->bytes > HTH_ROW_FILE_BYTES_MAX)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "a row of '%s' would have %" PRIu64 " bytes, more than a row may have",
-                        in->path, meta->bytes);
-    status = in->sink->publish(meta, in->file, (size_t)meta->bytes, &published, in->sink->user_data, err);
-    if (status != HEARTH_OK)
-        return status;
-    in->done.n_rows++;
-    in->done.n_published += published;
-    return progress(in, image_bytes, err);
-}
-
-static hth_row_meta meta_of(const importer *in, hth_row_kind kind, const hth_key *parent, uint32_t begin,
-                            uint32_t n_tokens)
-{
-    return (hth_row_meta){
+    in->meta = (hth_row_meta){
         .id = { .key = in->key, .kind = kind },
         .parent = *parent,
         .first_position = begin,
@@ -247,35 +195,78 @@ static hth_row_meta meta_of(const importer *in, hth_row_kind kind, const hth_key
         .last_used_time = hth_os_unix_seconds(),
         .save_reason = in->info.save_reason,
     };
+    *head = in->info;
+    head->cached_token_count = n_tokens;
+    head->hit_count = 0;
+    head->last_used_time = in->meta.last_used_time;
+    head->prompt = (hth_kvc_bytes){ .data = NULL };
+    head->tokens.data = in->info.tokens.data + (n_tokens > 0 ? (size_t)4 * begin : 0);
+    head->tokens.n = 4 * n_tokens;
+    head->has_parent = has_parent;
+    head->parent = *parent;
+    head->has_first_position = has_parent;
+    head->first_position = begin;
+    head->has_kind = true;
+    head->kind = (uint8_t)kind;
+    head->logits = (hth_kvc_bytes){ .data = NULL };
+    head->has_own_key = true;
+    head->own_key = in->key;
+    head->hmac = in->options->signing_key ? hth_kvc_signature_room() : (hth_kvc_bytes){ .data = NULL };
+    head->has_head_crc = true;
+
+    in->n_head = hth_kvc_head_bytes(head);
+    if (in->n_head == SIZE_MAX || !hth_add_size(in->n_head, image_bytes, &n_bytes))
+        file = NULL;
+    else if (n_bytes > in->capacity)
+        file = realloc(in->file, n_bytes);
+    if (!file) {
+        (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+        return NULL;
+    }
+    in->capacity = n_bytes > in->capacity ? n_bytes : in->capacity;
+    in->file = file;
+    in->meta.bytes = n_bytes;
+    return file + in->n_head;
 }
 
-static hearth_status publish_range(importer *in, uint32_t begin, uint32_t end, hearth_error *err)
+/* Publish the current row, whose image is in its place. */
+static hearth_status publish(importer *in, hearth_error *err)
 {
-    hth_row_kind kind = end - begin == HTH_BLOCK_TOKENS ? HTH_ROW_BLOCK : HTH_ROW_TAIL;
-    size_t image_bytes = hth_image_chain_bytes(in->chain, begin, end);
-    hth_key parent = in->key;
-    hth_row_meta meta;
-    hth_kvc_info info;
-    uint8_t *image;
+    size_t image_bytes = (size_t)in->meta.bytes - in->n_head;
+    bool published = false;
+    hearth_status status;
 
-    push_tokens(in, begin, end);
-    meta = meta_of(in, kind, &parent, begin, end - begin);
-    info = head_of(in, &meta);
-    image = reserve_file(in, &info, image_bytes);
-    if (!image)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
-    hth_image_chain_get(in->chain, begin, end, image);
-    return publish(in, &meta, &info, image_bytes, err);
+    hth_kvc_encode_head(&in->head, image_bytes, hth_crc32c(0, in->file + in->n_head, image_bytes), in->file);
+    if (in->options->signing_key && !hth_kvc_sign(in->file, (size_t)in->meta.bytes, in->options->signing_key))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to sign a row of '%s'", in->path);
+    if (in->meta.bytes > HTH_ROW_FILE_BYTES_MAX)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "a row of '%s' would have %" PRIu64 " bytes, more than a row may have",
+                        in->path, in->meta.bytes);
+    status = in->publish(&in->meta, in->file, (size_t)in->meta.bytes, &published, in->destination, err);
+    if (status != HEARTH_OK)
+        return status;
+    in->done.n_rows++;
+    in->done.n_published += published;
+    return progress(in, image_bytes, err);
 }
 
+/* Block after block, then the tail. */
 static hearth_status publish_ranges(importer *in, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
-    for (uint32_t begin = 0; begin < in->n_tokens && status == HEARTH_OK; begin += HTH_BLOCK_TOKENS) {
-        uint32_t rest = in->n_tokens - begin;
+    for (uint32_t begin = 0, end; begin < in->n_tokens && status == HEARTH_OK; begin = end) {
+        hth_key parent = in->key;
+        uint8_t *image;
 
-        status = publish_range(in, begin, begin + (rest < HTH_BLOCK_TOKENS ? rest : HTH_BLOCK_TOKENS), err);
+        end = in->n_tokens - begin < HTH_BLOCK_TOKENS ? in->n_tokens : begin + HTH_BLOCK_TOKENS;
+        push_tokens(in, begin, end);
+        image = begin_row(in, end - begin == HTH_BLOCK_TOKENS ? HTH_ROW_BLOCK : HTH_ROW_TAIL, &parent, begin,
+                          end - begin, hth_image_chain_bytes(in->chain, begin, end), err);
+        if (!image)
+            return HEARTH_NO_MEMORY;
+        hth_image_chain_get(in->chain, begin, end, image);
+        status = publish(in, err);
     }
     return status;
 }
@@ -285,34 +276,28 @@ static hearth_status publish_snapshot(importer *in, hearth_error *err)
 {
     uint32_t boundary = (in->n_tokens - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
     size_t image_bytes = (size_t)in->info.image_byte_count;
-    hth_row_meta meta;
-    hth_kvc_info info;
     hth_key parent;
     uint8_t *image;
 
     push_tokens(in, 0, boundary);
     parent = in->key;
     push_tokens(in, boundary, in->n_tokens);
-    meta = meta_of(in, HTH_ROW_SNAPSHOT, &parent, 0, in->n_tokens);
-    info = head_of(in, &meta);
-    image = reserve_file(in, &info, image_bytes);
+    image = begin_row(in, HTH_ROW_SNAPSHOT, &parent, 0, in->n_tokens, image_bytes, err);
     if (!image)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+        return HEARTH_NO_MEMORY;
     memcpy(image, in->bytes + in->info.image_offset, image_bytes);
-    return publish(in, &meta, &info, image_bytes, err);
+    return publish(in, err);
 }
 
 static hearth_status publish_logits(importer *in, hearth_error *err)
 {
-    hth_row_meta meta = meta_of(in, HTH_ROW_LOGITS, &in->key, in->n_tokens, 0);
-    hth_kvc_info info = head_of(in, &meta);
-    uint8_t *image = reserve_file(in, &info, in->info.logits.n);
+    uint8_t *image = begin_row(in, HTH_ROW_LOGITS, &in->key, in->n_tokens, 0, in->info.logits.n, err);
 
     if (!image)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
+        return HEARTH_NO_MEMORY;
     memcpy(image, in->info.logits.data, in->info.logits.n);
     in->done.has_logits = true;
-    return publish(in, &meta, &info, in->info.logits.n, err);
+    return publish(in, err);
 }
 
 static hearth_status run(importer *in, hearth_error *err)
@@ -346,15 +331,15 @@ static hearth_status keep_tokens(importer *in, hearth_error *err)
     if (!tokens)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %u tokens of '%s'", in->n_tokens, in->path);
     for (uint32_t i = 0; i < in->n_tokens; i++)
-        tokens[i] = token_at(in, i);
+        tokens[i] = hth_kvc_token(&in->info, i);
     in->done.tokens = tokens;
     return HEARTH_OK;
 }
 
-hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, const hth_import_options *options,
-                                  hth_imported *out, hearth_error *err)
+static hearth_status import_into(publish_fn publish_row, void *destination, const char *path,
+                                 const hth_import_options *options, hth_imported *out, hearth_error *err)
 {
-    importer in = { .sink = sink, .options = options, .path = path };
+    importer in = { .publish = publish_row, .destination = destination, .options = options, .path = path };
     hearth_status status = run(&in, err);
 
     if (status == HEARTH_OK && options->keeps_tokens)
@@ -370,4 +355,33 @@ hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, co
     free(in.file);
     free(in.bytes);
     return status;
+}
+
+static hearth_status publish_to_tier(const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
+                                     bool *published_out, void *user_data, hearth_error *err)
+{
+    return hth_file_tier_publish(user_data, meta, bytes, n_bytes, published_out, err);
+}
+
+hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_import_options *options,
+                             hth_imported *out, hearth_error *err)
+{
+    return import_into(publish_to_tier, tier, path, options, out, err);
+}
+
+static hearth_status publish_to_cache(const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
+                                      bool *published_out, void *user_data, hearth_error *err)
+{
+    hth_cache *cache = user_data;
+    hearth_status status = hth_cache_put(cache, meta, bytes, n_bytes, published_out, err);
+
+    if (status == HEARTH_FULL && hth_cache_flush(cache, FLUSH_MS))
+        status = hth_cache_put(cache, meta, bytes, n_bytes, published_out, err);
+    return status;
+}
+
+hearth_status hth_row_import_cached(hth_cache *cache, const char *path, const hth_import_options *options,
+                                    hth_imported *out, hearth_error *err)
+{
+    return import_into(publish_to_cache, cache, path, options, out, err);
 }

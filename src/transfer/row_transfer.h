@@ -10,8 +10,9 @@
  * into blocks and a tail; otherwise it is one snapshot row. A prompt that begins with those tokens then hits, for the
  * model and context parameters that the file names.
  *
- * Both work either directly on a file tier, alongside any processes that use it, or through an open cache
- * (row_transfer_cache.c). Any thread that may block may call them.
+ * Both work either directly on a file tier, alongside any processes that use it, or through an open cache. A row that was
+ * just saved may be only in RAM, without any file. So with an open cache, an export borrows rows as a restore does, and
+ * an import puts them where a save puts them. Any thread that may block may call them.
  */
 #ifndef HTH_TRANSFER_ROW_TRANSFER_H
 #define HTH_TRANSFER_ROW_TRANSFER_H
@@ -75,21 +76,6 @@ hearth_status hth_row_export_cached(hth_cache *cache, const hth_keyspace *keyspa
                                     const hth_key *key, const char *path, const hth_export_options *options,
                                     hth_exported *out, hearth_error *err);
 
-/* The source of the rows of an export. */
-typedef struct hth_row_source {
-    bool (*find)(const hth_row_id *id, hth_row_meta *out, void *user_data);
-    /* Reads a row into a new array, released with free. HEARTH_NOT_FOUND: the row is gone. */
-    hearth_status (*read)(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
-                          hearth_error *err);
-    void *user_data;
-    bool is_trusted; /* its rows need no signature */
-} hth_row_source;
-
-/* As hth_row_export_cached, with rows from any source. */
-hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *last, const hth_key *key,
-                                  const char *path, const hth_export_options *options, hth_exported *out,
-                                  hearth_error *err);
-
 /* ---- into a cache ---- */
 
 /* A zeroed struct holds the defaults. Pointers are only used during the call. */
@@ -132,17 +118,5 @@ hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_im
 /* The same into an open cache, which writes the rows to its files later. HEARTH_FULL: no room in RAM. */
 hearth_status hth_row_import_cached(hth_cache *cache, const char *path, const hth_import_options *options,
                                     hth_imported *out, hearth_error *err);
-
-/* The destination of the rows of an import. */
-typedef struct hth_row_sink {
-    /* *published_out: the row is new. */
-    hearth_status (*publish)(const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes, bool *published_out,
-                             void *user_data, hearth_error *err);
-    void *user_data;
-} hth_row_sink;
-
-/* As hth_row_import, with rows to any destination. */
-hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, const hth_import_options *options,
-                                  hth_imported *out, hearth_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * adapter_state.h - the adapters loaded and the scales set since the server started
+ * adapter_state.h - the adapters loaded and the scales set since the server started, and the files to load
  *
  * The front keeps the state of each model. A new worker gets it on its command line, and a running one with every
  * change. The worker makes its adapters match the state. Adapters of the configuration are not part of the state, but
@@ -8,6 +8,8 @@
  */
 #ifndef HTH_WIRE_ADAPTER_STATE_H
 #define HTH_WIRE_ADAPTER_STATE_H
+
+#include <limits.h>
 
 #include "api/error.h"
 #include "engine/backend.h"
@@ -57,5 +59,21 @@ void hth_adapter_state_forget_configured(hth_adapter_state *state);
  */
 bool hth_adapter_scales_read(const char *text, size_t n, hearth_adapter_scale out[HTH_ADAPTERS_MAX], size_t *n_out,
                              hth_api_error *error);
+
+/* ---- files that can be loaded: those in a configured folder ---- */
+
+/*
+ * Find the path, without links, of a file in the folder or below it (NULL: no folder is configured). file is relative
+ * to the folder or absolute. HEARTH_UNSUPPORTED without a folder, HEARTH_NOT_FOUND, HEARTH_MISUSE for a file outside of
+ * it and for anything but a file.
+ */
+hearth_status hth_adapter_file_find(const char *directory, const char *file, char path[PATH_MAX], hearth_error *err);
+
+/*
+ * The sorted names of the .gguf files in the folder itself (NULL: no folder). At most 1,000 names from the first 4,096
+ * entries, because the front's event loop waits. *n_entries_out: the number of entries that were read. NULL without
+ * memory.
+ */
+json_t *hth_adapter_files_list(const char *directory, size_t *n_entries_out);
 
 #endif

@@ -41,6 +41,13 @@ static void add_start(hth_buffer *out, hth_frame_kind kind, size_t payload_bytes
     add(out, head, sizeof(head));
 }
 
+/* Append a whole frame. */
+static void add_frame(hth_buffer *out, hth_frame_kind kind, const void *payload, size_t n)
+{
+    add_start(out, kind, n);
+    add(out, payload, n);
+}
+
 void hth_frame_add_head(hth_buffer *out, int status, bool is_stream, uint32_t retry_after_s, const char *content_type,
                         const char *notes)
 {
@@ -77,20 +84,14 @@ static void add_token(hth_buffer *out, const hth_frame_tokens *tokens, uint32_t 
     add(out, bytes, hth_frame_token_bytes(1, tokens->n_logprobs));
 }
 
-static void add_frame_of_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
-{
-    add_start(out, HTH_FRAME_BYTES, n_bytes);
-    add(out, bytes, n_bytes);
-}
-
 void hth_frame_add_bytes(hth_buffer *out, const void *bytes, size_t n_bytes)
 {
     const char *at = bytes;
 
     for (; n_bytes > BYTES_AT_ONCE; at += BYTES_AT_ONCE, n_bytes -= BYTES_AT_ONCE)
-        add_frame_of_bytes(out, at, BYTES_AT_ONCE);
+        add_frame(out, HTH_FRAME_BYTES, at, BYTES_AT_ONCE);
     if (n_bytes > 0)
-        add_frame_of_bytes(out, at, n_bytes);
+        add_frame(out, HTH_FRAME_BYTES, at, n_bytes);
 }
 
 void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, size_t n_bytes)
@@ -144,14 +145,12 @@ void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached)
 
     hth_put_u32(payload, reply);
     hth_put_u32(payload + 4, n_cached);
-    add_start(out, HTH_FRAME_CACHED, sizeof(payload));
-    add(out, payload, sizeof(payload));
+    add_frame(out, HTH_FRAME_CACHED, payload, sizeof(payload));
 }
 
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES])
 {
-    add_start(out, HTH_FRAME_MODEL, HTH_FRAME_MODEL_BYTES);
-    add(out, model, HTH_FRAME_MODEL_BYTES);
+    add_frame(out, HTH_FRAME_MODEL, model, HTH_FRAME_MODEL_BYTES);
 }
 
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome)
@@ -164,8 +163,7 @@ void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outc
     hth_put_u32(payload + 12, outcome->n_finish_tokens);
     hth_figures_put(&outcome->figures, payload + 16);
     memcpy(payload + 16 + HTH_FIGURES_BYTES, outcome->finish_key, HTH_FRAME_KEY_BYTES);
-    add_start(out, HTH_FRAME_OUTCOME, sizeof(payload));
-    add(out, payload, sizeof(payload));
+    add_frame(out, HTH_FRAME_OUTCOME, payload, sizeof(payload));
 }
 
 void hth_frame_add_work(hth_buffer *out, uint32_t n_tokens)
@@ -173,8 +171,7 @@ void hth_frame_add_work(hth_buffer *out, uint32_t n_tokens)
     uint8_t payload[WORK_BYTES];
 
     hth_put_u32(payload, n_tokens);
-    add_start(out, HTH_FRAME_WORK, sizeof(payload));
-    add(out, payload, sizeof(payload));
+    add_frame(out, HTH_FRAME_WORK, payload, sizeof(payload));
 }
 
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
@@ -184,8 +181,7 @@ void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
     hth_put_u32(payload, summary->status);
     hth_put_u32(payload + 4, summary->finish);
     hth_figures_put(&summary->figures, payload + 8);
-    add_start(out, HTH_FRAME_END, sizeof(payload));
-    add(out, payload, sizeof(payload));
+    add_frame(out, HTH_FRAME_END, payload, sizeof(payload));
 }
 
 /* Is there room in the frame for the tokens of this step? */

@@ -14,7 +14,10 @@
 #include "base/controls.h"
 #include "base/utf8.h"
 
-enum { ROOM = HTH_SERVER_LOG_LINE_MAX - 1 }; /* the newline always fits */
+enum {
+    ROOM = HTH_SERVER_LOG_LINE_MAX - 1, /* the newline always fits */
+    ESCAPED_BYTES = 32,                 /* of a character, with the terminator */
+};
 
 static void add(hth_line *line, const char *text, size_t n)
 {
@@ -52,75 +55,62 @@ void hth_line_end(hth_line *line)
 
 /* ---- characters ---- */
 
-/* Bytes of the first character of a terminated text; 0: no valid character. */
-static size_t character_bytes(const char *text)
-{
-    const int n = hth_utf8_character(text, 4); /* does not read past the terminator */
+/* Each returns the bytes it wrote for a character of n bytes, 0 for an invalid byte; 0: the character needs no escape. */
+typedef size_t escape_fn(const char *text, size_t n, char out[ESCAPED_BYTES]);
 
-    return n > 0 ? (size_t)n : 0;
-}
-
-static size_t escape_hexadecimal(const char *text, size_t n, char *out, size_t capacity)
+static size_t escape_plain(const char *text, size_t n, char out[ESCAPED_BYTES])
 {
     size_t n_out = 0;
 
-    for (size_t i = 0; i < n; i++)
-        n_out += (size_t)snprintf(out + n_out, capacity - n_out, "\\x%02x", (unsigned char)text[i]);
+    if (*text == '\\')
+        return (size_t)snprintf(out, ESCAPED_BYTES, "\\\\");
+    if (n > 0 && hth_control_bytes(text, n) == 0 && hth_mark_bytes(text, n) == 0)
+        return 0;
+    for (size_t i = 0; i < (n > 0 ? n : 1); i++)
+        n_out += (size_t)snprintf(out + n_out, ESCAPED_BYTES - n_out, "\\x%02x", (unsigned char)text[i]);
     return n_out;
+}
+
+static size_t escape_word(const char *text, size_t n, char out[ESCAPED_BYTES])
+{
+    return *text == ' ' ? (size_t)snprintf(out, ESCAPED_BYTES, "\\x20") : escape_plain(text, n, out);
+}
+
+static size_t escape_json(const char *text, size_t n, char out[ESCAPED_BYTES])
+{
+    const char *at = text;
+    unsigned code;
+
+    if (*text == '"' || *text == '\\')
+        return (size_t)snprintf(out, ESCAPED_BYTES, "\\%c", *text);
+    if (n == 0)
+        code = 0xfffd;
+    else if (hth_control_bytes(text, n) > 0 || hth_mark_bytes(text, n) > 0)
+        code = (unsigned)hth_utf8_next(&at, text + n);
+    else
+        return 0;
+    return (size_t)snprintf(out, ESCAPED_BYTES, "\\u%04x", code);
+}
+
+static void add_escaped(hth_line *line, const char *text, size_t n_max, escape_fn *escape)
+{
+    while (*text) {
+        const int n = hth_utf8_character(text, 4); /* does not read past the terminator */
+        const size_t n_step = n > 0 ? (size_t)n : 1;
+        char escaped[ESCAPED_BYTES];
+        const size_t n_escaped = escape(text, n > 0 ? n_step : 0, escaped), n_out = n_escaped ? n_escaped : n_step;
+
+        if (n_out > n_max)
+            return;
+        add(line, n_escaped ? escaped : text, n_out);
+        n_max -= n_out;
+        text += n_step;
+    }
 }
 
 void hth_line_add_plain(hth_line *line, const char *text, size_t n_max, bool is_word)
 {
-    while (*text) {
-        size_t n = character_bytes(text), n_step = n > 0 ? n : 1, n_out = n_step;
-        char escaped[32];
-        const char *out = text;
-
-        if (n == 0 || hth_control_bytes(text, n) > 0 || hth_mark_bytes(text, n) > 0 || (is_word && *text == ' ')) {
-            n_out = escape_hexadecimal(text, n_step, escaped, sizeof(escaped));
-            out = escaped;
-        } else if (*text == '\\') {
-            n_out = 2;
-            out = "\\\\";
-        }
-        if (n_out > n_max)
-            return;
-        add(line, out, n_out);
-        n_max -= n_out;
-        text += n_step;
-    }
-}
-
-static void add_json_string(hth_line *line, const char *text, size_t n_max)
-{
-    hth_line_add(line, "\"");
-    while (*text) {
-        size_t n = character_bytes(text), n_step = n > 0 ? n : 1, n_out = n_step;
-        char escaped[8];
-        const char *out = text;
-
-        if (n == 0) {
-            n_out = 6;
-            out = "\\ufffd";
-        } else if (hth_control_bytes(text, n) > 0) { /* the last byte of a C1 control is its code */
-            n_out = (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned char)text[n - 1]);
-            out = escaped;
-        } else if (hth_mark_bytes(text, n) > 0) {
-            const char *at = text;
-
-            n_out = (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned)hth_utf8_next(&at, text + n));
-            out = escaped;
-        } else if (*text == '"' || *text == '\\') {
-            n_out = 2;
-            out = *text == '"' ? "\\\"" : "\\\\";
-        }
-        if (n_out > n_max)
-            break;
-        add(line, out, n_out);
-        n_max -= n_out;
-        text += n_step;
-    }
-    hth_line_add(line, "\"");
+    add_escaped(line, text, n_max, is_word ? escape_word : escape_plain);
 }
 
 /* ---- members ---- */
@@ -129,8 +119,9 @@ void hth_line_json_text(hth_line *line, const char *name, const char *text, size
 {
     if (!text || !*text)
         return;
-    hth_line_addf(line, ",\"%s\":", name);
-    add_json_string(line, text, n_max);
+    hth_line_addf(line, ",\"%s\":\"", name);
+    add_escaped(line, text, n_max, escape_json);
+    hth_line_add(line, "\"");
 }
 
 void hth_line_json_count(hth_line *line, const char *name, uint64_t value)

@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "base/gguf_name.h"
 
 #define BYTES_MAX (UINT64_C(1) << 50) /* of one number: sums of them do not overflow */
 
@@ -140,5 +143,18 @@ uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
 
     for (size_t i = 0; i < needs->memory.n_devices; i++)
         sum += hth_engine_share_bytes(&needs->memory.devices[i].share);
+    return sum;
+}
+
+uint64_t hth_model_files_bytes(const char *path)
+{
+    const unsigned n = path && *path ? hth_gguf_n_files(path) : 0;
+    char buffer[HTH_GGUF_PATH_BYTES];
+    struct stat st;
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        if (stat(hth_gguf_file(path, i, buffer), &st) == 0 && st.st_size > 0)
+            sum += (uint64_t)st.st_size;
     return sum;
 }

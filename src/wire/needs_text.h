@@ -4,7 +4,8 @@
  *   device WEIGHTS CELLS BUFFERS FREE TOTAL NAME
  *   host WEIGHTS REPACKED CELLS BUFFERS PROCESS CONTEXT
  *
- * Numbers are bytes, except CONTEXT. The line of the host is the last one.
+ * Numbers are bytes, except CONTEXT. The line of the host is the last one. Where the needs are unknown, the size of the
+ * model's files tells the most of them.
  */
 #ifndef HTH_WIRE_NEEDS_TEXT_H
 #define HTH_WIRE_NEEDS_TEXT_H
@@ -25,6 +26,12 @@ enum { HTH_FOUND_TEXT_BYTES = 96 };
 void hth_found_write(const hth_fit_found_device *found, char text[HTH_FOUND_TEXT_BYTES]);
 /* False, with out unchanged: the text has another form. */
 bool hth_found_read(const char *text, hth_fit_found_device *out);
+
+/*
+ * The size of the file at path or, if its name is that of a part of a split model ("x-00001-of-00003.gguf"), of all
+ * parts. A missing file counts as 0. path may be NULL. Blocks for a few system calls.
+ */
+uint64_t hth_model_files_bytes(const char *path);
 
 /* The bytes of a worker's process on the host, without rows; and the bytes on devices. */
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs);

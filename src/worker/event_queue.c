@@ -1,13 +1,14 @@
 /*
  * event_queue.c - see event_queue.h
  *
- * The collected events are an array. The events of one request are a list through this array. Text text without a
+ * The collected events are an array. The events of one request are a list through this array. Text without a
  * token, and the progress of a restore, are kept with their reply until the event that they precede is read.
  */
 #include "worker/event_queue.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 #include "base/status.h"
 
@@ -40,7 +41,7 @@ struct hth_request_events {
 
     /* Event loop only: a list through the collected events. */
     bool is_listed;
-    hth_request_events *next;
+    hth_request_events *prev, *next;
     int first_event;
     int last_event;
     waiting_reply replies[]; /* [n_replies] */
@@ -51,8 +52,7 @@ struct hth_event_queue {
     int fd;
     const hearth_event *collected[EVENTS_AT_ONCE];
     int next_event[EVENTS_AT_ONCE]; /* index of the next event of the same request */
-    hth_request_events *first;
-    hth_request_events **end;
+    hth_request_events *listed;     /* requests with collected events */
     hth_request_events *taken;
 };
 
@@ -68,7 +68,6 @@ hearth_status hth_event_queue_new(hth_event_queue **out, hearth_error *err)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     options.n_events_max = EVENTS_MAX;
     options.n_bytes_max = BYTES_MAX;
-    queue->end = &queue->first;
     status = hearth_events_open(&options, &queue->library, err);
     if (status == HEARTH_OK) {
         queue->fd = hearth_events_fd(queue->library);
@@ -104,14 +103,9 @@ hth_request_events *hth_request_events_new(hth_event_queue *queue, uint32_t n_re
     return events;
 }
 
-void hth_request_events_tell_stats(hth_request_events *events)
+void hth_request_events_want(hth_request_events *events, unsigned flags)
 {
-    events->flags |= HEARTH_EVENTS_STATS;
-}
-
-void hth_request_events_tell_prefill(hth_request_events *events)
-{
-    events->flags |= HEARTH_EVENTS_PREFILL;
+    events->flags |= flags;
 }
 
 void hth_request_events_remember(hth_request_events *events, hth_slot_memory *slots, const hearth_request *request,
@@ -182,16 +176,14 @@ static void list(hth_event_queue *queue, hth_request_events *events, int event)
     }
     events->is_listed = true;
     events->first_event = events->last_event = event;
-    events->next = NULL;
-    *queue->end = events;
-    queue->end = &events->next;
+    DL_APPEND(queue->listed, events);
 }
 
 void hth_event_queue_collect(hth_event_queue *queue)
 {
     size_t n = 0;
 
-    assert(!queue->first);
+    assert(!queue->listed);
     queue->taken = NULL;
     (void)hearth_events_take(queue->library, queue->collected, EVENTS_AT_ONCE, 0, &n, NULL); /* cannot fail here */
     for (size_t i = 0; i < n; i++) {
@@ -203,15 +195,13 @@ void hth_event_queue_collect(hth_event_queue *queue)
 
 hth_request_events *hth_event_queue_take(hth_event_queue *queue)
 {
-    hth_request_events *events = queue->first;
+    hth_request_events *events = queue->listed;
 
     assert(!queue->taken || queue->taken->first_event == NONE);
     queue->taken = events;
     if (!events)
         return NULL;
-    queue->first = events->next;
-    if (!queue->first)
-        queue->end = &queue->first;
+    DL_DELETE(queue->listed, events);
     events->is_listed = false;
     return events;
 }

@@ -22,7 +22,7 @@ typedef struct hth_request_events hth_request_events; /* the events of one reque
 
 typedef enum hth_reply_event_kind {
     HTH_REPLY_EVENT_PROGRESS, /* number of prompt tokens restored */
-    HTH_REPLY_EVENT_PREFILL,  /* number of prompt tokens evaluated; only with hth_request_events_tell_prefill */
+    HTH_REPLY_EVENT_PREFILL,  /* number of prompt tokens evaluated; only if hth_request_events_want asked */
     HTH_REPLY_EVENT_TEXT,     /* text without a token */
     HTH_REPLY_EVENT_TOKEN,
     HTH_REPLY_EVENT_DONE, /* the last event of the reply */
@@ -47,10 +47,11 @@ hth_request_events *hth_request_events_new(hth_event_queue *queue, uint32_t n_re
 /* Call after the DONE of every submitted reply was read. Accepts NULL. Event loop. */
 void hth_request_events_free(hth_request_events *events);
 void *hth_request_events_owner(const hth_request_events *events);
-/* Let TOKEN events have statistics, which are large. Call before a request is submitted. */
-void hth_request_events_tell_stats(hth_request_events *events);
-/* Let PREFILL events come. Call before a request is submitted. */
-void hth_request_events_tell_prefill(hth_request_events *events);
+/*
+ * Ask for more. Call before a request is submitted. flags: HEARTH_EVENTS_STATS: TOKEN events have statistics, which are
+ * large; HEARTH_EVENTS_PREFILL: PREFILL events come.
+ */
+void hth_request_events_want(hth_request_events *events, unsigned flags);
 
 /*
  * When reply 0 ends, record its evaluated tokens in slots under the number slot. cache_salt of the request must outlive

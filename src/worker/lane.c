@@ -31,8 +31,7 @@ typedef struct client {
 
 struct hth_lane {
     hth_lane_options options; /* constant */
-    pthread_t *threads;       /* [n_threads]; used by the thread that makes and ends the lane */
-    unsigned n_threads;
+    unsigned n_threads;       /* running; used by the thread that makes and ends the lane */
 
     /* Guards the fields below. Innermost lock. */
     pthread_mutex_t lock;
@@ -41,6 +40,8 @@ struct hth_lane {
     client *line; /* clients with pieces, in the order of turns */
     unsigned n_waiting;
     bool has_ended;
+
+    pthread_t threads[]; /* [n_threads] */
 };
 
 /* ---- clients, under the lock ---- */
@@ -150,7 +151,7 @@ static hearth_status start(hth_lane *lane, hearth_error *err)
 
 hearth_status hth_lane_new(const hth_lane_options *options, hth_lane **out, hearth_error *err)
 {
-    hth_lane *lane = calloc(1, sizeof(*lane));
+    hth_lane *lane = calloc(1, sizeof(*lane) + options->n_threads * sizeof(lane->threads[0]));
     hearth_status status;
 
     assert(options->n_threads > 0);
@@ -159,8 +160,7 @@ hearth_status hth_lane_new(const hth_lane_options *options, hth_lane **out, hear
     lane->options = *options;
     pthread_mutex_init(&lane->lock, NULL);
     pthread_cond_init(&lane->changed, NULL);
-    lane->threads = calloc(options->n_threads, sizeof(*lane->threads));
-    status = lane->threads ? start(lane, err) : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the threads of a lane");
+    status = start(lane, err);
     if (status != HEARTH_OK) {
         hth_lane_free(lane);
         return status;
@@ -189,7 +189,6 @@ void hth_lane_free(hth_lane *lane)
     assert(!lane->clients);
     pthread_cond_destroy(&lane->changed);
     pthread_mutex_destroy(&lane->lock);
-    free(lane->threads);
     free(lane);
 }
 

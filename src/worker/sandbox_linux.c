@@ -139,6 +139,13 @@ static void allow_like(ruleset *set, const char *pattern, uint64_t rights)
     globfree(&found);
 }
 
+/* paths: ending with NULL. */
+static void allow_all(ruleset *set, const char *const *paths, uint64_t rights)
+{
+    for (; *paths; paths++)
+        allow(set, *paths, rights);
+}
+
 /* Allow the program's folder, which has its modules, and the library folder beside it. */
 static void allow_program(ruleset *set)
 {
@@ -181,17 +188,31 @@ static void allow_folders(ruleset *set, const char *list)
 static void allow_settings(ruleset *set)
 {
     static const char *const readable[] = {
-        "/etc/ld.so.cache",     "/etc/ld.so.conf",      "/etc/ld.so.conf.d",
-        "/etc/ld.so.preload",   "/etc/localtime",       "/etc/timezone",
-        "/etc/locale.alias",    "/etc/passwd",          "/etc/group",
-        "/etc/nsswitch.conf",   "/etc/machine-id",      "/etc/alternatives",
-        "/etc/crypto-policies", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf",
-        "/etc/OpenCL",          "/etc/vulkan",          "/etc/glvnd",
-        "/etc/nvidia",          "/etc/libnl",           "/etc/drirc",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/ld.so.preload",
+        "/etc/localtime",
+        "/etc/timezone",
+        "/etc/locale.alias",
+        "/etc/passwd",
+        "/etc/group",
+        "/etc/nsswitch.conf",
+        "/etc/machine-id",
+        "/etc/alternatives",
+        "/etc/crypto-policies",
+        "/etc/ssl/openssl.cnf",
+        "/etc/pki/tls/openssl.cnf",
+        "/etc/OpenCL",
+        "/etc/vulkan",
+        "/etc/glvnd",
+        "/etc/nvidia",
+        "/etc/libnl",
+        "/etc/drirc",
+        NULL,
     };
 
-    for (size_t i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
-        allow(set, readable[i], FS_TO_READ);
+    allow_all(set, readable, FS_TO_READ);
 }
 
 /* Allow compute devices. Their drivers share memory between processes under their own names. */
@@ -225,17 +246,14 @@ static void allow_thread_names(ruleset *set)
 static void allow_system(ruleset *set)
 {
     static const char *const readable[] = {
-        "/usr",       "/lib",       "/lib32",      "/lib64",      "/bin",
-        "/sbin",      "/opt",       "/proc",       "/sys",        "/run/opengl-driver",
-        "/nix/store", "/gnu/store", "/dev/random", "/dev/urandom"
+        "/usr",       "/lib",       "/lib32",      "/lib64",       "/bin",
+        "/sbin",      "/opt",       "/proc",       "/sys",         "/run/opengl-driver",
+        "/nix/store", "/gnu/store", "/dev/random", "/dev/urandom", NULL,
     };
-    static const char *const writable[] = { "/dev/null", "/dev/zero", "/dev/full" };
-    size_t i;
+    static const char *const writable[] = { "/dev/null", "/dev/zero", "/dev/full", NULL };
 
-    for (i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
-        allow(set, readable[i], FS_TO_READ);
-    for (i = 0; i < sizeof(writable) / sizeof(writable[0]); i++)
-        allow(set, writable[i], FS_TO_WRITE);
+    allow_all(set, readable, FS_TO_READ);
+    allow_all(set, writable, FS_TO_WRITE);
     allow_settings(set);
     allow_devices(set);
     allow_thread_names(set);
@@ -261,15 +279,6 @@ static void make_folder(const char *path)
     }
 }
 
-/* Allow the files that the C library reads to resolve a host name. */
-static void allow_names(ruleset *set)
-{
-    static const char *const readable[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf" };
-
-    for (size_t i = 0; i < sizeof(readable) / sizeof(readable[0]); i++)
-        allow(set, readable[i], FS_TO_READ);
-}
-
 /* Before version 4 the kernel does not check ports. */
 static void allow_port(ruleset *set, uint16_t port, long version)
 {
@@ -287,6 +296,8 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
         .net = version >= 4 ? NET_BIND | NET_CONNECT : 0,
         .scoped = version >= 6 ? 3 : 0,
     };
+    /* The files that the C library reads to resolve a host name. */
+    static const char *const names[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf", NULL };
     size_t attr_bytes = version >= 6 ? sizeof(attr) : version >= 4 ? 16 : 8;
     ruleset set = { .handled = attr.fs };
 
@@ -294,8 +305,7 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
     if (set.fd < 0)
         return errno;
     allow_system(&set);
-    for (const char *const *path = paths->read; *path; path++)
-        allow(&set, *path, FS_TO_READ);
+    allow_all(&set, paths->read, FS_TO_READ);
     for (const char *const *path = paths->own_files; *path; path++)
         allow_own_file(&set, *path);
     for (const char *const *path = paths->write; *path; path++) {
@@ -305,7 +315,7 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
     for (const uint16_t *port = paths->ports; *port; port++)
         allow_port(&set, *port, version);
     if (paths->ports[0])
-        allow_names(&set);
+        allow_all(&set, names, FS_TO_READ);
     if (set.errnum == 0 &&
         (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, set.fd, 0) != 0))
         set.errnum = errno;
@@ -332,100 +342,29 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log)
 
 /* ---- system calls ---- */
 
-/* By name: older libraries and other architectures lack some of these calls. */
-static const char *const denied[] = {
+/* By name, each with a space after it: older libraries and other architectures lack some of these calls. */
+static const char denied[] =
     /* programs and processes */
-    "execve",
-    "execveat",
-    "process_vm_readv",
-    "process_vm_writev",
-    "process_madvise",
-    "pidfd_getfd",
-    "kcmp",
+    "execve execveat process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp "
     /* signals to other processes; tgkill and kill are below */
-    "tkill",
-    "rt_sigqueueinfo",
-    "rt_tgsigqueueinfo",
-    "pidfd_open",
-    "pidfd_send_signal",
-    "process_mrelease",
+    "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal process_mrelease "
     /* memory and messages of other processes: Landlock does not cover their names */
-    "shmget",
-    "shmat",
-    "shmctl",
-    "shmdt",
-    "semget",
-    "semop",
-    "semtimedop",
-    "semtimedop_time64",
-    "semctl",
-    "msgget",
-    "msgsnd",
-    "msgrcv",
-    "msgctl",
-    "mq_open",
-    "mq_unlink",
-    "mq_timedsend",
-    "mq_timedsend_time64",
-    "mq_timedreceive",
-    "mq_timedreceive_time64",
-    "mq_notify",
-    "mq_getsetattr",
+    "shmget shmat shmctl shmdt semget semop semtimedop semtimedop_time64 semctl msgget msgsnd msgrcv msgctl "
+    "mq_open mq_unlink mq_timedsend mq_timedsend_time64 mq_timedreceive mq_timedreceive_time64 mq_notify "
+    "mq_getsetattr "
     /* name spaces and mounts */
-    "unshare",
-    "setns",
-    "chroot",
-    "pivot_root",
-    "mount",
-    "umount",
-    "umount2",
-    "mount_setattr",
-    "move_mount",
-    "open_tree",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-    "open_by_handle_at",
-    "quotactl",
-    "quotactl_fd",
+    "unshare setns chroot pivot_root mount umount umount2 mount_setattr move_mount open_tree fsopen fsconfig "
+    "fsmount fspick open_by_handle_at quotactl quotactl_fd "
     /* the kernel and the machine */
-    "bpf",
-    "perf_event_open",
-    "userfaultfd",
-    "kexec_load",
-    "kexec_file_load",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "reboot",
-    "swapon",
-    "swapoff",
-    "acct",
-    "syslog",
-    "iopl",
-    "ioperm",
-    "settimeofday",
-    "clock_settime",
-    "clock_adjtime",
-    "adjtimex",
-    "sethostname",
-    "setdomainname",
-    "vhangup",
-    "fanotify_init",
+    "bpf perf_event_open userfaultfd kexec_load kexec_file_load init_module finit_module delete_module reboot "
+    "swapon swapoff acct syslog iopl ioperm settimeofday clock_settime clock_adjtime adjtimex sethostname "
+    "setdomainname vhangup fanotify_init "
     /* keys */
-    "add_key",
-    "request_key",
-    "keyctl",
+    "add_key request_key keyctl "
     /* sockets, except existing and accepted ones */
-    "socket",
-    "connect",
-    "sendmsg",
-    "sendmmsg",
+    "socket connect sendmsg sendmmsg "
     /* ways around the filter */
-    "io_uring_setup",
-    "io_uring_register",
-};
+    "io_uring_setup io_uring_register ";
 
 /*
  * A call that is denied for some values of an argument. The kernel reads 32 bits of these arguments; the filter sees
@@ -526,8 +465,12 @@ static int restrict_calls(scmp_filter_ctx filter, bool moves_threads)
     /* Older kernels slow down a filtered process to guard against speculation. There is nothing to guard here. */
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
     (void)seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)); /* the default is to kill */
-    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]) && rc == 0; i++)
-        rc = deny(filter, denied[i]);
+    for (const char *at = denied; *at && rc == 0; at += strcspn(at, " ") + 1) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, " "), at); /* fits */
+        rc = deny(filter, name);
+    }
     if (rc == 0)
         rc = deny_arguments(filter, moves_threads);
     if (rc == 0)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/gguf_name.h"
-#include "engine/rpc_address.h"
+#include "engine/engine_options.h"
 #include "models/control_vector.h"
 #include "rows/directory.h"
 

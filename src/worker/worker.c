@@ -29,18 +29,32 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "dialects/ollama_answers.h"
+#include "http/routes.h"
+#include "models/fit.h"
 #include "models/model.h"
 #include "models/runtime.h"
+#include "wire/needs_text.h"
 #include "wire/status_page.h"
 #include "worker/sandbox.h"
-#include "worker/worker_eviction.h"
+#include "worker/worker_job.h"
 #include "worker/worker_live_adapters.h"
-#include "worker/worker_routes.h"
 
 enum {
     TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
     NAME_BYTES = 128,
 };
+
+/* An order of the front about rows in memory, which a thread carries out. Event loop only, except the marked fields. */
+typedef struct row_order {
+    hearth_runtime *runtime;
+    bool sets_quota; /* ram_bytes is the new quota of the RAM tier; else so many bytes are evicted */
+    uint64_t ram_bytes, ram_file_bytes;
+    pthread_t thread;
+    bool is_running;
+    atomic_bool has_ended;              /* set by the thread: the next two may be read */
+    uint64_t ram_freed, ram_file_freed; /* likewise */
+} row_order;
 
 typedef struct worker {
     const hth_worker_options *options;
@@ -50,11 +64,15 @@ typedef struct worker {
     hth_http_server *http;
     hth_http_listener *listener;
     hth_event_queue *queue;
-    hth_worker_self self;
+    hth_jobs *jobs;
+    hearth_model *served;      /* model, from the end of loading on; NULL before */
+    const char *problem;       /* why no model accepts requests; NULL: the model does */
+    json_int_t created_s;      /* Unix time when the model was loaded */
     hth_api_defaults defaults; /* for requests: the operator's, then the recommended ones; final after loading */
     hth_status_page *page;
     hth_buffer error_text;
-    char name[NAME_BYTES];
+    char name[NAME_BYTES]; /* of the model */
+    const char *shown;     /* its name for clients */
     char loading_problem[64];
     unsigned n_turns;
     int told_percent; /* of loading, then of hashing */
@@ -76,7 +94,7 @@ typedef struct worker {
     hearth_runtime *runtime;
     hearth_model *model;
     hth_live_adapters live_adapters;
-    hth_worker_eviction eviction;                   /* event loop's, like the next six fields */
+    row_order order;                                /* event loop's, like the next six fields */
     uint64_t ram_quota;                             /* the last quota from the front */
     uint64_t evict_ram_bytes, evict_ram_file_bytes; /* likewise */
     bool has_ram_quota;                             /* it is not in force yet */
@@ -91,9 +109,7 @@ typedef struct worker {
 
 /* ---- reports to the front ---- */
 
-static void tell(const worker *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(const worker *w, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void tell(const worker *w, const char *format, ...)
 {
     char line[700];
     va_list arguments;
@@ -117,26 +133,16 @@ static void tell(const worker *w, const char *format, ...)
 
 static void on_work(const hearth_work *work, void *user_data)
 {
-    worker *w = user_data;
+    const worker *w = user_data;
 
+    if (!w->page)
+        return;
     switch (work->kind) {
-    case HEARTH_WORK_BEGINS:
-        if (w->page)
-            hth_status_page_tick_begin(w->page);
-        break;
-    case HEARTH_WORK_ENDS:
-        if (w->page)
-            hth_status_page_tick_end(w->page);
-        break;
+    case HEARTH_WORK_BEGINS: hth_status_page_tick_begin(w->page); break;
+    case HEARTH_WORK_ENDS: hth_status_page_tick_end(w->page); break;
     case HEARTH_WORK_TOLD: break;
-    case HEARTH_WORK_ROWS_BEGIN:
-        if (w->page)
-            hth_status_page_restoring(w->page, work->keys, work->n_keys);
-        break;
-    case HEARTH_WORK_ROWS_END:
-        if (w->page)
-            hth_status_page_restoring(w->page, NULL, 0);
-        break;
+    case HEARTH_WORK_ROWS_BEGIN: hth_status_page_restoring(w->page, work->keys, work->n_keys); break;
+    case HEARTH_WORK_ROWS_END: hth_status_page_restoring(w->page, NULL, 0); break;
     }
 }
 
@@ -211,13 +217,6 @@ static void end_with(worker *w, hearth_status status, const hearth_error *error)
             *w->err = *error;
     }
     (void)event_base_loopbreak(w->base); /* fails only without an event base */
-}
-
-static bool heeds_nodes(const worker *w)
-{
-    const hearth_engine_options *engine = w->options->model->engine;
-
-    return engine && engine->numa != HEARTH_NUMA_OFF;
 }
 
 static void publish_numbers(const worker *w)
@@ -304,6 +303,7 @@ static void tell_ram(worker *w, bool must)
 static void loaded(worker *w)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
+    const hearth_engine_options *engine = w->options->model->engine;
 
     w->is_loading = false;
     if (atomic_load(&w->stops_loading)) { /* ordered to stop: no request was served, and none will be */
@@ -318,18 +318,15 @@ static void loaded(worker *w)
     (void)hearth_model_info_get(w->model, &info, NULL);        /* cannot fail: it is loaded */
     (void)snprintf(w->name, sizeof(w->name), "%s", info.name); /* both have the same size */
     complete_defaults(w);
-    w->self.model = w->model;
-    w->self.defaults = &w->defaults;
-    w->self.name = w->name;
-    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
-    w->self.file = w->options->model_path;
-    w->self.created_s = (json_int_t)hth_os_unix_seconds();
-    w->self.problem = NULL;
-    hth_jobs_set_model(w->self.jobs, w->model, w->name, w->self.shown);
+    w->served = w->model;
+    w->created_s = (json_int_t)hth_os_unix_seconds();
+    w->problem = NULL;
+    hth_jobs_set_model(w->jobs, w->model, w->name, w->shown);
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
-        (void)hth_sandbox_calls(heeds_nodes(w), &w->log);    /* on failure it has logged the reason, here and below */
+        (void)hth_sandbox_calls(engine && engine->numa != HEARTH_NUMA_OFF,
+                                &w->log);                    /* on failure it has logged the reason, here and below */
     if (w->has_ram_quota && hth_runtime_cache(w->runtime)) { /* the first request needs it */
         hth_cache_set_ram_bytes_max(hth_runtime_cache(w->runtime), w->ram_quota);
         w->has_ram_quota = false;
@@ -357,7 +354,7 @@ static void identified(worker *w)
     (void)hearth_model_info_get(w->model, &info, NULL); /* cannot fail: it is loaded */
     digest_of(w, &info, digest);
     w->is_serving = true;
-    hth_jobs_set_digest(w->self.jobs, digest);
+    hth_jobs_set_digest(w->jobs, digest);
     if (w->page)
         publish_numbers(w);
 }
@@ -367,7 +364,7 @@ static void identified(worker *w)
 /* Stop when every request is answered and every reply is sent. */
 static void stop_if_drained(worker *w)
 {
-    if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0 &&
+    if (w->is_draining && !w->is_loading && hth_jobs_n(w->jobs) == 0 &&
         hth_http_server_numbers(w->http).n_connections == 0)
         end_with(w, HEARTH_OK, NULL);
 }
@@ -381,7 +378,7 @@ static void drain(worker *w)
         return;
     w->is_draining = true;
     tell(w, "stopping");
-    w->self.problem = "this model's worker is stopping";
+    w->problem = "this model's worker is stopping";
     /* From now on these signals have their default actions. */
     (void)event_del(w->on_term);
     (void)event_del(w->on_int);
@@ -389,29 +386,69 @@ static void drain(worker *w)
     hth_http_listener_close(w->listener);
     w->listener = NULL;
     hth_http_server_drain(w->http);
-    hth_jobs_end_lingering(w->self.jobs);
+    hth_jobs_end_lingering(w->jobs);
     (void)event_add(w->on_drained, &limit); /* without memory, it waits for all running requests */
     stop_if_drained(w);
 }
 
-/* Begin one order at a time: a waiting eviction comes before a quota. */
+/* ---- orders of the front ---- */
+
+static void *carry_out_rows(void *user_data)
+{
+    row_order *o = user_data;
+
+    hth_os_thread_name("hearth-evict");
+    o->ram_freed = o->ram_file_freed = 0;
+    if (o->sets_quota)
+        hth_cache_set_ram_bytes_max(hth_runtime_cache(o->runtime), o->ram_bytes);
+    /* A failure frees less, as the front sees from the result. */
+    if (!o->sets_quota && o->ram_bytes > 0)
+        (void)hearth_runtime_evict(o->runtime, o->ram_bytes, HEARTH_EVICT_RAM, &o->ram_freed, NULL);
+    if (!o->sets_quota && o->ram_file_bytes > 0)
+        (void)hearth_runtime_evict(o->runtime, o->ram_file_bytes, HEARTH_EVICT_RAM_FILE, &o->ram_file_freed, NULL);
+    atomic_store(&o->has_ended, true);
+    return NULL;
+}
+
+/* Wait for the end of the order, if one runs. */
+static void end_order(row_order *o)
+{
+    if (!o->is_running)
+        return;
+    pthread_join(o->thread, NULL);
+    o->is_running = false;
+    atomic_store(&o->has_ended, false);
+}
+
+/* Begin one order at a time: a waiting eviction comes before a quota. Without memory, the next turn tries again. */
 static void begin_order(worker *w)
 {
-    if (w->has_eviction &&
-        hth_worker_eviction_begin(&w->eviction, w->runtime, w->evict_ram_bytes, w->evict_ram_file_bytes))
-        w->has_eviction = false;
-    if (w->has_ram_quota && w->self.model && hth_worker_eviction_begin_quota(&w->eviction, w->runtime, w->ram_quota))
+    row_order *o = &w->order;
+
+    if (o->is_running || !w->served || !(w->has_eviction || (w->has_ram_quota && hth_runtime_cache(w->runtime))))
+        return;
+    o->runtime = w->runtime;
+    o->sets_quota = !w->has_eviction;
+    o->ram_bytes = o->sets_quota ? w->ram_quota : w->evict_ram_bytes;
+    o->ram_file_bytes = w->evict_ram_file_bytes;
+    o->is_running = pthread_create(&o->thread, NULL, carry_out_rows, o) == 0;
+    if (o->is_running && o->sets_quota)
         w->has_ram_quota = false;
+    else if (o->is_running)
+        w->has_eviction = false;
 }
 
 /* Report the result of a finished order, and begin the next. */
-static void take_eviction(worker *w)
+static void take_order(worker *w)
 {
-    if (hth_worker_eviction_take(&w->eviction)) {
-        if (w->eviction.sets_quota)
+    row_order *o = &w->order;
+
+    if (o->is_running && atomic_load(&o->has_ended)) {
+        end_order(o);
+        if (o->sets_quota)
             tell_ram(w, true);
         else
-            tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
+            tell(w, "evicted %" PRIu64 " %" PRIu64, o->ram_freed, o->ram_file_freed);
     }
     begin_order(w);
 }
@@ -420,20 +457,13 @@ static void evict(worker *w, const char *numbers)
 {
     char *end;
 
-    if (!w->self.model) {
+    if (!w->served) {
         tell(w, "evicted 0 0");
         return;
     }
     w->evict_ram_bytes = strtoull(numbers, &end, 10);
     w->evict_ram_file_bytes = strtoull(end, NULL, 10);
     w->has_eviction = true;
-    begin_order(w);
-}
-
-static void set_ram_quota(worker *w, const char *number)
-{
-    w->ram_quota = strtoull(number, NULL, 10);
-    w->has_ram_quota = true;
     begin_order(w);
 }
 
@@ -450,8 +480,11 @@ static void carry_out(worker *w, const char *bytes, size_t n)
             w->drain_ms = (uint32_t)strtoul(line + 6, NULL, 10);
         else if (strncmp(line, "evict ", 6) == 0)
             evict(w, line + 6);
-        else if (strncmp(line, "ram ", 4) == 0)
-            set_ram_quota(w, line + 4);
+        else if (strncmp(line, "ram ", 4) == 0) {
+            w->ram_quota = strtoull(line + 4, NULL, 10);
+            w->has_ram_quota = true;
+            begin_order(w);
+        }
     }
 }
 
@@ -496,21 +529,156 @@ static void on_control(evutil_socket_t fd, short what, void *user_data)
         end_with(w, HEARTH_OK, NULL);
 }
 
-/* ---- the loop ---- */
+/* ---- requests ---- */
+
+/* The reason why the body cannot be read; NULL: it can. */
+static const char *body_problem(hth_http_exchange *exchange, const hth_route *route, char text[128])
+{
+    const char *known = hth_http_header(exchange, HTH_HEADER_KNOWN), *past = hth_http_header(exchange, HTH_HEADER_PAST);
+    size_t n_before = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0);
+
+    return hth_body_problem(exchange, n_before, route->kind == HTH_ROUTE_SLOT, text);
+}
+
+/* Can the worker answer the request? False: it was refused. */
+static bool check(const worker *w, hth_http_exchange *exchange, const hth_route *route)
+{
+    const char *path = hth_http_path(exchange), *problem;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    char unreadable[128];
+
+    if (!route || route->kind >= HTH_ROUTE_FRONT_ONLY) {
+        hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no endpoint '%.256s' here", path);
+    } else if (!hth_method_is(route->method, hth_http_method(exchange))) {
+        hth_http_header_add(exchange, "Allow", strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method);
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "this endpoint takes %s", route->method);
+        error.status = 405;
+    } else if (w->problem && route->kind != HTH_ROUTE_HEALTH) {
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", w->problem);
+        error.retry_after_s = 1;
+    } else if ((problem = body_problem(exchange, route, unreadable))) {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "%s", problem);
+        error.status = 415;
+    }
+    if (error.kind == HTH_API_NO_ERROR)
+        return true;
+    hth_job_reply_error(exchange, hth_path_dialect(path), &error);
+    return false;
+}
+
+static void reply_page(hth_http_exchange *exchange, int status, hth_buffer *body_take)
+{
+    if (body_take->failed)
+        hth_http_abort(exchange);
+    else
+        hth_http_reply(exchange, status, "application/json", hth_buffer_text(body_take), body_take->n);
+    hth_buffer_deinit(body_take);
+}
+
+/* Answer GET /lora-adapters. The front also asks for adapters that could not be loaded. */
+static void show_adapters(const worker *w, hth_http_exchange *exchange)
+{
+    const hth_live_adapters *live = hth_http_header(exchange, HTH_HEADER_LOST) ? &w->live_adapters : NULL;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    hearth_error err;
+
+    if (hth_adapters_write(live, w->served, &body, &err) == HEARTH_OK) {
+        reply_page(exchange, 200, &body);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", err.message);
+    hth_job_reply_error(exchange, HTH_API_NATIVE, &error);
+    hth_buffer_deinit(&body);
+}
+
+static void show(const worker *w, hth_http_exchange *exchange, hth_route_kind kind)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hth_api_listed_model listed = { .name = w->name, .shown = w->shown, .created_s = w->created_s, .info = &info };
+    hth_buffer body = { .text = NULL };
+    int status = 200;
+
+    if (w->served)
+        (void)hearth_model_info_get(w->served, &info, NULL); /* cannot fail with a model */
+    switch (kind) {
+    case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(&listed, 1, &body); break;
+    case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
+    case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
+    case HTH_ROUTE_PROPS:
+        hth_api_props_write(w->served, &info, w->shown, w->options->model_path, &w->defaults, &body);
+        break;
+    case HTH_ROUTE_SLOTS:
+        hth_jobs_slots_write(w->jobs, &info, hth_http_header(exchange, HTH_HEADER_SALT), &body);
+        break;
+    default: status = hth_api_health_write(w->problem, &body); break;
+    }
+    reply_page(exchange, status, &body);
+}
+
+/* Explain the lookup of a prompt for an endpoint that generates. */
+static void explain(const worker *w, hth_http_exchange *exchange)
+{
+    const char *name = hth_http_query(exchange, "endpoint");
+    const hth_route *asked = hth_route_find(name ? name : "/v1/chat/completions");
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (asked && asked->kind == HTH_ROUTE_GENERATE) {
+        hth_jobs_begin(w->jobs, exchange, HTH_TASK_EXPLAIN, asked->api);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL,
+                 "'endpoint' names no endpoint that generates, such as /v1/chat/completions");
+    hth_job_reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+static void show_model(const worker *w, hth_http_exchange *exchange, const char *name)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(name, w->name) == 0) {
+        show(w, exchange, HTH_ROUTE_MODEL);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no model '%.256s' here", name);
+    hth_job_reply_error(exchange, HTH_API_OPENAI, &error);
+}
 
 static void on_request(hth_http_exchange *exchange, void *user_data)
 {
-    worker *w = user_data;
+    const worker *w = user_data;
+    const hth_route *route = hth_route_find(hth_http_path(exchange));
 
-    hth_worker_route(&w->self, exchange);
+    if (!check(w, exchange, route))
+        return;
+    switch (route->kind) {
+    case HTH_ROUTE_GENERATE: hth_jobs_begin(w->jobs, exchange, HTH_TASK_GENERATE, route->api); break;
+    case HTH_ROUTE_ASK: hth_jobs_begin(w->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
+    case HTH_ROUTE_EMBED: hth_jobs_begin(w->jobs, exchange, HTH_TASK_EMBED, route->api); break;
+    case HTH_ROUTE_SLOT: hth_jobs_begin(w->jobs, exchange, HTH_TASK_SLOT, route->api); break;
+    case HTH_ROUTE_EXPLAIN: explain(w, exchange); break;
+    case HTH_ROUTE_PREFIXES: hth_jobs_begin(w->jobs, exchange, HTH_TASK_PREFIXES, route->api); break;
+    case HTH_ROUTE_ADAPTERS:
+        if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever the client sent */
+            hth_jobs_begin(w->jobs, exchange, HTH_TASK_ADAPTERS, route->api);
+        else
+            show_adapters(w, exchange);
+        break;
+    case HTH_ROUTE_MODEL: show_model(w, exchange, hth_http_path(exchange) + strlen(route->path)); break;
+    default: show(w, exchange, route->kind);
+    }
 }
 
 static const char *on_protocol_error(int status, const char *why, const char *path, void *user_data)
 {
     worker *w = user_data;
 
-    return hth_worker_protocol_error(status, why, path, &w->error_text);
+    return hth_protocol_error_text(status, why, path, &w->error_text);
 }
+
+/* ---- the loop ---- */
 
 static void on_events(evutil_socket_t fd, short what, void *user_data)
 {
@@ -518,7 +686,7 @@ static void on_events(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    hth_jobs_take_events(w->self.jobs);
+    hth_jobs_take_events(w->jobs);
     if (w->is_loading && atomic_load(&w->has_loaded))
         loaded(w);
     if (w->has_thread && !w->is_loading && atomic_load(&w->has_identified))
@@ -545,13 +713,13 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
         w->told_hashing = true;
     }
     stop_if_drained(w);
-    take_eviction(w);
-    if (w->self.model)
+    take_order(w);
+    if (w->served)
         tell_ram(w, false);
     if (++w->n_turns % TURNS_A_SECOND != 0)
         return;
-    hth_jobs_look_after(w->self.jobs);
-    if (w->page && w->self.model)
+    hth_jobs_look_after(w->jobs);
+    if (w->page && w->served)
         publish_numbers(w);
 }
 
@@ -579,10 +747,9 @@ static hearth_status make_events(worker *w, hearth_error *err)
 static hearth_status set_up(worker *w, hearth_error *err)
 {
     const hth_worker_options *options = w->options;
-    hth_jobs_options jobs = { .settings = &options->settings,
-                              .defaults = &w->defaults,
-                              .live_adapters = &w->live_adapters,
-                              .silence_ms = options->silence_ms };
+    hth_task_shared shared = { .settings = &options->settings,
+                               .defaults = &w->defaults,
+                               .live_adapters = &w->live_adapters };
     hth_http_options http = options->http;
     hearth_status status = HEARTH_OK;
     int failed;
@@ -598,9 +765,9 @@ static hearth_status set_up(worker *w, hearth_error *err)
         hth_status_page_loop_turns(w->page); /* from here on, also while loading */
     if (status == HEARTH_OK)
         status = hth_event_queue_new(&w->queue, err);
-    jobs.queue = w->queue;
+    shared.queue = w->queue;
     if (status == HEARTH_OK)
-        status = hth_jobs_new(&jobs, &w->self.jobs, err);
+        status = hth_jobs_new(&shared, options->silence_ms, &w->jobs, err);
     if (status == HEARTH_OK)
         status = hth_http_server_new(w->base, &http, on_request, w, &w->http, err);
     if (status == HEARTH_OK)
@@ -611,26 +778,14 @@ static hearth_status set_up(worker *w, hearth_error *err)
         return status;
     hth_http_server_set_errors(w->http, on_protocol_error);
     (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
-    w->self.problem = w->loading_problem;
-    w->self.live_adapters = &w->live_adapters;
-    w->self.name = w->name;
-    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
-    w->self.file = w->options->model_path;
+    w->problem = w->loading_problem;
+    w->shown = options->shown_name ? options->shown_name : w->name;
     failed = pthread_create(&w->loading_thread, NULL, load, w);
     if (failed)
         return hth_fail_errno(err, failed, "cannot start a thread");
     w->has_thread = true;
     w->is_loading = true;
     return HEARTH_OK;
-}
-
-/* Save what the context holds. A waiting front sees progress in the reported work. */
-static void save(const worker *w)
-{
-    hearth_error err;
-
-    if (hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
-        hth_warn(&w->log, "at the end: %s", err.message);
 }
 
 /* The loop has ended early: the loading thread is loading, waiting for the hash, or has just finished either. */
@@ -646,16 +801,19 @@ static void end_loading(worker *w)
 
 static void tear_down(worker *w)
 {
+    hearth_error err;
     struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_events, w->on_drained, w->on_control };
 
     if (w->has_thread)
         end_loading(w);
-    hth_worker_eviction_end(&w->eviction);
+    end_order(&w->order);
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* cancels its requests */
-    hth_jobs_free(w->self.jobs);   /* waits for the end of cancelled requests, which is soon */
-    if (w->is_serving)
-        save(w);
+    hth_jobs_free(w->jobs);        /* waits for the end of cancelled requests, which is soon */
+    /* Save what the context holds. A waiting front sees progress in the reported work. */
+    if (w->is_serving &&
+        hearth_model_save(w->model, HEARTH_SAVE_SHUTDOWN, w->options->save_timeout_ms, &err) != HEARTH_OK)
+        hth_warn(&w->log, "at the end: %s", err.message);
     hearth_model_unref(w->model);
     hearth_runtime_close(w->runtime);
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
@@ -669,17 +827,17 @@ static void tear_down(worker *w)
 }
 
 /* Called before any other thread exists, because later threads inherit the restrictions. */
-static void enter_sandbox(const worker *w)
+static void enter_sandbox(const hth_worker_options *options, const hearth_runtime_options *runtime,
+                          const char *socket_path, const char *slot_directory)
 {
-    const hth_worker_options *options = w->options;
-    hth_sandbox_paths *paths =
-        hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model, options->runtime,
-                                    options->socket_path, options->settings.slot_directory);
+    const hth_log log = { .level = runtime->log_level, .write = runtime->log, .user_data = runtime->log_user_data };
+    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model,
+                                                           runtime, socket_path, slot_directory);
 
     if (paths)
-        (void)hth_sandbox_files(paths, &w->log);
+        (void)hth_sandbox_files(paths, &log);
     else
-        hth_warn(&w->log, "no memory to restrict the worker's access to files");
+        hth_warn(&log, "no memory to restrict the worker's access to files");
     hth_sandbox_paths_free(paths);
 }
 
@@ -697,7 +855,7 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
     };
 
     if (options->sandbox)
-        enter_sandbox(&w);
+        enter_sandbox(options, options->runtime, options->socket_path, options->settings.slot_directory);
     w.status = set_up(&w, err);
     if (w.status == HEARTH_OK)
         (void)event_base_dispatch(w.base); /* until a handler breaks it */
@@ -707,4 +865,60 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
         hth_status_page_loop_ends(w.page); /* the rest, such as saving, may take longer */
     tear_down(&w);
     return w.status;
+}
+
+/* ---- the needs of a model, without a worker ---- */
+
+/* The weights of adapters are about as large as their files. */
+static uint64_t adapter_bytes(const hth_adapter_specs *adapters)
+{
+    hth_adapter_spec spec;
+    uint64_t sum = 0;
+
+    for (size_t i = 0; adapters && i < adapters->n; i++)
+        if (hth_adapter_spec_read(adapters->list[i], &spec, NULL) == HEARTH_OK)
+            sum += hth_model_files_bytes(spec.path);
+    return sum;
+}
+
+static hearth_status tell_needs(const hth_model_needs *needs, int fd, hearth_error *err)
+{
+    hth_buffer text = { .text = NULL };
+    bool ok;
+
+    hth_needs_write(needs, &text);
+    ok = !text.failed;
+    for (const char *line = hth_buffer_text(&text), *end; ok && (end = strchr(line, '\n')) != NULL; line = end + 1)
+        ok = dprintf(fd, "needs %.*s\n", (int)(end - line), line) > 0;
+    hth_buffer_deinit(&text);
+    return ok ? HEARTH_OK : hth_fail(err, HEARTH_IO, "cannot tell the needs of the model");
+}
+
+hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_error *err)
+{
+    hearth_runtime_options runtime_options = hearth_runtime_options_default();
+    hearth_runtime *runtime = NULL;
+    hearth_model_options model = *options->model;
+    hth_model_fit fit = { .n_ctx_max = 0 };
+    hth_model_needs needs;
+    hearth_status status;
+
+    runtime_options.cache_disabled = true;
+    runtime_options.engine_directory = options->runtime->engine_directory;
+    runtime_options.log = options->runtime->log;
+    runtime_options.log_user_data = options->runtime->log_user_data;
+    runtime_options.log_level = options->runtime->log_level;
+    if (options->sandbox)
+        enter_sandbox(options, &runtime_options, NULL, NULL);
+    status = hearth_runtime_open(&runtime_options, &runtime, err);
+    if (status == HEARTH_OK && hth_model_must_fit(&model))
+        status = hth_model_fit_options(runtime, options->model_path, HTH_FIT_TOTAL, options->found, &model, &fit, err);
+    if (status == HEARTH_OK)
+        status = hth_model_needs_ask(runtime, options->model_path, &model, &needs, err);
+    hearth_runtime_close(runtime);
+    if (status != HEARTH_OK)
+        return status;
+    needs.fit = fit;
+    needs.memory.host.weight_bytes += adapter_bytes(options->adapters);
+    return tell_needs(&needs, fd, err);
 }

@@ -8,6 +8,7 @@
 #include "worker/worker_job.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -17,7 +18,6 @@
 #include <utlist.h>
 
 #include "api/model_pages.h"
-#include "api/native_settings.h"
 #include "base/draw.h"
 #include "base/grow.h"
 #include "base/message_queue.h"
@@ -26,8 +26,6 @@
 #include "models/model.h"
 #include "wire/frames.h"
 #include "worker/lane.h"
-#include "worker/worker_live_adapters.h"
-#include "worker/worker_prefixes.h"
 #include "worker/worker_slots.h"
 
 /* Tokens and text of one reply that are sent together: a step frame, or bytes of a stream. */
@@ -94,12 +92,6 @@ typedef enum job_lane_kind {
     JOB_LANES,
 } job_lane_kind;
 
-typedef struct job_lane {
-    hth_jobs *jobs;
-    job_lane_kind kind;
-    hth_lane *lane;
-} job_lane;
-
 /* The last job that ran under a slot's number. */
 typedef struct seen_slot {
     hth_api_slot slot;
@@ -107,20 +99,16 @@ typedef struct seen_slot {
 } seen_slot;
 
 struct hth_jobs {
-    hth_jobs_options options;
-    hearth_model *model; /* NULL: not loaded yet */
-    const char *name, *shown;
+    hth_task_shared shared; /* owns prompts and slots */
+    uint32_t silence_ms;
     bool has_digest; /* the model accepts requests */
-    uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;
     size_t n;
     hth_job *waiting; /* jobs in WAITING */
     bool ends_lingering;
-    hth_memo *prompts;
-    hth_slot_memory *slots;
     uint64_t n_numbered;                        /* jobs that ran */
     seen_slot seen_slots[HTH_SLOT_NUMBERS_MAX]; /* the last job that ended, of each number */
-    job_lane lanes[JOB_LANES];
+    hth_lane *lanes[JOB_LANES];
     hth_message_queue *prepared; /* has room for all */
     atomic_bool has_worked;      /* n_worked of some job has changed */
 
@@ -130,32 +118,6 @@ struct hth_jobs {
     job_step step;
 };
 
-/* The replies were submitted. If the front keeps a record of the reply, send it the record's beginning. */
-static void job_tell_begun(hth_job *job);
-/* Inputs for the job's embeddings are done: report their tokens to the front. */
-static void job_tell_work(hth_job *job);
-/* Reply with an error; at most frames without bytes were written before. The exchange ends. */
-static void job_fail(hth_job *job, const hth_api_error *error);
-/* Reply with task->answer. The exchange ends. */
-static void job_reply_answer(hth_job *job);
-/* Begin to write the answer of task->vectors, perhaps in one piece. The exchange may end. */
-static void job_begin_body(hth_job *job);
-/* Allocate job->replies, with the facts from the previous worker. False without memory. */
-static bool job_begin_replies(hth_job *job);
-/* Read the events of the request that was taken from the queue, and write their bytes. The exchange may end. */
-static void job_take_events(hth_job *job);
-/* The client received bytes: write more of the body, if one is being sent. The exchange may end. */
-static void job_write_on(hth_job *job);
-/*
- * A stream was silent for a while, because its prompt is long or it waits for other requests. Send its head and a
- * keep-alive, so that neither the client nor a proxy takes the connection for dead. The exchange may end.
- */
-static void job_say_idle(hth_job *job);
-
-/* A job with a slot ends: keep the facts about it. */
-static void job_keep_slot(const hth_job *job);
-static void seen_slot_deinit(seen_slot *seen);
-
 enum {
     QUICK_BYTES_MAX = 4 << 10,   /* longer bodies go to a lane: their tokenization takes a millisecond or more */
     LARGE_BYTES_MAX = 256 << 10, /* longer ones take tenths of a second or more, so they have another lane */
@@ -163,510 +125,6 @@ enum {
     LANE_THREADS_MAX = 3,
     PROMPTS_BYTES_MAX = 32 << 20,
 };
-
-static void settle(hth_job *job);
-
-/* False: the job goes on in another thread, and may be gone. */
-static bool run(hth_task *task)
-{
-    if (task->kind == HTH_TASK_SLOT)
-        hth_slot_order_run(task);
-    else if (task->kind == HTH_TASK_PREFIXES)
-        hth_worker_prefixes_run(task);
-    else if (task->kind == HTH_TASK_ADAPTERS)
-        hth_task_set_adapters(task);
-    else if (!hth_task_run(task))
-        return false;
-    if (task->answer.failed)
-        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
-    return true;
-}
-
-/* ---- the lanes ---- */
-
-static void put_prepared(hth_job *job)
-{
-    hth_jobs *jobs = job->jobs; /* the job may be gone as soon as it is in the queue */
-
-    (void)hth_message_queue_put(jobs->prepared, job); /* cannot fail: it has room for all */
-    hth_event_queue_wake(jobs->options.queue);
-}
-
-/* hth_lane_fn */
-static void prepare(void *work, void *user_data)
-{
-    const job_lane *l = user_data;
-    hth_jobs *jobs = l->jobs;
-    hth_job *job = work;
-    hth_task *task = &job->task;
-    bool is_read = task->request != NULL;
-
-    if (atomic_load_explicit(&job->is_gone, memory_order_relaxed))
-        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
-    else if (!is_read)
-        is_read = hth_task_read(task);
-    if (is_read && l->kind == JOB_LANE_LARGE && hth_task_is_complicated(task) &&
-        hth_lane_put(jobs->lanes[JOB_LANE_COMPLICATED].lane, task->front_salt, job))
-        return;
-    if (is_read && task->error.kind == HTH_API_NO_ERROR && !run(task))
-        return;
-    put_prepared(job);
-}
-
-/* hth_embed_worked_fn, on a thread of the model */
-static void note_worked(uint64_t n_tokens, void *user_data)
-{
-    hth_job *job = user_data;
-
-    atomic_store_explicit(&job->n_worked, (unsigned)n_tokens, memory_order_relaxed); /* at most 4 Mi */
-    atomic_store_explicit(&job->jobs->has_worked, true, memory_order_release);
-    hth_event_queue_wake(job->jobs->options.queue);
-}
-
-/* hearth_embedded_fn, on a thread of the model */
-static void take_embeddings(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
-{
-    hth_job *job = user_data;
-
-    (void)id;
-    job->task.embeddings = hearth_embeddings_ref(embeddings);
-    hth_task_begin_vectors(&job->task);
-    put_prepared(job);
-}
-
-/* ---- making and ending ---- */
-
-static hearth_status open_lane(hth_jobs *jobs, job_lane_kind kind, hearth_error *err)
-{
-    static const unsigned n_threads[JOB_LANES] = {
-        [JOB_LANE_LARGE] = 2,
-        [JOB_LANE_HUGE] = LANE_THREADS_MAX,
-        [JOB_LANE_COMPLICATED] = LANE_THREADS_MAX,
-        [JOB_LANE_FILES] = 1,
-    };
-    const hth_lane_options options = {
-        .n_threads = n_threads[kind],
-        .n_waiting_max = PREPARING_MAX,
-        .gives_way = kind == JOB_LANE_HUGE,
-        .run = prepare,
-        .user_data = &jobs->lanes[kind],
-    };
-
-    jobs->lanes[kind].jobs = jobs;
-    jobs->lanes[kind].kind = kind;
-    return hth_lane_new(&options, &jobs->lanes[kind].lane, err);
-}
-
-hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err)
-{
-    hth_jobs *jobs = calloc(1, sizeof(*jobs));
-    hearth_status status = HEARTH_OK;
-
-    if (!jobs)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    jobs->options = *options;
-    /*
-     * Room for waiting and running jobs in lanes, and for those at the model, which accepts fewer than PREPARING_MAX
-     * requests for embeddings.
-     */
-    jobs->prepared = hth_message_queue_new((JOB_LANES + 1) * (size_t)(PREPARING_MAX + LANE_THREADS_MAX));
-    jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
-    jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
-    if (!jobs->prepared || !jobs->prompts || !jobs->slots)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    /* LARGE passes jobs on to COMPLICATED, so COMPLICATED opens first and ends last. */
-    for (int i = JOB_LANES - 1; i >= 0 && status == HEARTH_OK; i--)
-        status = open_lane(jobs, (job_lane_kind)i, err);
-    if (status != HEARTH_OK) {
-        hth_jobs_free(jobs);
-        return status;
-    }
-    *out = jobs;
-    return HEARTH_OK;
-}
-
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name, const char *shown)
-{
-    jobs->model = model;
-    jobs->name = name;
-    jobs->shown = shown;
-}
-
-size_t hth_jobs_n(const hth_jobs *jobs)
-{
-    return jobs->n;
-}
-
-static void job_free(hth_job *job)
-{
-    hth_jobs *jobs = job->jobs;
-
-    assert(!job->exchange);
-    job_keep_slot(job);
-    DL_DELETE(jobs->list, job);
-    jobs->n--;
-    hth_task_deinit(&job->task);
-    free(job->replies);
-    free(job);
-}
-
-/* Free the job if nothing can use it any more. */
-static void free_if_over(hth_job *job)
-{
-    if (!job->exchange && !job->is_preparing && job->n_ended == job->task.n_submitted)
-        job_free(job);
-}
-
-/* End the lanes. */
-static void stop(hth_jobs *jobs)
-{
-    hth_job *job;
-
-    for (int i = 0; i < JOB_LANES; i++)
-        hth_lane_end(jobs->lanes[i].lane);
-    while (jobs->prepared && (job = hth_message_queue_take(jobs->prepared, 0)))
-        settle(job);
-}
-
-/* Every exchange has ended and every reply is cancelled: wait for the DONE events. */
-static void wait_for_all(hth_jobs *jobs)
-{
-    struct pollfd wake = { .fd = hth_event_queue_fd(jobs->options.queue), .events = POLLIN };
-
-    while (jobs->list) {
-        hth_jobs_take_events(jobs);
-        if (jobs->list)
-            (void)poll(&wake, 1, -1); /* if it fails, the loop tries again */
-    }
-}
-
-void hth_jobs_free(hth_jobs *jobs)
-{
-    if (!jobs)
-        return;
-    stop(jobs);
-    hth_jobs_end_lingering(jobs);
-    wait_for_all(jobs);
-    if (jobs->has_digest)
-        hth_embed_wait_idle(jobs->model); /* take_embeddings may still run after its last job */
-    for (int i = 0; i < JOB_LANES; i++)
-        hth_lane_free(jobs->lanes[i].lane);
-    hth_message_queue_free(jobs->prepared);
-    hth_memo_free(jobs->prompts);
-    hth_slot_memory_free(jobs->slots);
-    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
-        seen_slot_deinit(&jobs->seen_slots[i]);
-    hth_buffer_deinit(&jobs->piece);
-    hth_buffer_deinit(&jobs->wire);
-    free(jobs->step.tokens);
-    free(jobs->step.logprobs);
-    free(jobs);
-}
-
-/* ---- from the beginning ---- */
-
-/* The preparation is over. */
-static void settle(hth_job *job)
-{
-    hth_task *task = &job->task;
-    const hth_api_error no_memory = { .kind = HTH_API_OVERLOADED, .message = "no memory for the reply" };
-
-    job->is_preparing = false;
-    job->prepare_ms = (double)(hth_os_monotonic_ns() - job->started_ns) / 1e6;
-    if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
-        job_fail(job, &task->error);
-    else if (job->exchange && task->kind == HTH_TASK_EMBED)
-        job_begin_body(job);
-    else if (job->exchange && task->kind != HTH_TASK_GENERATE)
-        job_reply_answer(job);
-    else if (!job_begin_replies(job) && job->exchange)
-        job_fail(job, &no_memory);
-    else if (job->exchange)
-        job_tell_begun(job);
-    if (!job->exchange)
-        hth_task_cancel(task);
-    job->is_running = job->exchange != NULL;
-    if (job->is_running && task->has_slot)
-        job->number = ++job->jobs->n_numbered;
-    for (uint32_t i = 0; i < task->n_parts; i++)
-        hth_request_part_open(&task->parts[i]);
-    free_if_over(job);
-}
-
-static void stop_waiting(hth_job *job)
-{
-    if (job->is_waiting)
-        DL_DELETE2(job->jobs->waiting, job, prev_waiting, next_waiting);
-    job->is_waiting = false;
-}
-
-static void on_close(void *user_data)
-{
-    hth_job *job = user_data;
-
-    stop_waiting(job);
-    job->exchange = NULL;
-    atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
-    if (!job->is_preparing && job->task.n_submitted > 0)
-        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->options.settings->linger_ms);
-    free_if_over(job);
-}
-
-void hth_jobs_end_lingering(hth_jobs *jobs)
-{
-    hth_job *job;
-
-    jobs->ends_lingering = true;
-    DL_FOREACH(jobs->list, job)
-    if (!job->exchange && !job->is_preparing)
-        hth_task_cancel(&job->task);
-}
-
-static void on_room(void *user_data)
-{
-    hth_job *job = user_data;
-
-    if (job->is_paused) {
-        job->is_paused = false;
-        hth_task_pause(&job->task, false);
-    }
-    job_write_on(job);
-    free_if_over(job);
-}
-
-static void prepare_elsewhere(hth_job *job, job_lane_kind kind)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_task *task = &job->task;
-
-    if (!task->request) { /* the thread reads the body, perhaps after the end of the exchange */
-        task->bytes_copy = malloc(task->n_bytes + 1);
-        if (task->bytes_copy)
-            memcpy(task->bytes_copy, task->bytes, task->n_bytes);
-        task->bytes = task->bytes_copy;
-    }
-    job->is_preparing = true;
-    if ((task->request || task->bytes_copy) && hth_lane_put(job->jobs->lanes[kind].lane, task->front_salt, job))
-        return;
-    job->is_preparing = false;
-    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
-    error.retry_after_s = 1;
-    job_fail(job, &error);
-    free_if_over(job);
-}
-
-/* The value of a header as a number; 0: it is not a number. */
-static uint64_t header_number(const hth_http_exchange *exchange, const char *name)
-{
-    const char *text = hth_http_header(exchange, name);
-    uint64_t value = 0;
-
-    for (; text && *text >= '0' && *text <= '9'; text++) {
-        uint64_t digit = (uint64_t)(*text - '0');
-
-        if (value > (UINT64_MAX - digit) / 10)
-            return 0;
-        value = 10 * value + digit;
-    }
-    return text && !*text ? value : 0;
-}
-
-static bool is_id(const char *text)
-{
-    size_t n = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
-
-    return n > 0 && n < HTH_TASK_ID_BYTES && text[n] == '\0';
-}
-
-/* Read the headers from the front, with defaults for missing ones. False without memory. */
-static bool read_headers(hth_job *job)
-{
-    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    enum { ID_LETTERS = 24 };
-    const hth_http_exchange *exchange = job->exchange;
-    const char *id = hth_http_header(exchange, HTH_HEADER_ID), *salt = hth_http_header(exchange, HTH_HEADER_SALT);
-    hth_task *task = &job->task;
-    uint8_t random[ID_LETTERS];
-
-    hth_os_random(random, sizeof(random));
-    for (size_t i = 0; i < ID_LETTERS; i++)
-        task->id[i] = letters[random[i] % (sizeof(letters) - 1)];
-    if (id && is_id(id))
-        (void)snprintf(task->id, sizeof(task->id), "%s", id); /* fits */
-    task->seed =
-        hth_http_header(exchange, HTH_HEADER_SEED) ? header_number(exchange, HTH_HEADER_SEED) : hth_draw_seed();
-    task->created_s = (json_int_t)(header_number(exchange, HTH_HEADER_CREATED) & INT64_MAX);
-    if (task->created_s == 0)
-        task->created_s = (json_int_t)hth_os_unix_seconds();
-    task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
-    task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
-    task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
-    task->names_adapter = hth_http_header(exchange, HTH_HEADER_ADAPTER) != NULL;
-    job->is_framed = (task->kind == HTH_TASK_GENERATE || task->kind == HTH_TASK_EMBED) &&
-                     hth_http_header(exchange, HTH_HEADER_FRAMES);
-    if (!salt)
-        return true;
-    task->front_salt = strdup(salt);
-    return task->front_salt;
-}
-
-static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
-{
-    hth_job *job = calloc(1, sizeof(*job));
-
-    if (!job)
-        return NULL;
-    job->jobs = jobs;
-    job->exchange = exchange;
-    job->dialect = hth_api_kind_dialect(api);
-    job->begun_ns = job->said_ns = hth_os_monotonic_ns();
-    job->task = (hth_task){
-        .model = jobs->model,
-        .queue = jobs->options.queue,
-        .prompts = jobs->prompts,
-        .slots = jobs->slots,
-        .live_adapters = jobs->options.live_adapters,
-        .settings = jobs->options.settings,
-        .defaults = jobs->options.defaults,
-        .model_name = jobs->name,
-        .shown_name = jobs->shown,
-        .model_digest = jobs->model_digest,
-        .kind = kind,
-        .api = api,
-        .owner = job,
-        .is_gone = &job->is_gone,
-        .on_embedded = take_embeddings,
-        .on_worked = note_worked,
-    };
-    job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
-    if (kind == HTH_TASK_SLOT)
-        hth_slot_order_read(exchange, &job->task);
-    job->summary.figures.slot = HTH_FRAME_NO_SLOT;
-    if (kind == HTH_TASK_EMBED)
-        job->summary.figures.hit = HTH_FRAME_NO_HIT;
-    if (!read_headers(job)) {
-        free(job);
-        return NULL;
-    }
-    DL_APPEND(jobs->list, job);
-    jobs->n++;
-    return job;
-}
-
-static void start(hth_job *job)
-{
-    job->started_ns = hth_os_monotonic_ns();
-    if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_PREFIXES || job->task.kind == HTH_TASK_ADAPTERS) {
-        prepare_elsewhere(job, JOB_LANE_FILES);
-        return;
-    }
-    /* A query is joined with each document, so a short body may have many tokens. */
-    if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0 || job->task.api == HTH_API_RERANK) {
-        prepare_elsewhere(job, job->task.n_bytes > LARGE_BYTES_MAX ? JOB_LANE_HUGE : JOB_LANE_LARGE);
-        return;
-    }
-    if (hth_task_read(&job->task)) {
-        if (hth_task_is_complicated(&job->task)) {
-            prepare_elsewhere(job, JOB_LANE_COMPLICATED);
-            return;
-        }
-        job->is_preparing = true;
-        if (!run(&job->task))
-            return;
-    }
-    settle(job);
-}
-
-void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
-{
-    hth_job *job = job_new(jobs, exchange, kind, api);
-
-    if (!job) {
-        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "no memory for the request" };
-
-        hth_job_reply_error(exchange, hth_api_kind_dialect(api), &error);
-        return;
-    }
-    hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
-    if (jobs->has_digest || (kind == HTH_TASK_ANSWER && job->task.n_known == 0)) {
-        start(job);
-        return;
-    }
-    job->is_waiting = true;
-    DL_APPEND2(jobs->waiting, job, prev_waiting, next_waiting);
-}
-
-void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BYTES])
-{
-    memcpy(jobs->model_digest, digest, sizeof(jobs->model_digest));
-    jobs->has_digest = true;
-    while (jobs->waiting) {
-        hth_job *job = jobs->waiting;
-
-        DL_DELETE2(jobs->waiting, job, prev_waiting, next_waiting);
-        job->is_waiting = false;
-        start(job);
-    }
-}
-
-/* ---- the loop ---- */
-
-/* Report completed inputs to the front. */
-static void tell_work(hth_jobs *jobs)
-{
-    hth_job *job;
-
-    DL_FOREACH(jobs->list, job)
-    {
-        if (job->exchange && job->is_preparing && job->is_framed)
-            job_tell_work(job);
-    }
-}
-
-void hth_jobs_take_events(hth_jobs *jobs)
-{
-    hth_event_queue *queue = jobs->options.queue;
-    hth_request_events *events;
-    hth_job *job;
-
-    /* Collect before checking for prepared jobs: a lane queues its job first and then wakes the loop. */
-    hth_event_queue_collect(queue);
-    if (atomic_exchange_explicit(&jobs->has_worked, false, memory_order_acquire))
-        tell_work(jobs);
-    while ((job = hth_message_queue_take(jobs->prepared, 0)))
-        settle(job);
-    while ((events = hth_event_queue_take(queue))) {
-        job = hth_request_events_owner(events);
-        job_take_events(job);
-        free_if_over(job);
-    }
-}
-
-static void renew_pause(hth_job *job)
-{
-    size_t backlog = hth_http_stream_backlog(job->exchange);
-
-    if (backlog < job->backlog)
-        hth_task_pause(&job->task, true); /* pausing again renews the pause, because the client still reads */
-    job->backlog = backlog;
-}
-
-void hth_jobs_look_after(hth_jobs *jobs)
-{
-    uint64_t now_ns = hth_os_monotonic_ns();
-    hth_job *job;
-
-    DL_FOREACH(jobs->list, job)
-    {
-        if (!job->exchange)
-            continue;
-        if (job->is_paused)
-            renew_pause(job);
-        if (job->is_running && job->task.request->stream && jobs->options.silence_ms > 0 &&
-            now_ns - job->said_ns >= hth_ms_to_ns(jobs->options.silence_ms))
-            job_say_idle(job);
-    }
-}
 
 /*
  * ---- one job: events become bytes, and bytes go to the client ----
@@ -745,26 +203,6 @@ static void add_embedded(hth_job *job)
     job->summary.figures.prepare_ms = fmax(job->prepare_ms - embeddings->queue_ms - embeddings->compute_ms, 0);
     job->summary.figures.queue_ms = embeddings->queue_ms;
     job->summary.figures.prefill_ms = embeddings->compute_ms;
-}
-
-static void job_reply_answer(hth_job *job)
-{
-    const hth_buffer *answer = &job->task.answer;
-    hth_buffer *wire = &job->jobs->wire;
-
-    if (!job->is_framed) {
-        job_add_notes(job);
-        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(answer), answer->n);
-        return;
-    }
-    hth_buffer_clear(wire);
-    add_head(job, 200, false, 0);
-    hth_frame_add_bytes(wire, hth_buffer_text(answer), answer->n);
-    add_end(job, 200);
-    if (wire->failed)
-        hth_http_abort(take_exchange(job));
-    else
-        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
 }
 
 /* ---- steps ---- */
@@ -864,18 +302,16 @@ static void add_token(hth_job *job, const hearth_token_event *token)
 /* Did the previous worker already send the bytes of this event? Only for streams. */
 static bool has_left(const hth_job *job, const hth_reply_event *event)
 {
-    const hth_known *known = &job->task.known;
+    const hth_known_reply *known = hth_known_at(&job->task.known, event->reply);
 
-    if (known->n_replies == 0 || !is_streamed(job))
+    if (job->task.known.n_replies == 0 || !is_streamed(job))
         return false;
-    if (hth_known_has_ended(known, event->reply))
+    if (known->has_ended)
         return true;
     switch (event->kind) {
-    case HTH_REPLY_EVENT_TOKEN: return event->token.index < hth_known_n(known, event->reply);
-    case HTH_REPLY_EVENT_TEXT:
-        return job->replies[event->reply].n_tokens <
-               hth_known_n(known, event->reply);                               /* the text is sent with that token */
-    case HTH_REPLY_EVENT_PREFILL: return hth_known_n(known, event->reply) > 0; /* the prompt was evaluated before */
+    case HTH_REPLY_EVENT_TOKEN: return event->token.index < known->n;
+    case HTH_REPLY_EVENT_TEXT: return job->replies[event->reply].n_tokens < known->n; /* it is sent with that token */
+    case HTH_REPLY_EVENT_PREFILL: return known->n > 0; /* the prompt was evaluated before */
     default: return false;
     }
 }
@@ -899,7 +335,7 @@ static void take_token(hth_job *job, const hth_reply_event *event)
     known = hth_known_logprobs(&job->task.known, event->reply, token.index, &n_known);
     if (token.logprobs && known && n_known == 1 + token.n_top_logprobs)
         token.logprobs = known;
-    if (token.index >= hth_known_n(&job->task.known, event->reply))
+    if (token.index >= hth_known_at(&job->task.known, event->reply)->n)
         add_token(job, &token);
     if (token.stats) { /* use the number of cached tokens that the client has seen */
         stats = *token.stats;
@@ -943,7 +379,7 @@ static void take_cached(hth_job *job, const hth_reply_event *event)
         reply->is_cached_told)
         return;
     reply->is_cached_told = true;
-    if (job->is_framed && hth_known_n(&job->task.known, event->reply) == 0)
+    if (job->is_framed && hth_known_at(&job->task.known, event->reply)->n == 0)
         hth_frame_add_cached(&job->jobs->wire, event->reply, reply->n_cached);
 }
 
@@ -1007,7 +443,7 @@ static void take_end(hth_job *job, const hth_reply_event *event)
     result.stats = &stats;
     stats.cached_tokens = job->replies[event->reply].n_cached;
     /* The reply ended in the previous worker, and this worker has reported all of its tokens. */
-    if (outcome && job->replies[event->reply].n_tokens == hth_known_n(known, event->reply)) {
+    if (outcome && job->replies[event->reply].n_tokens == hth_known_at(known, event->reply)->n) {
         stats = stats_of(outcome);
         result.status = HEARTH_OK;
         result.finish_reason = (hearth_finish_reason)outcome->finish;
@@ -1015,7 +451,7 @@ static void take_end(hth_job *job, const hth_reply_event *event)
     }
     add_to_summary(job, event->reply, &result);
     hth_api_reply_done(job->task.reply, event->reply, &result, &job->jobs->piece);
-    if (!job->is_framed || hth_known_has_ended(known, event->reply) || hth_api_reply_failure(job->task.reply) != 0)
+    if (!job->is_framed || hth_known_at(known, event->reply)->has_ended || hth_api_reply_failure(job->task.reply) != 0)
         return;
     told = outcome_of(&result);
     hth_frame_add_outcome(&job->jobs->wire, event->reply, &told);
@@ -1044,7 +480,7 @@ static void take_event(hth_job *job, const hth_reply_event *event)
     case HTH_REPLY_EVENT_TOKEN: take_token(job, event); break;
     case HTH_REPLY_EVENT_DONE:
         take_end(job, event);
-        s->has_ended = !hth_known_has_ended(&job->task.known, event->reply);
+        s->has_ended = !hth_known_at(&job->task.known, event->reply)->has_ended;
         break;
     }
     if (is_old)
@@ -1054,16 +490,6 @@ static void take_event(hth_job *job, const hth_reply_event *event)
 }
 
 /* ---- bytes to the client ---- */
-
-/* A client that reads too slowly makes its replies wait. */
-static void hold_back(hth_job *job)
-{
-    job->backlog = hth_http_stream_backlog(job->exchange);
-    if (job->backlog < HTH_HTTP_BACKLOG_MAX || job->is_paused)
-        return;
-    job->is_paused = true;
-    hth_task_pause(&job->task, true);
-}
 
 /*
  * Send the bytes in wire. is_over: they are the last, and the exchange ends. If memory ran out, the exchange is
@@ -1097,6 +523,25 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
         hth_task_cancel(&job->task);
 }
 
+/* Reply with task->answer. The exchange ends. */
+static void job_reply_answer(hth_job *job)
+{
+    const hth_buffer *answer = &job->task.answer;
+    hth_buffer *wire = &job->jobs->wire;
+
+    if (!job->is_framed) {
+        job_add_notes(job);
+        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(answer), answer->n);
+        return;
+    }
+    hth_buffer_clear(wire);
+    add_head(job, 200, false, 0);
+    hth_frame_add_bytes(wire, hth_buffer_text(answer), answer->n);
+    add_end(job, 200);
+    write_wire(job, 200, body_type, true);
+}
+
+/* Reply with an error; at most frames without bytes were written before. The exchange ends. */
 static void job_fail(hth_job *job, const hth_api_error *error)
 {
     hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
@@ -1116,18 +561,6 @@ static void job_fail(hth_job *job, const hth_api_error *error)
     write_wire(job, 200, body_type, true);
 }
 
-static void job_tell_work(hth_job *job)
-{
-    unsigned n = atomic_load_explicit(&job->n_worked, memory_order_relaxed);
-
-    if (n == job->n_worked_told)
-        return;
-    job->n_worked_told = n;
-    hth_buffer_clear(&job->jobs->wire);
-    hth_frame_add_work(&job->jobs->wire, n);
-    write_wire(job, 200, body_type, false);
-}
-
 /* Add the record of a completed reply, which the front stores. */
 static void add_record(hth_job *job)
 {
@@ -1140,6 +573,7 @@ static void add_record(hth_job *job)
     hth_buffer_deinit(&record);
 }
 
+/* The replies were submitted. If the front keeps a record of the reply, send it the record's beginning. */
 static void job_tell_begun(hth_job *job)
 {
     hth_buffer *wire = &job->jobs->wire;
@@ -1199,17 +633,11 @@ static void write_body(hth_job *job)
     }
 }
 
-static void job_begin_body(hth_job *job)
-{
-    hth_buffer_clear(&job->jobs->wire);
-    write_body(job);
-}
-
+/* Write the body from its beginning, or on, as the client received bytes. The exchange may end. */
 static void job_write_on(hth_job *job)
 {
     hth_buffer_clear(&job->jobs->wire);
-    if (job->is_writing)
-        write_body(job);
+    write_body(job);
 }
 
 /* Write the bytes of all events that were read. The exchange ends with the reply. */
@@ -1233,10 +661,17 @@ static void write_events(hth_job *job)
         add_end(job, failure ? failure : status);
     }
     write_wire(job, status, is_stream ? hth_api_stream_type(job->dialect) : body_type, has_ended);
-    if (job->exchange && job->has_begun)
-        hold_back(job);
+    if (!job->exchange || !job->has_begun)
+        return;
+    /* A client that reads too slowly makes its replies wait. */
+    job->backlog = hth_http_stream_backlog(job->exchange);
+    if (job->backlog >= HTH_HTTP_BACKLOG_MAX && !job->is_paused) {
+        job->is_paused = true;
+        hth_task_pause(&job->task, true);
+    }
 }
 
+/* Read the events of the request that was taken from the queue, and write their bytes. The exchange may end. */
 static void job_take_events(hth_job *job)
 {
     hth_jobs *jobs = job->jobs;
@@ -1246,7 +681,7 @@ static void job_take_events(hth_job *job)
     hth_buffer_clear(&jobs->piece);
     jobs->step.is_open = jobs->step.has_ended = false;
     jobs->step.n_tokens = 0;
-    while (hth_event_queue_read(jobs->options.queue, &event)) {
+    while (hth_event_queue_read(jobs->shared.queue, &event)) {
         job->n_ended += event.kind == HTH_REPLY_EVENT_DONE;
         if (job->exchange && !hth_api_reply_has_ended(job->task.reply))
             take_event(job, &event);
@@ -1255,8 +690,7 @@ static void job_take_events(hth_job *job)
         write_events(job);
 }
 
-/* ---- from the beginning ---- */
-
+/* Allocate job->replies, with the facts from the previous worker. False without memory. */
 static bool job_begin_replies(hth_job *job)
 {
     hth_task *task = &job->task;
@@ -1265,17 +699,23 @@ static bool job_begin_replies(hth_job *job)
     if (!job->replies)
         return false;
     for (uint32_t i = 0; i < task->n_replies; i++) {
+        const hth_known_reply *known = hth_known_at(&task->known, i);
         job_reply *reply = &job->replies[i];
 
-        reply->has_cached = hth_known_cached(&task->known, i, &reply->n_cached);
-        if (reply->has_cached)
-            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, reply->n_cached);
-        if (hth_known_has_begun(&task->known, i))
+        reply->has_cached = known->has_cached;
+        reply->n_cached = known->n_cached;
+        if (known->has_cached)
+            hth_api_reply_progress(task->reply, i, HEARTH_PHASE_RESTORE, known->n_cached);
+        if (known->has_begun)
             hth_api_reply_note_reply_begun(task->reply, i);
     }
     return true;
 }
 
+/*
+ * A stream was silent for a while, because its prompt is long or it waits for other requests. Send its head and a
+ * keep-alive, so that neither the client nor a proxy takes the connection for dead. The exchange may end.
+ */
 static void job_say_idle(hth_job *job)
 {
     hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
@@ -1352,6 +792,7 @@ static void seen_slot_deinit(seen_slot *seen)
     free(seen->salt);
 }
 
+/* A job with a slot ends: keep the facts about it. */
 static void job_keep_slot(const hth_job *job)
 {
     seen_slot *seen = &job->jobs->seen_slots[job->task.slot];
@@ -1361,16 +802,6 @@ static void job_keep_slot(const hth_job *job)
         return;
     seen_slot_deinit(seen);
     *seen = (seen_slot){ .slot = slot_of(job), .salt = salt ? strdup(salt) : NULL };
-}
-
-/* Fill slots[HTH_SLOT_NUMBERS_MAX] with the jobs that ran last. The caller owns the params. */
-static void add_seen(const hth_jobs *jobs, const char *asker, hth_api_slot *slots)
-{
-    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
-        if (is_seen_by(jobs->seen_slots[i].salt, asker)) {
-            slots[i] = jobs->seen_slots[i].slot;
-            json_incref(slots[i].params);
-        }
 }
 
 /*
@@ -1431,11 +862,473 @@ void hth_jobs_slots_write(const hth_jobs *jobs, const hearth_model_info *info, c
     out->failed |= !slots;
     if (!slots)
         return;
-    add_seen(jobs, asker, slots);
+    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++) /* the jobs that ran last */
+        if (is_seen_by(jobs->seen_slots[i].salt, asker)) {
+            slots[i] = jobs->seen_slots[i].slot;
+            json_incref(slots[i].params);
+        }
     n_replies = add_running(jobs, asker, slots);
     mark_running(slots, info->n_parallel, n_replies < info->n_running ? n_replies : info->n_running);
-    hth_api_slots_write(info, slots, jobs->model && hth_model_drafts(jobs->model), out);
+    hth_api_slots_write(info, slots, jobs->shared.model && hth_model_drafts(jobs->shared.model), out);
     for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
         json_decref(slots[i].params);
     free(slots);
+}
+
+/* ---- the lanes ---- */
+
+static void put_prepared(hth_job *job)
+{
+    hth_jobs *jobs = job->jobs; /* the job may be gone as soon as it is in the queue */
+
+    (void)hth_message_queue_put(jobs->prepared, job); /* cannot fail: it has room for all */
+    hth_event_queue_wake(jobs->shared.queue);
+}
+
+/* hth_lane_fn */
+static void prepare(void *work, void *user_data)
+{
+    hth_lane *const *lane = user_data;
+    hth_job *job = work;
+    hth_jobs *jobs = job->jobs;
+    hth_task *task = &job->task;
+    bool is_read = task->request != NULL;
+
+    if (atomic_load_explicit(&job->is_gone, memory_order_relaxed))
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
+    else if (!is_read)
+        is_read = hth_task_read(task);
+    if (is_read && lane == &jobs->lanes[JOB_LANE_LARGE] && hth_task_is_complicated(task) &&
+        hth_lane_put(jobs->lanes[JOB_LANE_COMPLICATED], task->front_salt, job))
+        return;
+    if (is_read && task->error.kind == HTH_API_NO_ERROR && !hth_task_run(task))
+        return;
+    put_prepared(job);
+}
+
+/* hth_embed_worked_fn, on a thread of the model */
+static void note_worked(uint64_t n_tokens, void *user_data)
+{
+    hth_job *job = user_data;
+
+    atomic_store_explicit(&job->n_worked, (unsigned)n_tokens, memory_order_relaxed); /* at most 4 Mi */
+    atomic_store_explicit(&job->jobs->has_worked, true, memory_order_release);
+    hth_event_queue_wake(job->jobs->shared.queue);
+}
+
+/* hearth_embedded_fn, on a thread of the model */
+static void take_embeddings(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    hth_job *job = user_data;
+
+    (void)id;
+    job->task.embeddings = hearth_embeddings_ref(embeddings);
+    hth_task_begin_vectors(&job->task);
+    put_prepared(job);
+}
+
+/* ---- from the beginning ---- */
+
+static void job_free(hth_job *job)
+{
+    hth_jobs *jobs = job->jobs;
+
+    assert(!job->exchange);
+    job_keep_slot(job);
+    DL_DELETE(jobs->list, job);
+    jobs->n--;
+    hth_task_deinit(&job->task);
+    free(job->replies);
+    free(job);
+}
+
+/* Free the job if nothing can use it any more. */
+static void free_if_over(hth_job *job)
+{
+    if (!job->exchange && !job->is_preparing && job->n_ended == job->task.n_submitted)
+        job_free(job);
+}
+
+/* The preparation is over. */
+static void settle(hth_job *job)
+{
+    hth_task *task = &job->task;
+    const hth_api_error no_memory = { .kind = HTH_API_OVERLOADED, .message = "no memory for the reply" };
+
+    job->is_preparing = false;
+    job->prepare_ms = (double)(hth_os_monotonic_ns() - job->started_ns) / 1e6;
+    if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
+        job_fail(job, &task->error);
+    else if (job->exchange && task->kind == HTH_TASK_EMBED)
+        job_write_on(job);
+    else if (job->exchange && task->kind != HTH_TASK_GENERATE)
+        job_reply_answer(job);
+    else if (!job_begin_replies(job) && job->exchange)
+        job_fail(job, &no_memory);
+    else if (job->exchange)
+        job_tell_begun(job);
+    if (!job->exchange)
+        hth_task_cancel(task);
+    job->is_running = job->exchange != NULL;
+    if (job->is_running && task->has_slot)
+        job->number = ++job->jobs->n_numbered;
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        hth_request_part_open(&task->parts[i]);
+    free_if_over(job);
+}
+
+static void stop_waiting(hth_job *job)
+{
+    if (job->is_waiting)
+        DL_DELETE2(job->jobs->waiting, job, prev_waiting, next_waiting);
+    job->is_waiting = false;
+}
+
+static void on_close(void *user_data)
+{
+    hth_job *job = user_data;
+
+    stop_waiting(job);
+    job->exchange = NULL;
+    atomic_store_explicit(&job->is_gone, true, memory_order_relaxed);
+    if (!job->is_preparing && job->task.n_submitted > 0)
+        hth_task_linger(&job->task, job->jobs->ends_lingering ? 0 : job->jobs->shared.settings->linger_ms);
+    free_if_over(job);
+}
+
+void hth_jobs_end_lingering(hth_jobs *jobs)
+{
+    hth_job *job;
+
+    jobs->ends_lingering = true;
+    DL_FOREACH(jobs->list, job)
+    if (!job->exchange && !job->is_preparing)
+        hth_task_cancel(&job->task);
+}
+
+static void on_room(void *user_data)
+{
+    hth_job *job = user_data;
+
+    if (job->is_paused) {
+        job->is_paused = false;
+        hth_task_pause(&job->task, false);
+    }
+    if (job->is_writing)
+        job_write_on(job);
+    free_if_over(job);
+}
+
+static void prepare_elsewhere(hth_job *job, job_lane_kind kind)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_task *task = &job->task;
+
+    if (!task->request) { /* the thread reads the body, perhaps after the end of the exchange */
+        task->bytes_copy = malloc(task->n_bytes + 1);
+        if (task->bytes_copy)
+            memcpy(task->bytes_copy, task->bytes, task->n_bytes);
+        task->bytes = task->bytes_copy;
+    }
+    job->is_preparing = true;
+    if ((task->request || task->bytes_copy) && hth_lane_put(job->jobs->lanes[kind], task->front_salt, job))
+        return;
+    job->is_preparing = false;
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
+    error.retry_after_s = 1;
+    job_fail(job, &error);
+    free_if_over(job);
+}
+
+/* The value of a header as a number; 0: it is not a number. */
+static uint64_t header_number(const hth_http_exchange *exchange, const char *name)
+{
+    const char *text = hth_http_header(exchange, name);
+    uint64_t value;
+
+    if (!text || text[strspn(text, "0123456789")])
+        return 0;
+    errno = 0;
+    value = strtoull(text, NULL, 10);
+    return errno == 0 ? value : 0;
+}
+
+/* Read the headers from the front, with defaults for missing ones. False without memory. */
+static bool read_headers(hth_job *job)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    enum { ID_LETTERS = 24 };
+    const hth_http_exchange *exchange = job->exchange;
+    const char *id = hth_http_header(exchange, HTH_HEADER_ID), *salt = hth_http_header(exchange, HTH_HEADER_SALT);
+    hth_task *task = &job->task;
+    const size_t n_id = id ? strspn(id, letters) : 0;
+    uint8_t random[ID_LETTERS];
+
+    hth_os_random(random, sizeof(random));
+    for (size_t i = 0; i < ID_LETTERS; i++)
+        task->id[i] = letters[random[i] % (sizeof(letters) - 1)];
+    if (n_id > 0 && n_id < HTH_TASK_ID_BYTES && id[n_id] == '\0')
+        memcpy(task->id, id, n_id + 1);
+    task->seed =
+        hth_http_header(exchange, HTH_HEADER_SEED) ? header_number(exchange, HTH_HEADER_SEED) : hth_draw_seed();
+    task->created_s = (json_int_t)(header_number(exchange, HTH_HEADER_CREATED) & INT64_MAX);
+    if (task->created_s == 0)
+        task->created_s = (json_int_t)hth_os_unix_seconds();
+    task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
+    task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
+    task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
+    task->names_adapter = hth_http_header(exchange, HTH_HEADER_ADAPTER) != NULL;
+    job->is_framed = (task->kind == HTH_TASK_GENERATE || task->kind == HTH_TASK_EMBED) &&
+                     hth_http_header(exchange, HTH_HEADER_FRAMES);
+    if (!salt)
+        return true;
+    task->front_salt = strdup(salt);
+    return task->front_salt;
+}
+
+static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
+{
+    hth_job *job = calloc(1, sizeof(*job));
+
+    if (!job)
+        return NULL;
+    job->jobs = jobs;
+    job->exchange = exchange;
+    job->dialect = hth_api_kind_dialect(api);
+    job->begun_ns = job->said_ns = hth_os_monotonic_ns();
+    job->task = (hth_task){
+        .shared = &jobs->shared,
+        .kind = kind,
+        .api = api,
+        .owner = job,
+        .is_gone = &job->is_gone,
+        .on_embedded = take_embeddings,
+        .on_worked = note_worked,
+    };
+    job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
+    if (kind == HTH_TASK_SLOT)
+        hth_slot_order_read(exchange, &job->task);
+    job->summary.figures.slot = HTH_FRAME_NO_SLOT;
+    if (kind == HTH_TASK_EMBED)
+        job->summary.figures.hit = HTH_FRAME_NO_HIT;
+    if (!read_headers(job)) {
+        free(job);
+        return NULL;
+    }
+    DL_APPEND(jobs->list, job);
+    jobs->n++;
+    return job;
+}
+
+static void start(hth_job *job)
+{
+    job->started_ns = hth_os_monotonic_ns();
+    if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_PREFIXES || job->task.kind == HTH_TASK_ADAPTERS) {
+        prepare_elsewhere(job, JOB_LANE_FILES);
+        return;
+    }
+    /* A query is joined with each document, so a short body may have many tokens. */
+    if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0 || job->task.api == HTH_API_RERANK) {
+        prepare_elsewhere(job, job->task.n_bytes > LARGE_BYTES_MAX ? JOB_LANE_HUGE : JOB_LANE_LARGE);
+        return;
+    }
+    if (hth_task_read(&job->task)) {
+        if (hth_task_is_complicated(&job->task)) {
+            prepare_elsewhere(job, JOB_LANE_COMPLICATED);
+            return;
+        }
+        job->is_preparing = true;
+        if (!hth_task_run(&job->task))
+            return;
+    }
+    settle(job);
+}
+
+void hth_jobs_begin(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_kind kind, hth_api_kind api)
+{
+    hth_job *job = job_new(jobs, exchange, kind, api);
+
+    if (!job) {
+        hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "no memory for the request" };
+
+        hth_job_reply_error(exchange, hth_api_kind_dialect(api), &error);
+        return;
+    }
+    hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = job });
+    if (jobs->has_digest || (kind == HTH_TASK_ANSWER && job->task.n_known == 0)) {
+        start(job);
+        return;
+    }
+    job->is_waiting = true;
+    DL_APPEND2(jobs->waiting, job, prev_waiting, next_waiting);
+}
+
+void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BYTES])
+{
+    memcpy(jobs->shared.model_digest, digest, sizeof(jobs->shared.model_digest));
+    jobs->has_digest = true;
+    while (jobs->waiting) {
+        hth_job *job = jobs->waiting;
+
+        stop_waiting(job);
+        start(job);
+    }
+}
+
+/* ---- the loop ---- */
+
+/* Report the tokens of completed inputs for embeddings to the front. */
+static void tell_work(hth_jobs *jobs)
+{
+    hth_job *job;
+
+    DL_FOREACH(jobs->list, job)
+    {
+        const unsigned n = atomic_load_explicit(&job->n_worked, memory_order_relaxed);
+
+        if (!job->exchange || !job->is_preparing || !job->is_framed || n == job->n_worked_told)
+            continue;
+        job->n_worked_told = n;
+        hth_buffer_clear(&jobs->wire);
+        hth_frame_add_work(&jobs->wire, n);
+        write_wire(job, 200, body_type, false);
+    }
+}
+
+void hth_jobs_take_events(hth_jobs *jobs)
+{
+    hth_event_queue *queue = jobs->shared.queue;
+    hth_request_events *events;
+    hth_job *job;
+
+    /* Collect before checking for prepared jobs: a lane queues its job first and then wakes the loop. */
+    hth_event_queue_collect(queue);
+    if (atomic_exchange_explicit(&jobs->has_worked, false, memory_order_acquire))
+        tell_work(jobs);
+    while ((job = hth_message_queue_take(jobs->prepared, 0)))
+        settle(job);
+    while ((events = hth_event_queue_take(queue))) {
+        job = hth_request_events_owner(events);
+        job_take_events(job);
+        free_if_over(job);
+    }
+}
+
+void hth_jobs_look_after(hth_jobs *jobs)
+{
+    uint64_t now_ns = hth_os_monotonic_ns();
+    hth_job *job;
+
+    DL_FOREACH(jobs->list, job)
+    {
+        if (!job->exchange)
+            continue;
+        if (job->is_paused) {
+            const size_t backlog = hth_http_stream_backlog(job->exchange);
+
+            if (backlog < job->backlog)
+                hth_task_pause(&job->task, true); /* pausing again renews the pause, because the client still reads */
+            job->backlog = backlog;
+        }
+        if (job->is_running && job->task.request->stream && jobs->silence_ms > 0 &&
+            now_ns - job->said_ns >= hth_ms_to_ns(jobs->silence_ms))
+            job_say_idle(job);
+    }
+}
+
+/* ---- making and ending ---- */
+
+static hearth_status open_lane(hth_jobs *jobs, job_lane_kind kind, hearth_error *err)
+{
+    static const unsigned n_threads[JOB_LANES] = {
+        [JOB_LANE_LARGE] = 2,
+        [JOB_LANE_HUGE] = LANE_THREADS_MAX,
+        [JOB_LANE_COMPLICATED] = LANE_THREADS_MAX,
+        [JOB_LANE_FILES] = 1,
+    };
+    const hth_lane_options options = {
+        .n_threads = n_threads[kind],
+        .n_waiting_max = PREPARING_MAX,
+        .gives_way = kind == JOB_LANE_HUGE,
+        .run = prepare,
+        .user_data = &jobs->lanes[kind],
+    };
+
+    return hth_lane_new(&options, &jobs->lanes[kind], err);
+}
+
+hearth_status hth_jobs_new(const hth_task_shared *shared, uint32_t silence_ms, hth_jobs **out, hearth_error *err)
+{
+    hth_jobs *jobs = calloc(1, sizeof(*jobs));
+    hearth_status status = HEARTH_OK;
+
+    if (!jobs)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    jobs->shared = *shared;
+    jobs->silence_ms = silence_ms;
+    /*
+     * Room for waiting and running jobs in lanes, and for those at the model, which accepts fewer than PREPARING_MAX
+     * requests for embeddings.
+     */
+    jobs->prepared = hth_message_queue_new((JOB_LANES + 1) * (size_t)(PREPARING_MAX + LANE_THREADS_MAX));
+    jobs->shared.prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
+    jobs->shared.slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
+    if (!jobs->prepared || !jobs->shared.prompts || !jobs->shared.slots)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
+    /* LARGE passes jobs on to COMPLICATED, so COMPLICATED opens first and ends last. */
+    for (int i = JOB_LANES - 1; i >= 0 && status == HEARTH_OK; i--)
+        status = open_lane(jobs, (job_lane_kind)i, err);
+    if (status != HEARTH_OK) {
+        hth_jobs_free(jobs);
+        return status;
+    }
+    *out = jobs;
+    return HEARTH_OK;
+}
+
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name, const char *shown)
+{
+    jobs->shared.model = model;
+    jobs->shared.model_name = name;
+    jobs->shared.shown_name = shown;
+}
+
+size_t hth_jobs_n(const hth_jobs *jobs)
+{
+    return jobs->n;
+}
+
+void hth_jobs_free(hth_jobs *jobs)
+{
+    struct pollfd wake = { .events = POLLIN };
+    hth_job *job;
+
+    if (!jobs)
+        return;
+    for (int i = 0; i < JOB_LANES; i++)
+        hth_lane_end(jobs->lanes[i]);
+    while (jobs->prepared && (job = hth_message_queue_take(jobs->prepared, 0)))
+        settle(job);
+    hth_jobs_end_lingering(jobs);
+    /* Every exchange has ended and every reply is cancelled: wait for the DONE events. */
+    wake.fd = hth_event_queue_fd(jobs->shared.queue);
+    while (jobs->list) {
+        hth_jobs_take_events(jobs);
+        if (jobs->list)
+            (void)poll(&wake, 1, -1); /* if it fails, the loop tries again */
+    }
+    if (jobs->has_digest)
+        hth_embed_wait_idle(jobs->shared.model); /* take_embeddings may still run after its last job */
+    for (int i = 0; i < JOB_LANES; i++)
+        hth_lane_free(jobs->lanes[i]);
+    hth_message_queue_free(jobs->prepared);
+    hth_memo_free(jobs->shared.prompts);
+    hth_slot_memory_free(jobs->shared.slots);
+    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
+        seen_slot_deinit(&jobs->seen_slots[i]);
+    hth_buffer_deinit(&jobs->piece);
+    hth_buffer_deinit(&jobs->wire);
+    free(jobs->step.tokens);
+    free(jobs->step.logprobs);
+    free(jobs);
 }

@@ -17,17 +17,11 @@
 typedef struct hth_job hth_job;
 typedef struct hth_jobs hth_jobs;
 
-/* Shared by all jobs of a worker. All pointers must outlive the jobs. */
-typedef struct hth_jobs_options {
-    const hth_worker_settings *settings;
-    const hth_api_defaults *defaults; /* final before hth_jobs_set_model; NULL: none */
-    hth_event_queue *queue;
-    const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
-    uint32_t silence_ms; /* after this time of silence a stream sends a keep-alive; 0: never */
-} hth_jobs_options;
-
-/* Starts the threads of the lanes. HEARTH_NO_MEMORY, HEARTH_IO. */
-hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
+/*
+ * Starts the threads of the lanes. shared: with the queue, the settings, the defaults and the adapters. silence_ms: after
+ * this time of silence a stream sends a keep-alive; 0: never. HEARTH_NO_MEMORY, HEARTH_IO.
+ */
+hearth_status hth_jobs_new(const hth_task_shared *shared, uint32_t silence_ms, hth_jobs **out, hearth_error *err);
 /* The model is loaded. It must outlive the jobs, and may not accept requests yet. shown: its name in replies. */
 void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name, const char *shown);
 /* The model accepts requests: waiting jobs go on. digest identifies the model (the MODEL frame). */

@@ -143,34 +143,18 @@ bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, h
     return true;
 }
 
-uint32_t hth_known_n(const hth_known *known, uint32_t i)
+const hth_known_reply *hth_known_at(const hth_known *known, uint32_t i)
 {
-    return i < known->n_replies ? known->replies[i].n : 0;
-}
+    static const hth_known_reply nothing;
 
-bool hth_known_has_ended(const hth_known *known, uint32_t i)
-{
-    return i < known->n_replies && known->replies[i].has_ended;
-}
-
-bool hth_known_has_begun(const hth_known *known, uint32_t i)
-{
-    return i < known->n_replies && known->replies[i].has_begun;
-}
-
-bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out)
-{
-    if (i >= known->n_replies || !known->replies[i].has_cached)
-        return false;
-    *n_out = known->replies[i].n_cached;
-    return true;
+    return i < known->n_replies ? &known->replies[i] : &nothing;
 }
 
 const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply, uint32_t i, uint32_t *n_out)
 {
-    const hth_known_reply *r = reply < known->n_replies ? &known->replies[reply] : NULL;
+    const hth_known_reply *r = hth_known_at(known, reply);
 
-    if (!r || r->n_logprobs == 0 || i < r->likely_begin || i >= r->n)
+    if (r->n_logprobs == 0 || i < r->likely_begin || i >= r->n)
         return NULL;
     *n_out = r->n_logprobs;
     return r->logprobs + (size_t)(i - r->likely_begin) * r->n_logprobs;
@@ -178,13 +162,15 @@ const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply,
 
 const hth_frame_outcome *hth_known_outcome(const hth_known *known, uint32_t i)
 {
-    return hth_known_has_ended(known, i) && known->replies[i].has_outcome ? &known->replies[i].outcome : NULL;
+    const hth_known_reply *r = hth_known_at(known, i);
+
+    return r->has_ended && r->has_outcome ? &r->outcome : NULL;
 }
 
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies)
 {
     for (uint32_t i = 0; i < n_replies; i++)
-        if (!hth_known_has_ended(known, i))
+        if (!hth_known_at(known, i)->has_ended)
             return false;
     return true;
 }

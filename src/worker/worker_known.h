@@ -18,7 +18,7 @@ typedef struct hth_known_reply {
     hearth_logprob *logprobs;
     size_t logprobs_capacity;
     float state;    /* of the sampler, after the last token; NaN: none */
-    bool has_begun; /* the beginning of its stream was sent */
+    bool has_begun; /* the beginning of its stream was sent, with tokens or before them */
     bool has_ended;
     bool has_outcome;
     hth_frame_outcome outcome; /* of its end */
@@ -41,13 +41,8 @@ typedef struct hth_known {
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
 void hth_known_deinit(hth_known *known); /* zeros afterwards */
 
-/* The number of known tokens of reply i, and whether it has ended. */
-uint32_t hth_known_n(const hth_known *known, uint32_t i);
-bool hth_known_has_ended(const hth_known *known, uint32_t i);
-/* Was the beginning of its stream sent, with tokens or before them? */
-bool hth_known_has_begun(const hth_known *known, uint32_t i);
-/* *n_out: the cached tokens of its prompt. False: the number is not known. */
-bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out);
+/* What is known of reply i; all zeros: nothing. */
+const hth_known_reply *hth_known_at(const hth_known *known, uint32_t i);
 /* The *n_out log probabilities of token i of a reply; NULL: unknown. */
 const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply, uint32_t i, uint32_t *n_out);
 /* The end of reply i; NULL: it has not ended, or its end is unknown. */

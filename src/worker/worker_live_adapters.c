@@ -10,7 +10,6 @@
 #include "base/hex.h"
 #include "base/status.h"
 #include "models/model.h"
-#include "wire/adapter_files.h"
 #include "wire/adapter_state.h"
 
 /* ---- lists ---- */
@@ -207,10 +206,10 @@ void hth_adapters_restore(hth_live_adapters *live, hearth_model *model, const ch
 void hth_task_set_adapters(hth_task *task)
 {
     hearth_error err;
-    hearth_status status = apply(task->live_adapters, task->model, task->adapter_state, &err);
+    hearth_status status = apply(task->shared->live_adapters, task->shared->model, task->adapter_state, &err);
 
     if (status == HEARTH_OK)
-        status = hth_adapters_write(task->live_adapters, task->model, &task->answer, &err);
+        status = hth_adapters_write(task->shared->live_adapters, task->shared->model, &task->answer, &err);
     if (status == HEARTH_NO_MEMORY || status == HEARTH_BUSY || status == HEARTH_CANCELLED)
         hth_api_fail_status(&task->error, &err);
     else if (status != HEARTH_OK) /* the cause is the file or its name */

@@ -55,7 +55,7 @@ static bool read_number(order *o)
     hearth_model_info info = { .struct_size = sizeof(info) };
     size_t n = strlen(text);
 
-    (void)hearth_model_info_get(o->task->model, &info, NULL); /* cannot fail with a model */
+    (void)hearth_model_info_get(o->task->shared->model, &info, NULL); /* cannot fail with a model */
     if (n > 0 && n <= 4 && strspn(text, "0123456789") == n)
         o->number = (uint32_t)strtoul(text, NULL, 10);
     else
@@ -89,29 +89,11 @@ static void fail(const order *o, bool is_of_file, hearth_error *err)
     hth_api_fail_status(&o->task->error, err);
 }
 
-/* A save without room does not mean load: the same request would have no room a little later either. */
-static void fail_save(const order *o, hearth_error *err)
-{
-    const bool is_full = err->status == HEARTH_FULL;
-
-    fail(o, false, err);
-    if (is_full)
-        o->task->error.status = INSUFFICIENT_STORAGE;
-}
-
-/* Write a name that is unique to the salt and does not reveal it. */
-static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
-{
-    uint8_t digest[HTH_SHA256_BYTES];
-
-    hth_sha256_of(salt, strlen(salt), digest);
-    hth_hex_encode(digest, TENANT_BYTES, out);
-}
-
 static bool find_path(order *o)
 {
     hth_api_error *error = &o->task->error;
-    const char *directory = o->task->settings->slot_directory;
+    const char *directory = o->task->shared->settings->slot_directory;
+    uint8_t digest[HTH_SHA256_BYTES];
     char tenant[2 * TENANT_BYTES + 1];
     int n;
 
@@ -124,7 +106,8 @@ static bool find_path(order *o)
     if (error->kind != HTH_API_NO_ERROR)
         return false;
     if (o->salt && *o->salt) {
-        name_tenant(o->salt, tenant);
+        hth_sha256_of(o->salt, strlen(o->salt), digest); /* unique to the salt, and does not reveal it */
+        hth_hex_encode(digest, TENANT_BYTES, tenant);
         n = snprintf(o->folder, sizeof(o->folder), "%s/.tenant-%s", directory, tenant);
     } else {
         n = snprintf(o->folder, sizeof(o->folder), "%s", directory);
@@ -147,7 +130,7 @@ static double ms_since(uint64_t begun_ns)
 /* The tokens of the slot. NULL: none (*n_out is 0), or no memory (with the error). */
 static hearth_token *tokens_of(order *o, uint32_t *n_out)
 {
-    hearth_token *tokens = hth_slot_memory_tokens(o->task->slots, o->salt, o->number, &o->adapters, n_out);
+    hearth_token *tokens = hth_slot_memory_tokens(o->task->shared->slots, o->salt, o->number, &o->adapters, n_out);
 
     if (!tokens && *n_out > 0)
         hth_api_fail(&o->task->error, HTH_API_OVERLOADED, NULL, "no memory for the slot's %u tokens", *n_out);
@@ -158,14 +141,6 @@ static hearth_token *tokens_of(order *o, uint32_t *n_out)
 static hth_prefix_owner owner_of(const order *o)
 {
     return (hth_prefix_owner){ .cache_salt = o->salt, .adapters = o->adapters.list, .n_adapters = o->adapters.n };
-}
-
-static bool make_folder(const order *o)
-{
-    if (mkdir(o->folder, 0700) == 0 || errno == EEXIST)
-        return true;
-    hth_api_fail(&o->task->error, HTH_API_INTERNAL, NULL, "the folder of slots cannot be written: %s", strerror(errno));
-    return false;
 }
 
 static void save(order *o)
@@ -182,18 +157,23 @@ static void save(order *o)
     if (n_tokens == 0)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL,
                      "slot %u is empty: no request of this key has run there since the model was loaded", o->number);
-    if (tokens && make_folder(o)) {
+    if (tokens && mkdir(o->folder, 0700) != 0 && errno != EEXIST) {
+        hth_api_fail(&task->error, HTH_API_INTERNAL, NULL, "the folder of slots cannot be written: %s",
+                     strerror(errno));
+    } else if (tokens) {
         const hth_prefix_owner owner = owner_of(o);
 
         hth_whole_file_sweep(o->path); /* remains of a killed worker would take up room for ever */
-        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &task->settings->slot_limits, &saved,
-                            &err) == HEARTH_OK)
+        if (hth_prefix_save(task->shared->model, &owner, tokens, n_tokens, o->path,
+                            &task->shared->settings->slot_limits, &saved, &err) == HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
                                          (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
         else
-            fail_save(o, &err);
+            fail(o, false, &err);
+        if (err.status == HEARTH_FULL) /* not load: the same request would have no room a little later either */
+            task->error.status = INSUFFICIENT_STORAGE;
     }
     free(tokens);
 }
@@ -211,11 +191,12 @@ static void restore(order *o)
     for (size_t i = 0; i < o->adapters.n; i++)
         o->adapters.list[i] = task->request->options.adapters[i];
     owner = owner_of(o);
-    if (hth_prefix_restore(task->model, &owner, o->path, &restored, &err) != HEARTH_OK) {
+    if (hth_prefix_restore(task->shared->model, &owner, o->path, &restored, &err) != HEARTH_OK) {
         fail(o, true, &err);
         return;
     }
-    hth_slot_memory_note(task->slots, o->salt, &o->adapters, o->number, restored.tokens, restored.n_tokens, NULL, 0);
+    hth_slot_memory_note(task->shared->slots, o->salt, &o->adapters, o->number, restored.tokens, restored.n_tokens,
+                         NULL, 0);
     free(restored.tokens);
     hth_buffer_add_json_take(&task->answer,
                              json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
@@ -227,14 +208,15 @@ static void restore(order *o)
 static hearth_status erase_own(const order *o, const hearth_token *tokens, uint32_t n_tokens, uint32_t *n_erased_out,
                                hearth_error *err)
 {
-    uint32_t n_kept = hth_slot_memory_shared(o->task->slots, o->salt, &o->adapters, o->number, tokens, n_tokens),
+    uint32_t n_kept =
+                 hth_slot_memory_shared(o->task->shared->slots, o->salt, &o->adapters, o->number, tokens, n_tokens),
              n_pinned = 0;
     const hth_prefix_owner owner = owner_of(o);
-    hearth_status status = hth_prefix_pinned(o->task->model, &owner, tokens, n_tokens, &n_pinned, err);
+    hearth_status status = hth_prefix_pinned(o->task->shared->model, &owner, tokens, n_tokens, &n_pinned, err);
 
     if (status != HEARTH_OK)
         return status;
-    return hth_prefix_erase(o->task->model, &owner, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
+    return hth_prefix_erase(o->task->shared->model, &owner, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
                             n_erased_out, err);
 }
 
@@ -246,7 +228,7 @@ static void erase(order *o)
     hearth_token *tokens = tokens_of(o, &n_tokens);
 
     if (tokens && erase_own(o, tokens, n_tokens, &n_erased, &err) == HEARTH_OK)
-        hth_slot_memory_clear(task->slots, o->salt, o->number);
+        hth_slot_memory_clear(task->shared->slots, o->salt, o->number);
     else if (tokens)
         fail(o, false, &err);
     free(tokens);
@@ -265,7 +247,7 @@ void hth_slot_order_run(hth_task *task)
     o->task = task;
     o->begun_ns = hth_os_monotonic_ns();
     o->filename = task->request->filename;
-    if (hth_task_join_salts(task) && read_number(o)) {
+    if (read_number(o)) {
         o->salt = task->request->options.cache_salt;
         if (strcmp(task->slot_action, "save") == 0)
             save(o);

@@ -3,27 +3,29 @@
  */
 #include "worker/worker_task.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/explanation.h"
+#include "api/json_values.h"
 #include "base/hash.h"
-#include "dialects/answers.h"
 #include "dialects/request_parse.h"
 #include "models/model.h"
+#include "models/used_prefixes.h"
 #include "wire/adapter_state.h"
+#include "worker/worker_live_adapters.h"
+#include "worker/worker_slots.h"
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
     WORTH_TOKENS_MIN = 512, /* a guess: any machine evaluates fewer within seconds */
+    NODES_MAX = 64,         /* of the page of prefixes */
 };
 
 void hth_task_deinit(hth_task *task)
 {
     hth_request_events_free(task->events);
     if (task->has_slot)
-        hth_slot_memory_give_back(task->slots, task->slot);
+        hth_slot_memory_give_back(task->shared->slots, task->slot);
     hth_api_reply_free(task->reply);
     hth_api_prepared_deinit(&task->prepared);
     hth_api_request_free(task->request);
@@ -63,11 +65,11 @@ static bool choose_adapters(hth_task *task)
     hearth_error err;
     size_t n = 0;
 
-    memcpy(task->digest, task->model_digest, sizeof(task->digest));
+    memcpy(task->digest, task->shared->model_digest, sizeof(task->digest));
     if (request->adapters) {
         n = request->n_adapters;
     } else {
-        bool is_named = name && hth_model_adapters(task->model, name, task->adapters, &n);
+        bool is_named = name && hth_model_adapters(task->shared->model, name, task->adapters, &n);
 
         if (!is_named && name && task->names_adapter) { /* a name outside the body only chooses the model */
             hth_api_fail(&task->error, HTH_API_NOT_FOUND, "model",
@@ -76,13 +78,13 @@ static bool choose_adapters(hth_task *task)
             return false;
         }
         if (!is_named)
-            (void)hth_model_adapters(task->model, NULL, task->adapters, &n); /* none if the model is unloaded */
+            (void)hth_model_adapters(task->shared->model, NULL, task->adapters, &n); /* none if the model is unloaded */
         request->adapters = task->adapters;
         request->n_adapters = n;
     }
     if (n == 0)
         return true;
-    status = hth_model_adapters_digest(task->model, request->adapters, n, digest, &err);
+    status = hth_model_adapters_digest(task->shared->model, request->adapters, n, digest, &err);
     if (status == HEARTH_MISUSE || status == HEARTH_NOT_FOUND)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, "lora", "%s; GET /lora-adapters lists them", err.message);
     else if (status != HEARTH_OK)
@@ -109,7 +111,7 @@ bool hth_task_read(hth_task *task)
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
         task->request =
             hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
-                                       &past, &task->settings->requests, task->defaults, &task->error);
+                                       &past, &task->shared->settings->requests, task->shared->defaults, &task->error);
     task->bytes = NULL;
     free(task->bytes_copy);
     task->bytes_copy = NULL;
@@ -150,10 +152,10 @@ static void add_text(hth_sha256 *sha, const char *text)
 }
 
 /*
- * Hash the key's salt and the request's salt: no other pair gives the same result, and a client without the key's salt
- * cannot choose the result.
+ * Combine the salt of the client's key with the salt of the request. They are hashed: no other pair gives the same
+ * result, and a client without the key's salt cannot choose the result. False with task->error.
  */
-bool hth_task_join_salts(hth_task *task)
+static bool join_salts(hth_task *task)
 {
     uint8_t digest[HTH_SHA256_BYTES];
     const char *own = task->request->options.cache_salt;
@@ -178,29 +180,19 @@ bool hth_task_join_salts(hth_task *task)
     return true;
 }
 
-/* Add the notes of the template and of grammars to those of the parser. */
-static void join_notes(hth_task *task)
+static bool prepare(hth_task *task)
 {
+    if (!join_salts(task) || !hth_api_prepare(task->shared->model, task->request, task->seed, task->shared->prompts,
+                                              &task->prepared, &task->error))
+        return false;
+    /* Add the notes of the template and of grammars to those of the parser. */
     for (size_t i = 0; i < task->prepared.n_requests; i++)
         if (task->prepared.prompts[i])
             hth_api_notes_join(&task->request->notes, &task->prepared.prompts[i]->notes);
-}
-
-static bool prepare(hth_task *task)
-{
-    if (!hth_task_join_salts(task) ||
-        !hth_api_prepare(task->model, task->request, task->seed, task->prompts, &task->prepared, &task->error))
-        return false;
-    join_notes(task);
     return true;
 }
 
 /* ---- submitting ---- */
-
-static const hth_api_prompt *prompt_of(const hth_task *task, uint32_t part)
-{
-    return task->prepared.prompts[task->known.n_replies > 0 ? part / task->request->options.n : part];
-}
 
 /* The library's request for this part: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
 static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
@@ -208,7 +200,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     uint32_t n = task->request->options.n;
     bool is_known = task->known.n_replies > 0;
     hearth_request request = task->prepared.requests[is_known ? part / n : part];
-    uint32_t n_known = hth_known_n(&task->known, part);
+    const hth_known_reply *known = hth_known_at(&task->known, part);
 
     request.is_resumed = task->goes_on;
     if (!is_known)
@@ -218,15 +210,15 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     sampling->seed += part % n;
     request.sampling = sampling;
     /* A reply that ended by a time limit, for example, ends at the same token again. */
-    if (hth_known_has_ended(&task->known, part)) {
-        request.n_predict = (int32_t)n_known;
-        if (request.min_tokens > n_known)
-            request.min_tokens = n_known;
+    if (known->has_ended) {
+        request.n_predict = (int32_t)known->n;
+        if (request.min_tokens > known->n)
+            request.min_tokens = known->n;
     }
-    if (n_known > 0) {
-        request.replayed = task->known.replies[part].tokens;
-        request.n_replayed = n_known;
-        request.replayed_state = task->known.replies[part].state;
+    if (known->n > 0) {
+        request.replayed = known->tokens;
+        request.n_replayed = known->n;
+        request.replayed_state = known->state;
         request.tell_replayed = true;
     }
     return request;
@@ -244,14 +236,15 @@ static bool submit(hth_task *task)
 
     for (uint32_t i = 0; i < n_parts; i++) {
         hth_request_part *part = &task->parts[i];
+        const hth_api_prompt *prompt =
+            task->prepared.prompts[task->known.n_replies > 0 ? i / task->request->options.n : i];
         hearth_sampling sampling;
         hearth_request request = request_of(task, i, &sampling);
         hearth_error err;
 
         *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
         hth_request_part_connect(part, &request);
-        if (hth_submit_held(task->model, &request, prompt_of(task, i)->text, &part->id, &part->source, &err) !=
-            HEARTH_OK) {
+        if (hth_submit_held(task->shared->model, &request, prompt->text, &part->id, &part->source, &err) != HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;
         }
@@ -265,7 +258,7 @@ static const char *shown_model(const hth_task *task)
 {
     const char *named = task->request->model; /* clients compare it with the requested name */
 
-    return named && *named ? named : task->shown_name;
+    return named && *named ? named : task->shared->shown_name;
 }
 
 /* Take the slot that will remember the first reply. A number that does not exist is ignored with a note. */
@@ -273,10 +266,10 @@ static void take_slot(hth_task *task)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
 
-    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail with a model */
+    (void)hearth_model_info_get(task->shared->model, &info, NULL); /* cannot fail with a model */
     if (task->request->slot >= (json_int_t)info.n_parallel)
         hth_api_note(&task->request->notes, "id_slot");
-    task->slot = hth_slot_memory_take(task->slots, task->request->slot, info.n_parallel);
+    task->slot = hth_slot_memory_take(task->shared->slots, task->request->slot, info.n_parallel);
     task->has_slot = true;
 }
 
@@ -290,7 +283,7 @@ static bool make_reply(hth_task *task)
 
     take_slot(task);
     options.slot = task->slot;
-    task->reply = hth_api_reply_new(task->model, task->request, &task->prepared, &options, &task->error);
+    task->reply = hth_api_reply_new(task->shared->model, task->request, &task->prepared, &options, &task->error);
     if (!task->reply)
         return false;
     task->n_replies = (uint32_t)hth_api_reply_n(task->reply); /* at most HTH_API_REPLIES_MAX */
@@ -298,23 +291,17 @@ static bool make_reply(hth_task *task)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "more replies are known than are asked for");
         return false;
     }
-    task->events = hth_request_events_new(task->queue, task->n_replies, task->owner);
-    if (task->events)
-        hth_request_events_remember(task->events, task->slots, &task->request->options, task->slot);
-    if (task->events && task->request->wants_timings && task->request->stream)
-        hth_request_events_tell_stats(task->events);
-    if (task->events && task->request->wants_progress && task->request->stream)
-        hth_request_events_tell_prefill(task->events);
+    task->events = hth_request_events_new(task->shared->queue, task->n_replies, task->owner);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
-    if (!task->events || !task->parts)
+    if (!task->events || !task->parts) {
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
-    return task->events && task->parts;
-}
-
-static void generate(hth_task *task)
-{
-    if (prepare(task) && make_reply(task))
-        (void)submit(task); /* the error is in the task */
+        return false;
+    }
+    hth_request_events_remember(task->events, task->shared->slots, &task->request->options, task->slot);
+    if (task->request->stream)
+        hth_request_events_want(task->events, (task->request->wants_timings ? HEARTH_EVENTS_STATS : 0) |
+                                                  (task->request->wants_progress ? HEARTH_EVENTS_PREFILL : 0));
+    return true;
 }
 
 /* ---- answers ---- */
@@ -328,7 +315,7 @@ static void explain(hth_task *task)
 
     if (!prepare(task))
         return;
-    if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
+    if (hearth_explain(task->shared->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
         hth_api_fail_status(&task->error, &err);
         return;
     }
@@ -342,6 +329,47 @@ static void explain(hth_task *task)
     json_object_set_new(answer, "ignored", json_string(task->request->notes.text));
     json_object_set_new(answer, "normalized", normalized);
     hth_buffer_add_json_take(&task->answer, answer);
+}
+
+static json_t *node_json(const hth_prefix_node *node)
+{
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:[]}", "key", hth_json_hex(node->key.bytes, HTH_KEY_BYTES),
+                     "tokens", (json_int_t)node->n_tokens, "end", (json_int_t)node->end, "rows", (json_int_t)node->rows,
+                     "bytes", (json_int_t)node->bytes, "uses", (json_int_t)node->uses, "children");
+}
+
+/* The roots with their subtrees. NULL without memory. */
+static json_t *tree_json(const hth_prefix_tree *tree)
+{
+    json_t *roots = json_array(), *nodes[NODES_MAX];
+
+    for (size_t i = 0; i < tree->n; i++) {
+        const size_t parent = tree->nodes[i].parent;
+
+        nodes[i] = node_json(&tree->nodes[i]); /* valid after the array takes it over */
+        if (json_array_append_new(parent == HTH_PREFIX_TREE_ROOT ? roots : json_object_get(nodes[parent], "children"),
+                                  nodes[i]) != 0) {
+            json_decref(roots);
+            return NULL;
+        }
+    }
+    return roots;
+}
+
+/* The page of the most used prefixes: keys and numbers, and no token. Who may see prompts is decided elsewhere. */
+static void list_prefixes(hth_task *task)
+{
+    hth_prefix_tree tree;
+    size_t n_rows = 0;
+    hearth_error err;
+
+    if (hth_used_prefixes(task->shared->model, NODES_MAX, &tree, &n_rows, &err) != HEARTH_OK) {
+        hth_api_fail_status(&task->error, &err);
+        return;
+    }
+    hth_buffer_add_json_take(&task->answer, json_pack("{s:s, s:I, s:o}", "model", task->shared->model_name, "rows",
+                                                      (json_int_t)n_rows, "prefixes", tree_json(&tree)));
+    hth_prefix_tree_deinit(&tree);
 }
 
 /* ---- embeddings ---- */
@@ -369,13 +397,13 @@ static bool embed(hth_task *task)
     hearth_error err;
     hearth_status status;
 
-    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail: the model is loaded */
+    (void)hearth_model_info_get(task->shared->model, &info, NULL); /* cannot fail: the model is loaded */
     if (task->request->embed->options.n_inputs == 0) {
         hth_task_begin_vectors(task);
         return true;
     }
-    if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
-        !hth_api_prepare_inputs(task->model, task->request, &inputs, &task->error))
+    if (!join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
+        !hth_api_prepare_inputs(task->shared->model, task->request, &inputs, &task->error))
         return true;
     request.inputs = inputs.list;
     request.adapters = task->request->options.adapters;
@@ -384,7 +412,7 @@ static bool embed(hth_task *task)
     request.no_cache_read = task->request->options.no_cache_read;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
-    status = hth_embed_submit(task->model, &request, &terms, NULL, &err);
+    status = hth_embed_submit(task->shared->model, &request, &terms, NULL, &err);
     hth_api_inputs_deinit(&inputs); /* the task may already be gone */
     if (status == HEARTH_OK)
         return false;
@@ -394,19 +422,24 @@ static bool embed(hth_task *task)
 
 bool hth_task_run(hth_task *task)
 {
-    task->request->is_gone = task->is_gone;
+    if (task->request)
+        task->request->is_gone = task->is_gone;
     switch (task->kind) {
     case HTH_TASK_EMBED: return embed(task);
-    case HTH_TASK_GENERATE: generate(task); break;
+    case HTH_TASK_GENERATE: (void)(prepare(task) && make_reply(task) && submit(task)); break; /* it has the error */
     case HTH_TASK_ANSWER:
-        (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
-                             &task->error); /* the error is in the task */
+        (void)hth_api_answer(task->shared->model, task->request, &task->answer, &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
-    case HTH_TASK_PREFIXES: assert(false && "worker_prefixes.h runs it"); break;
-    case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
-    case HTH_TASK_ADAPTERS: assert(false && "worker_live_adapters.h runs it"); break;
+    case HTH_TASK_PREFIXES: list_prefixes(task); break;
+    case HTH_TASK_SLOT:
+        if (join_salts(task))
+            hth_slot_order_run(task);
+        break;
+    case HTH_TASK_ADAPTERS: hth_task_set_adapters(task); break;
     }
+    if (task->answer.failed)
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
     return true;
 }
 
@@ -416,7 +449,7 @@ void hth_task_cancel(const hth_task *task)
 {
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < n_each(task); k++)
-            (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
+            (void)hearth_cancel(task->shared->model, task->parts[i].id + k, NULL); /* not found: it has ended */
 }
 
 /* Is a prompt long, or partly restored, so that its rows will help if the client asks again? */
@@ -439,12 +472,12 @@ void hth_task_linger(const hth_task *task, uint32_t ms)
     }
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < n_each(task); k++)
-            (void)hearth_linger(task->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
+            (void)hearth_linger(task->shared->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
 }
 
 void hth_task_pause(const hth_task *task, bool pause)
 {
     for (uint32_t i = 0; i < task->n_parts; i++)
         for (uint32_t k = 0; k < n_each(task); k++)
-            (void)hearth_pause(task->model, task->parts[i].id + k, pause, NULL); /* not found: it has ended */
+            (void)hearth_pause(task->shared->model, task->parts[i].id + k, pause, NULL); /* not found: it has ended */
 }

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "api/reply.h"
+#include "dialects/answers.h"
 #include "models/model.h"
 #include "wire/worker_settings.h"
 #include "worker/event_queue.h"
@@ -26,25 +27,30 @@ typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
     HTH_TASK_ANSWER,   /* tokens, templates: one body, at once */
     HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
-    HTH_TASK_PREFIXES, /* the most used prefixes; worker_prefixes.h runs it */
-    HTH_TASK_SLOT,     /* save, restore or erase a slot; worker_slots.h runs it */
-    HTH_TASK_ADAPTERS, /* makes the model's adapters match a state; worker_live_adapters.h runs it */
+    HTH_TASK_PREFIXES, /* the page of the most used prefixes */
+    HTH_TASK_SLOT,     /* save, restore or erase a slot */
+    HTH_TASK_ADAPTERS, /* makes the model's adapters match a state */
     HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_begin_vectors */
 } hth_task_kind;
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
 
-typedef struct hth_task {
-    /* Inputs. */
-    hearth_model *model;
+/* Shared by all tasks of a worker, which it outlives, like all that it points to. */
+typedef struct hth_task_shared {
+    hearth_model *model; /* NULL: not loaded yet */
     hth_event_queue *queue;
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
     const hth_worker_settings *settings;
-    const hth_api_defaults *defaults; /* NULL: none */
+    const hth_api_defaults *defaults; /* final before the model is set; NULL: none */
     const char *model_name, *shown_name;
-    const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES], without adapters */
+    uint8_t model_digest[HTH_FRAME_MODEL_BYTES]; /* without adapters */
+} hth_task_shared;
+
+typedef struct hth_task {
+    /* Inputs. */
+    const hth_task_shared *shared;
     hth_task_kind kind;
     hth_api_kind api;
     char slot_number[HTH_TASK_WORD_BYTES]; /* SLOT: as the client sent them */
@@ -96,16 +102,13 @@ bool hth_task_read(hth_task *task);
 /* May the rest take long although the body is short (grammars, tools, many replies)? Call after hth_task_read. */
 bool hth_task_is_complicated(const hth_task *task);
 /*
- * Do the rest; not for SLOT. Afterwards there is an error, an answer, or a reply with submitted requests. With an
+ * Do the rest. Afterwards there is an error, an answer, or a reply with submitted requests. With an
  * error, some requests may have been submitted, too. The parts are not open yet. False: on_embedded will be or was
  * called, and the task may be gone.
  */
 bool hth_task_run(hth_task *task);
 /* Make the answer of task->embeddings, or the error. */
 void hth_task_begin_vectors(hth_task *task);
-
-/* Combine the salt of the client's key with the salt of the request. False with task->error. */
-bool hth_task_join_salts(hth_task *task);
 
 /* For replies that have not ended: cancel them, or pause or continue them. Event loop only, after hth_task_run. */
 void hth_task_cancel(const hth_task *task);

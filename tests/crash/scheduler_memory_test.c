@@ -113,8 +113,7 @@ static void submit(script *s, test_stage *stage, unsigned i)
     status = hth_request_new(&s->requests[i], tokens, s->requests[i].n_tokens, i + 1, &request, &err);
     if (status == HEARTH_OK) {
         request->keyspace = stage->place.keyspace;
-        status =
-            hth_slot_new(hth_batcher_workplace(stage->batcher), request, s->requests[i].sampling, NULL, &slot, &err);
+        status = hth_slot_new(&stage->batcher->place, request, s->requests[i].sampling, NULL, &slot, &err);
         if (status != HEARTH_OK)
             hth_request_free(request);
     }
@@ -295,8 +294,7 @@ TEST(a_steady_tick_allocates_nothing)
             memcpy(copied, tokens[i], sizeof(tokens[i]));
             assert_int_equal(hth_request_new(&request, copied, 20, i + 1, &taken, NULL), HEARTH_OK);
             taken->keyspace = stage.place.keyspace;
-            assert_int_equal(hth_slot_new(hth_batcher_workplace(stage.batcher), taken, &sampling, NULL, &slot, NULL),
-                             HEARTH_OK);
+            assert_int_equal(hth_slot_new(&stage.batcher->place, taken, &sampling, NULL, &slot, NULL), HEARTH_OK);
             stage.n_open++;
             hth_batcher_add(stage.batcher, slot);
         }

@@ -212,7 +212,7 @@ static void fuzz_api(hth_api_kind kind, const uint8_t *bytes, size_t n_bytes)
     } else if (kind == HTH_API_TOKENIZE || kind == HTH_API_DETOKENIZE || kind == HTH_API_APPLY_TEMPLATE ||
                kind == HTH_API_COUNT_TOKENS || kind == HTH_API_RESPONSES_TOKENS || kind == HTH_API_OLLAMA_SHOW ||
                request->is_load) {
-        if (!hth_api_answer(fuzz_model(), request, NULL, &out, &error))
+        if (!hth_api_answer(fuzz_model(), request, &out, &error))
             check_error(kind, &error);
         hth_buffer_deinit(&out);
     } else if (!hth_api_prepare(fuzz_model(), request, 1, NULL, &prepared, &error)) {

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/json_bounds.h"
-#include "convert/sentencepiece.h"
-#include "convert/tokenizer_json.h"
+#include "convert/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

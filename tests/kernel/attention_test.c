@@ -16,7 +16,6 @@
 
 #include "kernels/attention.h"
 #include "kernels/attention_mask.h"
-#include "kernels/attention_order.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

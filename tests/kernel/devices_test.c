@@ -14,7 +14,7 @@
 #include <ggml-rpc.h>
 #include <llama.h>
 
-#include "engine/rpc_address.h"
+#include "engine/engine_options.h"
 #include "kernels/attention.h"
 #include "kernels/attention_row.h"
 #include "support/cmocka_all.h"

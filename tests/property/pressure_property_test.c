@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "supervisor/patience.h"
 #include "supervisor/pressure.h"
 #include "supervisor/relief.h"
 #include "support/cmocka_all.h"

@@ -73,7 +73,7 @@ static void serve_waiting(world *w, size_t i)
     hth_resident *m = &w->models[i];
     uint64_t waited;
 
-    if (m->residence != HTH_RESIDENCE_IN || !w->is_ready[i] || w->is_closed[i] || m->wanted_ns == 0)
+    if (m->place != HTH_PLACE_IN || !w->is_ready[i] || w->is_closed[i] || m->wanted_ns == 0)
         return;
     waited = w->now - m->wanted_ns;
     if (waited > w->longest_wait)
@@ -90,10 +90,10 @@ static void tick_model(world *w, size_t i)
         m->n_uses = 0;
         m->used_ns = w->now;
     }
-    if (m->residence == HTH_RESIDENCE_IN && !w->is_ready[i] && w->now >= w->until[i])
+    if (m->place == HTH_PLACE_IN && !w->is_ready[i] && w->now >= w->until[i])
         w->is_ready[i] = true;
-    if (m->residence == HTH_RESIDENCE_LEAVING && w->now >= w->until[i])
-        m->residence = HTH_RESIDENCE_OUT;
+    if (m->place == HTH_PLACE_LEAVING && w->now >= w->until[i])
+        m->place = HTH_PLACE_OUT;
     m[MODELS].used_ns = m->used_ns;
     serve_waiting(w, i);
 }
@@ -104,9 +104,9 @@ static void ask(world *w, size_t i, bool is_order)
     hth_resident *m = &w->models[i];
 
     m->used_ns = w->now;
-    if (m->residence == HTH_RESIDENCE_IN && w->is_ready[i] && !w->is_closed[i])
+    if (m->place == HTH_PLACE_IN && w->is_ready[i] && !w->is_closed[i])
         begin_use(w, i);
-    else if (w->is_external && !is_order && m->residence != HTH_RESIDENCE_IN && m->wanted_ns == 0)
+    else if (w->is_external && !is_order && m->place != HTH_PLACE_IN && m->wanted_ns == 0)
         w->n_refused++;
     else if (m->wanted_ns == 0)
         m->wanted_ns = w->now;
@@ -120,7 +120,7 @@ static void disturb(world *w)
 
     switch (draw(w, 62)) {
     case 0: /* its process dies; its requests come back */
-        if (m->residence != HTH_RESIDENCE_IN)
+        if (m->place != HTH_PLACE_IN)
             break;
         w->is_ready[i] = false;
         w->until[i] = w->now + 1 + draw(w, LOAD_MAX);
@@ -131,8 +131,8 @@ static void disturb(world *w)
     case 1: /* it turns out to be larger or smaller */ draw_bytes(w, m); break;
     case 2: m->is_pinned = !m->is_pinned && draw(w, 3) == 0; break;
     case 3: /* an operator's order */
-        if (m->residence == HTH_RESIDENCE_IN && m->n_uses == 0) {
-            m->residence = HTH_RESIDENCE_LEAVING;
+        if (m->place == HTH_PLACE_IN && m->n_uses == 0) {
+            m->place = HTH_PLACE_LEAVING;
             w->until[i] = w->now + 1 + draw(w, LEAVE_MAX);
         }
         break;
@@ -142,7 +142,7 @@ static void disturb(world *w)
     case 11: m->stay_ns = draw(w, 4) ? STAY : 0; break;
     case 7: w->is_external = draw(w, 3) == 0; break;
     case 8: /* a part of it that it left in memory, pinned or not */
-        if (m->residence == HTH_RESIDENCE_OUT) {
+        if (m->place == HTH_PLACE_OUT) {
             const uint64_t all = m->bytes[0] + m[MODELS].bytes[0];
 
             m[MODELS].bytes[0] = draw(w, all < 20 ? all : 20);
@@ -166,7 +166,7 @@ static void check_pool(const world *w, size_t k)
         const hth_resident *m = &w->models[i];
 
         bytes += k == 0 ? m[MODELS].bytes[0] : 0;
-        if (m->residence == HTH_RESIDENCE_OUT || (k > 0 && m->bytes[k] == 0))
+        if (m->place == HTH_PLACE_OUT || (k > 0 && m->bytes[k] == 0))
             continue;
         bytes += m->bytes[k];
         n++;
@@ -193,19 +193,19 @@ static bool is_overfull(const world *w)
         uint64_t bytes = 0;
 
         for (size_t i = 0; i < (size_t)2 * MODELS; i++)
-            bytes += w->models[i].residence == HTH_RESIDENCE_OUT ? 0 : w->models[i].bytes[k];
+            bytes += w->models[i].place == HTH_PLACE_OUT ? 0 : w->models[i].bytes[k];
         if (bytes > POOL)
             return true;
     }
     for (size_t i = 0; i < MODELS; i++)
-        n += w->models[i].residence != HTH_RESIDENCE_OUT;
+        n += w->models[i].place != HTH_PLACE_OUT;
     return n > w->n_places;
 }
 
 static bool has_one_its_turn(const world *w)
 {
     for (size_t i = 0; i < MODELS; i++)
-        if (w->models[i].residence == HTH_RESIDENCE_OUT && w->models[i].wanted_ns > 0 &&
+        if (w->models[i].place == HTH_PLACE_OUT && w->models[i].wanted_ns > 0 &&
             w->now - w->models[i].wanted_ns >= TURN)
             return true;
     return false;
@@ -220,7 +220,7 @@ static void check_leaving(world *w, size_t left)
 {
     const hth_resident *m = &w->models[left];
 
-    assert_int_equal(m->residence, HTH_RESIDENCE_IN);
+    assert_int_equal(m->place, HTH_PLACE_IN);
     assert_int_equal(m->n_uses, 0);
     if (m->is_dismissed)
         return;
@@ -235,7 +235,7 @@ static void check_leaving(world *w, size_t left)
     for (size_t i = 0; i < MODELS; i++) {
         const hth_resident *other = &w->models[i];
 
-        if (other->residence == HTH_RESIDENCE_IN && !other->is_pinned && other->n_uses == 0 && other->wanted_ns == 0 &&
+        if (other->place == HTH_PLACE_IN && !other->is_pinned && other->n_uses == 0 && other->wanted_ns == 0 &&
             w->orders[i] == HTH_RESIDENCY_STAY)
             assert_true(other->used_ns >= m->used_ns || takes_more_devices(m, other) ||
                         (is_staying(w, other) && !is_staying(w, m)));
@@ -265,7 +265,7 @@ static bool plan(world *w)
     for (size_t i = 0; i < MODELS; i++) {
         hth_resident *m = &w->models[i];
 
-        m->kept = m->residence == HTH_RESIDENCE_OUT && m[MODELS].bytes[0] > 0 ? &m[MODELS] : NULL;
+        m->kept = m->place == HTH_PLACE_OUT && m[MODELS].bytes[0] > 0 ? &m[MODELS] : NULL;
         m[MODELS].wanted_ns = m->kept ? m->wanted_ns : 0;
     }
     hth_residency_plan(w->models, 2 * MODELS, &limits, w->now, w->orders);
@@ -279,8 +279,8 @@ static bool plan(world *w)
         w->n_closed += w->is_closed[i];
         assert_false(w->is_closed[i] && w->is_external && !m->is_dismissed);
         if (w->orders[i] == HTH_RESIDENCY_ENTER) {
-            assert_int_equal(m->residence, HTH_RESIDENCE_OUT);
-            m->residence = HTH_RESIDENCE_IN;
+            assert_int_equal(m->place, HTH_PLACE_OUT);
+            m->place = HTH_PLACE_IN;
             take_kept(m);
             m->since_ns = w->now;
             w->is_ready[i] = false;
@@ -289,7 +289,7 @@ static bool plan(world *w)
                 has_entered[k] |= k == 0 || m->bytes[k] > 0;
             changed = true;
         } else if (w->orders[i] == HTH_RESIDENCY_LEAVE) {
-            m->residence = HTH_RESIDENCE_LEAVING;
+            m->place = HTH_PLACE_LEAVING;
             w->until[i] = w->now + 1 + draw(w, LEAVE_MAX);
             w->n_left++;
             w->n_dismissed += m->is_dismissed;
@@ -305,9 +305,9 @@ static bool plan(world *w)
             changed = is_some_free_soon = true;
         }
     for (size_t i = 0; i < MODELS; i++)
-        is_some_free_soon |= w->models[i].residence == HTH_RESIDENCE_LEAVING;
+        is_some_free_soon |= w->models[i].place == HTH_PLACE_LEAVING;
     for (size_t i = 0; i < MODELS && w->is_external && !is_some_free_soon; i++)
-        if (w->models[i].residence == HTH_RESIDENCE_OUT && w->models[i].wanted_ns > 0) { /* the caller gives it up */
+        if (w->models[i].place == HTH_PLACE_OUT && w->models[i].wanted_ns > 0) { /* the caller gives it up */
             w->models[i].wanted_ns = 0;
             w->n_refused++;
         }
@@ -327,7 +327,7 @@ TEST(memory_is_enough_and_every_request_begins)
         draw_bytes(&w, &w.models[i]);
     }
     for (size_t i = MODELS; i < (size_t)2 * MODELS; i++)
-        w.models[i] = (hth_resident){ .residence = HTH_RESIDENCE_KEPT };
+        w.models[i] = (hth_resident){ .place = HTH_PLACE_KEPT };
     for (uint64_t step = 0; step < n_steps; step++) {
         w.now++;
         for (size_t i = 0; i < MODELS; i++)
@@ -380,12 +380,11 @@ static uint64_t take_turns(size_t n_clients, uint64_t pause, uint64_t n_steps, c
             }
             if (m->n_uses == 0 && m->wanted_ns == 0 && now >= c->end + pause)
                 m->wanted_ns = m->used_ns = now;
-            if (m->residence == HTH_RESIDENCE_LEAVING && now >= c->ready)
-                m->residence = HTH_RESIDENCE_OUT;
-            if (m->residence == HTH_RESIDENCE_IN && now >= c->ready && m->wanted_ns > 0 &&
-                orders[i] != HTH_RESIDENCY_CLOSE) {
+            if (m->place == HTH_PLACE_LEAVING && now >= c->ready)
+                m->place = HTH_PLACE_OUT;
+            if (m->place == HTH_PLACE_IN && now >= c->ready && m->wanted_ns > 0 && orders[i] != HTH_RESIDENCY_CLOSE) {
                 c->longest_wait = now - m->wanted_ns > c->longest_wait ? now - m->wanted_ns : c->longest_wait;
-                *m = (hth_resident){ .residence = HTH_RESIDENCE_IN,
+                *m = (hth_resident){ .place = HTH_PLACE_IN,
                                      .bytes[0] = POOL,
                                      .keep_ns = UINT64_MAX,
                                      .stay_ns = STAY,
@@ -398,12 +397,12 @@ static uint64_t take_turns(size_t n_clients, uint64_t pause, uint64_t n_steps, c
         hth_residency_plan(models, n_clients, &limits, now, orders);
         for (size_t i = 0; i < n_clients; i++) {
             if (orders[i] == HTH_RESIDENCY_ENTER) {
-                models[i].residence = HTH_RESIDENCE_IN;
+                models[i].place = HTH_PLACE_IN;
                 models[i].since_ns = now;
                 clients[i].ready = now + LOAD;
                 n_swaps++;
             } else if (orders[i] == HTH_RESIDENCY_LEAVE) {
-                models[i].residence = HTH_RESIDENCE_LEAVING;
+                models[i].place = HTH_PLACE_LEAVING;
                 clients[i].ready = now + LEAVE;
             }
         }

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/batcher_inside.h"
+#include "sched/batcher.h"
 #include "stub/backend.h"
 #include "support/cmocka_all.h"
 #include "support/solo.h"
@@ -406,7 +406,7 @@ static void submit(world *w, job *j)
     if (j->reply->n_done == 0 && pick(w, 16) == 0)
         j->reply->refuse_after = 1 + (uint32_t)pick(w, 10);
     if (j->reply->request && pick(w, 10) == 0) { /* a parent that nobody knows may be written by somebody else */
-        j->reply->request->has_parent_key = true;
+        j->reply->request->options.parent_key = calloc(1, HTH_KEY_BYTES);
         j->reply->request->n_parent = 1 + (uint32_t)pick(w, j->request.n_tokens);
     }
     j->request.replayed = NULL;

@@ -11,8 +11,7 @@
 #include <llama.h>
 
 #include "engine/backend.h"
-#include "llama/llama_chat.h"
-#include "llama/llama_slices.h"
+#include "llama/llama_shim.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

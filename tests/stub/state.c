@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "state/image_part.h"
+#include "state/image.h"
 #include "stub/inside.h"
 
 #define TYPE_F16 1              /* ggml's number */

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "front/front_stream.h"
 #include "front/proxy.h"
 #include "supervisor/waiters.h"
 #include "support/cmocka_all.h"
@@ -169,6 +168,19 @@ REPLACING bool hth_supervisor_view_of(const hth_supervisor *supervisor, const ch
         (void)snprintf(out->last_death, sizeof(out->last_death),
                        "killed by signal 11 (Segmentation fault); its last lines: SECRET");
     return true;
+}
+
+/* For the page of metrics. */
+REPLACING size_t hth_supervisor_n(const hth_supervisor *supervisor)
+{
+    (void)supervisor;
+    return 1;
+}
+
+REPLACING void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
+{
+    (void)i;
+    (void)hth_supervisor_view_of(supervisor, supervisor->model, out);
 }
 
 /* ---- what workers say ---- */
@@ -419,11 +431,11 @@ static void serve_kept(relay_stage *stage, hth_http_exchange *exchange, const ch
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     if (strcmp(hth_http_method(exchange), "DELETE") == 0) {
-        if (hth_front_stream_drop(stage->kept, id, key, &error)) {
+        if (hth_kept_streams_drop(stage->kept, id, key, &error)) {
             hth_http_reply(exchange, 204, NULL, NULL, 0);
             return;
         }
-    } else if (hth_front_stream_read(stage->kept, exchange, id, key, &error)) {
+    } else if (hth_kept_streams_read(stage->kept, exchange, id, key, &error)) {
         return;
     }
     hth_http_reply(exchange, hth_api_error_http_status(HTH_API_OPENAI, &error), NULL, error.message,

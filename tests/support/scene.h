@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/batcher_inside.h"
+#include "sched/batcher.h"
 #include "stub/backend.h"
 #include "support/cmocka_all.h"
 #include "support/solo.h"

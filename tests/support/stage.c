@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/batcher_inside.h"
+#include "sched/batcher.h"
 #include "support/cmocka_all.h"
 #include "support/greedy.h"
 #include "support/support.h"
@@ -126,10 +126,10 @@ static void ended(hth_slot *slot, void *user_data)
 
     assert_int_equal(slot->state, HTH_SLOT_DONE);
     assert_null(slot->entry);
-    if (request->on_done)
-        request->on_done(request->id, &hth_reply_result(slot->reply)->shown, request->user_data);
-    if (request->on_done == on_done)
-        reply_of(request->user_data)->n_ticks = stage->batcher->n_ticks;
+    if (request->options.on_done)
+        request->options.on_done(request->id, &slot->reply->result->shown, request->options.user_data);
+    if (request->options.on_done == on_done)
+        reply_of(request->options.user_data)->n_ticks = stage->batcher->n_ticks;
     stage->n_open--;
 }
 
@@ -189,7 +189,7 @@ test_reply *test_stage_prepare_with(test_stage *stage, const hearth_request *req
                                               reply->request->keyspace.fingerprint, NULL),
                          HEARTH_OK);
         hth_keyspace_salt(&reply->request->keyspace, salt);
-        status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, given.sampling, NULL, &slot, err);
+        status = hth_slot_new(&stage->batcher->place, reply->request, given.sampling, NULL, &slot, err);
         if (status != HEARTH_OK)
             hth_request_free(reply->request);
     }

@@ -9,7 +9,7 @@
 
 #include "support/cmocka_all.h"
 #include "support/support.h"
-#include "wire/adapter_files.h"
+#include "wire/adapter_state.h"
 
 typedef struct fixture {
     char *directory;

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "front/adapter_page.h"
+#include "front/admin.h"
 #include "support/cmocka_all.h"
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"

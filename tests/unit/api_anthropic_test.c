@@ -311,7 +311,7 @@ STUB_TEST(counted_tokens_are_those_that_a_message_uses)
                    json_integer_value(hth_test_at(body, "usage.cache_read_input_tokens"));
 
     assert_non_null(request);
-    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
+    assert_true(hth_api_answer(f->model, request, &out, &error));
     counted = hth_test_json(hth_buffer_text(&out));
     assert_in_range(n, 20, 500);
     assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")), n);

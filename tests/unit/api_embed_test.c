@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/embed.h"
 #include "api/request.h"
+#include "dialects/answers.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 

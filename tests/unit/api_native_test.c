@@ -8,7 +8,7 @@
 
 #include "api/model_pages.h"
 #include "api/prepare.h"
-#include "api/usage.h"
+#include "api/writer.h"
 #include "dialects/answers.h"
 #include "dialects/request_parse.h"
 #include "sampling/numbers.h"
@@ -574,7 +574,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
     json_t *answer;
 
-    if (!request || !hth_api_answer(f->model, request, NULL, &out, &error))
+    if (!request || !hth_api_answer(f->model, request, &out, &error))
         fail_msg("%s: %s", body, error.message);
     answer = hth_test_json(hth_buffer_text(&out));
     hth_buffer_deinit(&out);
@@ -635,7 +635,8 @@ static int tokenize_letters(const hth_test_stub *f, size_t n, const atomic_bool 
     hth_buffer_add_text(&body, "\"}");
     request = hth_api_request_parse(HTH_API_TOKENIZE, body.text, body.n, NULL, &error);
     assert_non_null(request);
-    if (!hth_api_answer(f->model, request, is_gone, out, &error))
+    request->is_gone = is_gone;
+    if (!hth_api_answer(f->model, request, out, &error))
         status = hth_api_error_http_status(HTH_API_NATIVE, &error);
     hth_api_request_free(request);
     hth_buffer_deinit(&body);

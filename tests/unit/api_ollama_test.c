@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/ndjson.h"
+#include "api/sse.h"
 #include "api/prepare.h"
 #include "dialects/answers.h"
 #include "dialects/ollama_answers.h"
@@ -471,7 +471,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     hth_api_error error;
     json_t *answer;
 
-    if (!hth_api_answer(f->model, request, NULL, &out, &error))
+    if (!hth_api_answer(f->model, request, &out, &error))
         fail_msg("%s: %s", body, error.message);
     answer = hth_test_json(hth_buffer_text(&out));
     hth_buffer_deinit(&out);

@@ -705,7 +705,7 @@ STUB_TEST(counted_tokens_are_those_that_a_chat_uses)
     hth_api_error error;
     hth_buffer out = { .text = NULL };
 
-    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
+    assert_true(hth_api_answer(f->model, request, &out, &error));
     counted = hth_test_json(hth_buffer_text(&out));
     assert_in_range(json_integer_value(hth_test_at(counted, "input_tokens")), 20, 500);
     assert_int_equal(json_integer_value(hth_test_at(counted, "input_tokens")),

@@ -463,7 +463,7 @@ SHARED_STUB_TEST(counted_tokens_are_those_that_a_response_uses)
         hth_api_request_parse(HTH_API_RESPONSES_TOKENS, quoted(body), strlen(body), NULL, &error);
 
     assert_non_null(request);
-    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
+    assert_true(hth_api_answer(f->model, request, &out, &error));
     counted = hth_test_json(hth_buffer_text(&out));
     assert_string_equal(hth_test_text_at(counted, "object"), "response.input_tokens");
     assert_true(json_equal(hth_test_at(counted, "input_tokens"), hth_test_at(response, "usage.input_tokens")));

@@ -60,8 +60,8 @@ static void compare(const model *m, const hth_cells *cells)
             n_held += n_owners(m, one->ids[k], true) > 0;
             n_twice += n_owners(m, one->ids[k], true) > 1;
         }
-        assert_int_equal(hth_cells_count_held(cells, one->ids, one->n), n_held);
-        assert_int_equal(hth_cells_count_held_twice(cells, one->ids, one->n), n_twice);
+        assert_int_equal(hth_cells_count_held(cells, one->ids, one->n, 1), n_held);
+        assert_int_equal(hth_cells_count_held(cells, one->ids, one->n, 2), n_twice);
     }
 }
 

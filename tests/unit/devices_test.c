@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/backend.h"
-#include "engine/rpc_address.h"
+#include "engine/engine_options.h"
 #include "support/cmocka_all.h"
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"

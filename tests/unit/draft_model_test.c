@@ -5,7 +5,7 @@
  * takes a millisecond of the test's clock, so that its cost is known.
  */
 #include "cache/why.h"
-#include "sched/prompt_lookup.h"
+#include "sched/sequence.h"
 #include "support/scene.h"
 
 enum { PROMPT = 100, REPLY = 61 };
@@ -247,7 +247,6 @@ TEST(rows_of_the_draft_model_belong_to_no_tenant)
 {
     test_stage_options options = with_draft_model("stub:errs=3");
     hearth_request request = drafting(text, 600, 40);
-    hth_prompt_place place;
     hth_keyspace *as_target;
     hth_why_answer answer;
     hth_lookup lookup;
@@ -259,8 +258,7 @@ TEST(rows_of_the_draft_model_belong_to_no_tenant)
     hth_keyspace_set_fingerprint(as_target, as_target->fingerprint); /* its tenant is known */
     assert_true(n_draft_rows(&stage, &request) > 600);
     hth_batcher_save(stage.batcher, HEARTH_SAVE_EVICT);
-    place = hth_workplace_prompt_place(&stage.draft_place);
-    assert_int_equal(hth_prompt_lookup(&place, as_target, text, 600, true, &lookup, NULL), HEARTH_OK);
+    assert_int_equal(hth_prompt_lookup(&stage.draft_place, as_target, text, 600, true, &lookup, NULL), HEARTH_OK);
     hth_why_of_all(stage.cache, as_target, &lookup, &stage.draft_place.policy, text, 600, 0, &answer);
     assert_int_equal(answer.miss, HEARTH_MISS_NEVER_SEEN);
     hth_lookup_deinit(&lookup);

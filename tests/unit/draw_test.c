@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sched/draw.h"
+#include "sampling/filters.h"
 #include "support/cmocka_all.h"
 
 TEST(the_same_seed_and_position_draw_the_same)

@@ -133,21 +133,20 @@ TEST(what_was_cached_is_known_beside_the_tokens)
     hth_buffer out = { .text = NULL };
     hth_known known;
     size_t last = 0;
-    uint32_t n = 0;
 
     add_known(&out, &last, 2, false, 0, 3);
     hth_frame_add_known(&out, &last, &cached);
     add_known(&out, &last, 2, false, 3, 2);
     add_known(&out, &last, 2, true, 5, 2);
     assert_true(hth_known_read(out.text, out.n, 3, &known, &error));
-    assert_int_equal(hth_known_n(&known, 2), 7);
+    assert_int_equal(hth_known_at(&known, 2)->n, 7);
     for (int i = 0; i < 7; i++)
         assert_int_equal(known.replies[2].tokens[i], i);
-    assert_true(hth_known_has_ended(&known, 2));
-    assert_true(hth_known_cached(&known, 2, &n));
-    assert_int_equal(n, 733);
-    assert_false(hth_known_cached(&known, 1, &n));
-    assert_false(hth_known_cached(&known, 3, &n));
+    assert_true(hth_known_at(&known, 2)->has_ended);
+    assert_true(hth_known_at(&known, 2)->has_cached);
+    assert_int_equal(hth_known_at(&known, 2)->n_cached, 733);
+    assert_false(hth_known_at(&known, 1)->has_cached);
+    assert_false(hth_known_at(&known, 3)->has_cached);
     hth_known_deinit(&known);
     hth_buffer_deinit(&out);
 }
@@ -210,7 +209,7 @@ TEST(log_probabilities_are_known_of_the_tokens_that_they_were_told_of)
         n += steps[i].n;
     }
     assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
-    assert_int_equal(hth_known_n(&known, 0), n);
+    assert_int_equal(hth_known_at(&known, 0)->n, n);
     n = 0;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         for (uint32_t k = 0; k < steps[i].n; k++, n++) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "base/hmac.h"
+#include "base/hash.h"
 #include "support/cmocka_all.h"
 
 static void assert_hmac(const void *key_bytes, size_t n_key, const void *text, size_t n_text, const char *expected)

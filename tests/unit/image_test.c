@@ -6,7 +6,6 @@
 
 #include "base/bytes.h"
 #include "state/image.h"
-#include "state/image_part.h"
 #include "support/cmocka_all.h"
 
 /* An image being written. */

@@ -83,7 +83,8 @@ static void restore(scene *s, const char *text)
 static bool order(scene *s, const char *text, hth_api_error *error)
 {
     hth_adapter_state state;
-    hth_task task = { .model = s->model, .live_adapters = &s->live, .adapter_state = &state };
+    const hth_task_shared shared = { .model = s->model, .live_adapters = &s->live };
+    hth_task task = { .shared = &shared, .adapter_state = &state };
 
     assert_true(hth_adapter_state_read(text, strlen(text), &state, &task.error));
     hth_task_set_adapters(&task);

@@ -32,8 +32,8 @@ TEST(a_closed_queue_is_drained_and_takes_no_more)
     hth_message_queue_close(queue);
     assert_int_equal(hth_message_queue_put(queue, &a), HTH_MESSAGE_QUEUE_CLOSED);
     assert_false(hth_message_queue_is_closed(queue));
-    assert_ptr_equal(hth_message_queue_wait(queue), &a);
-    assert_null(hth_message_queue_wait(queue));
+    assert_ptr_equal(hth_message_queue_take(queue, UINT32_MAX), &a);
+    assert_null(hth_message_queue_take(queue, UINT32_MAX));
     assert_true(hth_message_queue_is_closed(queue));
     hth_message_queue_free(queue);
 }
@@ -57,7 +57,7 @@ TEST(nothing_is_lost_between_threads)
     for (int i = 0; i < PRODUCERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, produce, queue), 0);
     for (int i = 0; i < PRODUCERS * EACH; i++)
-        sum += (intptr_t)hth_message_queue_wait(queue);
+        sum += (intptr_t)hth_message_queue_take(queue, UINT32_MAX);
     for (int i = 0; i < PRODUCERS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(sum, (intptr_t)PRODUCERS * EACH * (EACH + 1) / 2);

@@ -1,7 +1,7 @@
 /*
  * model_files_size_test.c - the files of a model, one or many
  */
-#include "wire/model_files_size.h"
+#include "wire/needs_text.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "front/passed_over.h"
+#include "front/access_log.h"
 #include "support/cmocka_all.h"
 
 typedef struct told {

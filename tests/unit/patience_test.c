@@ -1,7 +1,7 @@
 /*
  * patience_test.c - departures in vain make models stay longer; those that help, and the end of pressure, end the wait
  */
-#include "supervisor/patience.h"
+#include "supervisor/pressure.h"
 
 #include "support/cmocka_all.h"
 

@@ -31,7 +31,7 @@ static void open_pool(const char *model, uint64_t ram_bytes)
     options.n_sequences = ENTRIES;
     options.ram_bytes = ram_bytes;
     test_stage_open(&f.stage, &options);
-    assert_ok(hth_pool_open(hth_batcher_workplace(f.stage.batcher), ENTRIES, &f.pool, &err), err);
+    assert_ok(hth_pool_open(&f.stage.batcher->place, ENTRIES, &f.pool, &err), err);
     test_tokens(1, f.tokens, TOKENS_MAX);
     test_tokens(2, f.others, TOKENS_MAX);
     f.others[0] = 'A';
@@ -67,7 +67,7 @@ static hth_pool_entry *assigned(const hth_pool_query *query, uint32_t *n_live)
 /* Evaluate the rest of a request's tokens. */
 static void evaluate(const hth_pool_entry *at, const hth_pool_query *query)
 {
-    const hth_workplace *place = hth_batcher_workplace(f.stage.batcher);
+    const hth_workplace *place = &f.stage.batcher->place;
     uint32_t begin = hth_sequence_n_tokens(at->sequence), n = query->n_tokens - begin;
     hth_batch_row rows[TOKENS_MAX];
     hth_decode_result result;
@@ -81,7 +81,12 @@ static void evaluate(const hth_pool_entry *at, const hth_pool_query *query)
         uint32_t now = 256 - (begin + done) % 256;
 
         now = now < n - done ? now : n - done;
-        hth_sequence_fill_rows(at->sequence, query->tokens + begin + done, now, false, rows);
+        for (uint32_t i = 0; i < now; i++)
+            rows[i] = (hth_batch_row){
+                .token = query->tokens[begin + done + i],
+                .position = begin + done + i,
+                .sequence = hth_sequence_id(at->sequence),
+            };
         assert_int_equal(place->backend->decode(place->context, rows, now, &result, NULL), HEARTH_OK);
         assert_int_equal(result, HTH_DECODE_OK);
         hth_sequence_extend(at->sequence, query->tokens + begin + done, now);
@@ -235,12 +240,11 @@ TEST(sessions_expire_into_the_cache)
     assert_int_equal(hth_pool_n_idle(f.pool), 0);
     assert_int_equal(test_watch_n_used(&f.stage.watch), 0);
     for (unsigned i = 0; i < 2; i++) {
-        hth_prompt_place place = hth_workplace_prompt_place(&f.stage.place);
         hth_lookup lookup;
 
-        assert_int_equal(
-            hth_prompt_lookup(&place, &f.stage.place.keyspace, i ? f.others : f.tokens, 100, true, &lookup, NULL),
-            HEARTH_OK);
+        assert_int_equal(hth_prompt_lookup(&f.stage.place, &f.stage.place.keyspace, i ? f.others : f.tokens, 100, true,
+                                           &lookup, NULL),
+                         HEARTH_OK);
         assert_int_equal(lookup.n_cached, 100);
         hth_lookup_deinit(&lookup);
     }

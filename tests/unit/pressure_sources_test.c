@@ -1,7 +1,7 @@
 /*
  * pressure_sources_test.c - memory as programs tell it
  */
-#include "supervisor/pressure_sources.h"
+#include "supervisor/pressure.h"
 
 #include "support/cmocka_all.h"
 

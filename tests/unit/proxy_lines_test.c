@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "api/ndjson.h"
+#include "api/sse.h"
 
 static const script_step steps[] = {
     { .tokens = { 1 }, .n_tokens = 1, .bytes = "{\"a\":1}\n" },

@@ -1,7 +1,7 @@
 /*
  * queue_test.c - whose turn it is: priority, aging, arrival
  */
-#include "sched/queue.h"
+#include "sched/waiting_line.h"
 
 #include "support/cmocka_all.h"
 #include "support/support.h"

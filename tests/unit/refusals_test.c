@@ -1,7 +1,7 @@
 /*
  * refusals_test.c - a flood of refusals gives a bounded number of lines, and none goes uncounted
  */
-#include "http/refusals.h"
+#include "front/access_log.h"
 #include "support/cmocka_all.h"
 
 #define SECOND UINT64_C(1000000000)

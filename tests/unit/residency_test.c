@@ -5,10 +5,10 @@
 
 #include "support/cmocka_all.h"
 
-#define OUT HTH_RESIDENCE_OUT
-#define IN HTH_RESIDENCE_IN
-#define LEAVING HTH_RESIDENCE_LEAVING
-#define KEPT HTH_RESIDENCE_KEPT
+#define OUT HTH_PLACE_OUT
+#define IN HTH_PLACE_IN
+#define LEAVING HTH_PLACE_LEAVING
+#define KEPT HTH_PLACE_KEPT
 
 enum { NOW = 1000, TURN = 100, STAY = 20, N_MAX = 4, N_POOLS = 3, DEVICE_BYTES = 20 };
 
@@ -41,9 +41,9 @@ static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, si
 #define PLAN(bytes, n_models, ...)                                                                                    \
     plan((const hth_resident[]){ __VA_ARGS__ }, sizeof((const hth_resident[]){ __VA_ARGS__ }) / sizeof(hth_resident), \
          bytes, n_models)
-#define M(where, size, ...)                                                                           \
-    {                                                                                                 \
-        .residence = (where), .bytes[0] = (size), .keep_ns = UINT64_MAX, .stay_ns = STAY, __VA_ARGS__ \
+#define M(where, size, ...)                                                                       \
+    {                                                                                             \
+        .place = (where), .bytes[0] = (size), .keep_ns = UINT64_MAX, .stay_ns = STAY, __VA_ARGS__ \
     }
 
 TEST(a_model_enters_where_there_is_room)
@@ -87,7 +87,7 @@ TEST(an_idle_model_stays_for_a_moment_unless_another_one_has_its_turn)
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 999), M(OUT, 9, .wanted_ns = 900)), "L.");
     assert_true(hth_residency_stay_end(two, 3, &limits, NOW) == 983 + STAY);
     /* One whose clients do not come back does not stay. */
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 9, .used_ns = 999, .keep_ns = UINT64_MAX },
+    assert_string_equal(PLAN(10, SIZE_MAX, { .place = IN, .bytes[0] = 9, .used_ns = 999, .keep_ns = UINT64_MAX },
                              M(OUT, 9, .wanted_ns = 950)),
                         "L.");
     /* One that has stayed goes before one that was used before it, and a smaller one may pass meanwhile. */
@@ -97,7 +97,7 @@ TEST(an_idle_model_stays_for_a_moment_unless_another_one_has_its_turn)
         PLAN(10, SIZE_MAX, M(IN, 7, .used_ns = 990), M(OUT, 9, .wanted_ns = 980), M(OUT, 3, .wanted_ns = 990)), "..E");
     /* Orders, rests and a pool that is too full do not wait. */
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 999, .is_dismissed = true)), "L");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .used_ns = 999, .keep_ns = 1 }), "L");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .place = IN, .bytes[0] = 1, .used_ns = 999, .keep_ns = 1 }), "L");
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 998), M(IN, 8, .used_ns = 999)), "L.");
 }
 
@@ -139,10 +139,10 @@ TEST(a_model_larger_than_the_pool_is_alone)
 
 TEST(a_model_that_rests_for_too_long_leaves)
 {
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .used_ns = 900, .keep_ns = 100 }), "L");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .used_ns = 901, .keep_ns = 100 }), ".");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .n_uses = 1, .keep_ns = 0 }), ".");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .keep_ns = 0, .is_pinned = true }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .place = IN, .bytes[0] = 1, .used_ns = 900, .keep_ns = 100 }), "L");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .place = IN, .bytes[0] = 1, .used_ns = 901, .keep_ns = 100 }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .place = IN, .bytes[0] = 1, .n_uses = 1, .keep_ns = 0 }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .place = IN, .bytes[0] = 1, .keep_ns = 0, .is_pinned = true }), ".");
 }
 
 TEST(a_pool_that_is_too_full_loses_rows_too)

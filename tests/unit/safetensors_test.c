@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "convert/checkpoint.h"
+#include "convert/safetensors.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -173,13 +173,13 @@ DIRECTORY_TEST(files_are_regular_and_links_end)
 
     (void)snprintf(path, sizeof(path), "%s/a.safetensors", directory);
     (void)snprintf(other, sizeof(other), "%s/b.safetensors", directory);
-    assert_int_equal(hth_safetensors_open(path, &file, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_safetensors_open(directory, "a.safetensors", &file, &err), HEARTH_NOT_FOUND);
     assert_int_equal(symlink(path, other), 0);
     assert_int_equal(symlink(other, path), 0);
-    assert_int_equal(hth_safetensors_open(path, &file, &err), HEARTH_IO);
+    assert_int_equal(hth_safetensors_open(directory, "a.safetensors", &file, &err), HEARTH_IO);
     assert_non_null(strstr(err.message, "a.safetensors"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(hth_safetensors_open(path, &file, &err), HEARTH_CORRUPT);
-    assert_int_equal(hth_safetensors_open(directory, &file, &err), HEARTH_CORRUPT);
+    assert_int_equal(hth_safetensors_open(directory, "a.safetensors", &file, &err), HEARTH_CORRUPT);
+    assert_int_equal(hth_safetensors_open(directory, ".", &file, &err), HEARTH_CORRUPT);
 }

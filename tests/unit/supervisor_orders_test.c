@@ -256,7 +256,7 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
                 assert_int_equal(hth_supervisor_restart(f->supervisor, model, &err), HEARTH_OK);
             break;
         case 3:
-            if (is_out[k] && askers[k].waiter.link) {
+            if (is_out[k] && askers[k].waiter.list) {
                 hth_worker_waiter_cancel(&askers[k].waiter);
                 is_out[k] = false;
             }
@@ -269,7 +269,7 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
             }
             break;
         default:
-            if (is_out[k] && askers[k].waiter.link)
+            if (is_out[k] && askers[k].waiter.list)
                 break;
             askers[k] = asker_of(f);
             is_out[k] = true;
@@ -279,12 +279,12 @@ FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
         assert_true(event_base_loop(f->base, hth_test_random(&seed, 10) == 0 ? EVLOOP_ONCE : EVLOOP_NONBLOCK) >= 0);
         for (k = 0; k < ASKERS; k++) {
             if (is_out[k])
-                assert_int_equal(askers[k].n_ready + askers[k].n_failed, askers[k].waiter.link ? 0 : 1);
+                assert_int_equal(askers[k].n_ready + askers[k].n_failed, askers[k].waiter.list ? 0 : 1);
         }
     }
     for (size_t k = 0; k < ASKERS; k++) {
         if (is_out[k])
-            run_until(f, !askers[k].waiter.link);
+            run_until(f, !askers[k].waiter.list);
     }
     hth_supervisor_stop(f->supervisor, 100, on_stopped, f);
     run_until(f, f->is_stopped);

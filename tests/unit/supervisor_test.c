@@ -45,7 +45,6 @@ FIXTURE_TEST(a_worker_is_started_and_those_who_wait_get_its_socket)
     assert_int_equal(v.n_waiters, 0);
     assert_true(v.status.loop_ns < UINT64_MAX);
     assert_string_equal(v.last_death, "");
-    assert_false(hth_supervisor_is_broken(f->supervisor, "m", NULL));
 }
 
 FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
@@ -71,7 +70,7 @@ FIXTURE_TEST(an_unknown_model_is_not_found)
     assert_int_equal(hth_supervisor_want(f->supervisor, "x", 0, &a.waiter, &err), HEARTH_NOT_FOUND);
     assert_string_equal(err.message, "there is no model 'x' here");
     assert_int_equal(hth_supervisor_restart(f->supervisor, "x", &err), HEARTH_NOT_FOUND);
-    assert_true(hth_supervisor_is_broken(f->supervisor, "x", &err));
+    assert_int_equal(hth_supervisor_load(f->supervisor, "x", &err), HEARTH_NOT_FOUND);
     hth_supervisor_note_broken(f->supervisor, "x", 1);
     assert_int_equal(a.n_ready + a.n_failed, 0);
 }
@@ -220,6 +219,27 @@ FIXTURE_TEST(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_
     assert_string_equal(view(f, 0).last_death, "ended with exit status 0");
 }
 
+FIXTURE_TEST(a_worker_that_cannot_be_started_is_tried_again)
+{
+    asker a = asker_of(f), b = asker_of(f);
+    char folder[512];
+
+    f->options.runtime_directory = f->directory;
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    want(f, "m", 0, &a);
+    run_until(f, a.n_ready == 1);
+    (void)snprintf(folder, sizeof(folder), "%.*s", (int)(strstr(a.socket_path, "/0-1/") - a.socket_path),
+                   a.socket_path);
+    assert_int_equal(rename(folder, f->path), 0); /* the socket of the next process has no place */
+    send_signal(view(f, 0).pid, SIGKILL);
+    run_until(f, view(f, 0).n_deaths >= 2);
+    assert_non_null(strstr(view(f, 0).last_death, "cannot make a folder for a socket"));
+    assert_int_equal(rename(f->path, folder), 0);
+    want(f, "m", a.generation, &b);
+    run_until(f, b.n_ready == 1);
+}
+
 FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
 {
     asker a = asker_of(f), b = asker_of(f);
@@ -240,7 +260,7 @@ FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
     assert_true(view(f, 0).restart_in_ms > 0);
     want(f, "m", 0, &b);
     assert_int_equal(b.n_failed, 1);
-    assert_true(hth_supervisor_is_broken(f->supervisor, "m", &err));
+    assert_int_equal(hth_supervisor_load(f->supervisor, "m", &err), HEARTH_BUSY);
     assert_string_equal(err.message, b.err.message);
     /* An operator need not wait. */
     assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);

@@ -7,10 +7,7 @@
 
 #include <jansson.h>
 
-#include "convert/cutting.h"
-#include "convert/sentencepiece.h"
 #include "convert/tokenizer.h"
-#include "convert/tokenizer_json.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 

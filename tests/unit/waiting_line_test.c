@@ -54,7 +54,7 @@ static uint64_t naive_limit(const model *m)
 
     for (size_t i = 0; i < SLOTS; i++) {
         const hth_request *request = &m->requests[i];
-        const uint32_t limits_ms[] = { request->deadline_ms, request->queue_timeout_ms };
+        const uint32_t limits_ms[] = { request->options.deadline_ms, request->options.queue_timeout_ms };
 
         for (size_t k = 0; k < 2 && m->at[i] == WAITING && !m->slots[i].has_returned; k++)
             if (limits_ms[k] > 0 && request->submitted_ns + limits_ms[k] * 1000000u < limit_ns)
@@ -116,10 +116,10 @@ static void come(model *m, size_t i)
     hth_request *request = &m->requests[i];
 
     memset(request, 0, sizeof(*request));
-    request->priority = pick(m, 4) ? (int32_t)pick(m, 3) - 1 : (int32_t)pick(m, 201) - 100;
+    request->options.priority = pick(m, 4) ? (int32_t)pick(m, 3) - 1 : (int32_t)pick(m, 201) - 100;
     request->submitted_ns = m->now - pick(m, 3); /* others may have been heard of before */
-    request->deadline_ms = pick(m, 3) ? 0 : 1 + (uint32_t)pick(m, 40);
-    request->queue_timeout_ms = pick(m, 3) ? 0 : 1 + (uint32_t)pick(m, 40);
+    request->options.deadline_ms = pick(m, 3) ? 0 : 1 + (uint32_t)pick(m, 40);
+    request->options.queue_timeout_ms = pick(m, 3) ? 0 : 1 + (uint32_t)pick(m, 40);
     m->slots[i] = (hth_slot){ .request = request, .number = ++m->n_arrived };
     assert_true(hth_waiting_line_add(&m->line, &m->slots[i]));
     m->at[i] = WAITING;
@@ -188,7 +188,7 @@ TEST(newcomers_behind_the_first_are_not_looked_at)
 
     for (size_t i = 0; i < SLOTS; i++) {
         requests[i].submitted_ns = 10 + i;
-        requests[i].priority = i % 2;
+        requests[i].options.priority = i % 2;
         slots[i] = (hth_slot){ .request = &requests[i], .number = i + 1 };
         assert_true(hth_waiting_line_add(&line, &slots[i]));
         if (i >= 2)
