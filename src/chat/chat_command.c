@@ -28,8 +28,6 @@ typedef struct chat_options {
     bool goes_on;
     bool keeps_nothing;
     bool no_wrap;
-    bool help;
-    bool help_all;
 } chat_options;
 
 #define AT(field) offsetof(chat_options, field)
@@ -67,12 +65,9 @@ static const hth_option rows[] = {
       .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's",
       .offset = AT(settings.is_verbose) },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options: sampling, cache, engine", .offset = AT(help_all),
-      .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options: sampling, cache, engine", .is_common = true },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth chat MODEL [OPTIONS]\n"
@@ -208,19 +203,13 @@ static int chat_with(hth_dialog_source *source, const chat_options *options)
 
 /* ---- the command ---- */
 
-static void init(chat_options *out)
+static void init(void *options)
 {
+    chat_options *out = options;
+
     memset(out, 0, sizeof(*out));
     hth_model_setup_init(&out->settings.setup);
     out->settings.setup.model.n_parallel = 1;
-}
-
-static const void *defaults(void)
-{
-    static chat_options options;
-
-    init(&options);
-    return &options;
 }
 
 const hth_manual hth_chat_manual = {
@@ -228,8 +217,9 @@ const hth_manual hth_chat_manual = {
     .summary = "talk with a model in the terminal",
     .usage = usage,
     .closing = closing,
-    .options = &table,
-    .defaults = defaults,
+    .options = HTH_OPTION_ROWS(rows),
+    .init = init,
+    .n_bytes = sizeof(chat_options),
     .arguments = HTH_COMPLETE_MODEL,
 };
 
@@ -263,13 +253,9 @@ int hth_command_chat(int argc, char **argv)
     int first, exit_code;
 
     init(&options);
-    first = hth_option_table_parse(&table, "hearth chat", argc, argv, &options);
+    first = hth_manual_parse(&hth_chat_manual, NULL, argc, argv, &options, &exit_code);
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help || options.help_all) {
-        hth_manual_print(&hth_chat_manual, options.help_all, stdout);
-        return HTH_EXIT_OK;
-    }
+        return exit_code;
     if (argc - first > 1)
         return hth_say("chat takes one MODEL; messages are typed, or come from standard input", HTH_EXIT_USAGE);
     if (first == argc && !options.url)

@@ -37,7 +37,6 @@ typedef struct hth_cache_command_options {
     const char *index_directory; /* NULL: with the rows */
     bool as_json;
     bool quiet;
-    bool help;
     hth_row_kind kind;      /* HTH_ROW_KINDS: any */
     const char *key_prefix; /* ls: hex digits, NULL: any */
     uint32_t limit;

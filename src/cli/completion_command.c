@@ -18,15 +18,9 @@ static void completion_fish(FILE *out);
 
 enum { PATH_BYTES = 64 };
 
-typedef struct completion_options {
-    bool help;
-} completion_options;
-
 static const hth_option rows[] = {
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(completion_options, help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 const hth_manual hth_completion_manual = {
     .name = "completion",
@@ -42,7 +36,7 @@ const hth_manual hth_completion_manual = {
         "  fish   hearth completion fish > ~/.config/fish/completions/hearth.fish    once\n"
         "\n",
     .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n",
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = "bash|zsh|fish " HTH_COMPLETE_NOTHING,
 };
 
@@ -103,23 +97,19 @@ int hth_command_completion(int argc, char **argv)
         const char *name;
         void (*print)(FILE *out);
     } shells[] = { { "bash", completion_bash }, { "zsh", completion_zsh }, { "fish", completion_fish } };
-    completion_options options = { .help = false };
-    const int first = hth_option_table_parse(&table, "hearth completion", argc, argv, &options);
+    char no_options;
+    int exit_code;
+    const int first = hth_manual_parse(&hth_completion_manual, NULL, argc, argv, &no_options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_completion_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
+        return exit_code;
     for (size_t i = 0; argc - first == 1 && i < sizeof(shells) / sizeof(shells[0]); i++) {
         if (strcmp(argv[first], shells[i].name) != 0)
             continue;
         shells[i].print(stdout);
         return hth_output_end(HTH_EXIT_OK);
     }
-    (void)fputs("hearth: completion needs the name of a shell: bash, zsh or fish\n", stderr);
-    return HTH_EXIT_USAGE;
+    return hth_say("completion needs the name of a shell: bash, zsh or fish", HTH_EXIT_USAGE);
 }
 
 /*

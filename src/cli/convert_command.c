@@ -40,7 +40,6 @@ typedef struct convert {
     bool no_check;
     bool force;
     bool quiet;
-    bool help;
 
     const char *folder;
     char default_name[NAME_BYTES];
@@ -84,10 +83,8 @@ static const hth_option rows[] = {
       .offset = AT(require_argument_order), .is_common = true },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "say errors only", .offset = AT(quiet), .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "this text", .is_common = true },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth convert DIR -o FILE.gguf [--type TYPE] [OPTIONS]\n"
@@ -107,7 +104,7 @@ const hth_manual hth_convert_manual = {
     .summary = "make a GGUF file of a checkpoint in safetensors files",
     .usage = usage,
     .closing = closing,
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_DIRECTORY,
 };
 
@@ -125,16 +122,10 @@ static void set_default_name(convert *c)
 
 static bool parse(convert *c, int argc, char **argv, int *exit_out)
 {
-    int first = hth_option_table_parse(&table, "hearth convert", argc, argv, c);
+    const int first = hth_manual_parse(&hth_convert_manual, NULL, argc, argv, c, exit_out);
 
-    *exit_out = HTH_EXIT_USAGE;
     if (first < 0)
         return false;
-    if (c->help) {
-        hth_manual_print(&hth_convert_manual, true, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
     if (argc - first != 1)
         return hth_say("convert needs one DIR, the folder of a checkpoint; 'hearth convert --help' shows an example",
                        false);

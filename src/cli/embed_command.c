@@ -35,8 +35,6 @@ typedef struct embed {
     bool json;
     bool quiet;
     bool verbose;
-    bool help;
-    bool help_all;
 
     char **texts; /* from the command line; NULL: from the file */
     size_t n_texts;
@@ -77,11 +75,9 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] = "usage: hearth embed MODEL [TEXT... | -f FILE] [OPTIONS]\n"
                             "\n"
@@ -95,19 +91,13 @@ static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 13
                               "  hearth embed bge.gguf -f lines.txt --json > vectors.jsonl\n"
                               "  hearth embed reranker.gguf --query 'What is a fox?' -f documents.txt\n";
 
-static void init(embed *e)
+static void init(void *options)
 {
+    embed *e = options;
+
     hth_model_setup_init(&e->setup);
     e->setup.runtime.cache_disabled = true; /* nothing is stored */
     e->norm = hearth_embed_request_default().norm;
-}
-
-static const void *defaults(void)
-{
-    static embed options;
-
-    init(&options);
-    return &options;
 }
 
 const hth_manual hth_embed_manual = {
@@ -115,8 +105,9 @@ const hth_manual hth_embed_manual = {
     .summary = "make embeddings of texts, or score them for a query",
     .usage = usage,
     .closing = closing,
-    .options = &table,
-    .defaults = defaults,
+    .options = HTH_OPTION_ROWS(rows),
+    .init = init,
+    .n_bytes = sizeof(embed),
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
@@ -143,16 +134,8 @@ static bool parse(embed *e, int argc, char **argv, int *exit_out)
     int first;
 
     init(e);
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&table, "hearth embed", argc, argv, e);
-    if (first < 0)
-        return false;
-    if (e->help || e->help_all) {
-        hth_manual_print(&hth_embed_manual, e->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
-    return check(e, argc - first, argv + first);
+    first = hth_manual_parse(&hth_embed_manual, NULL, argc, argv, e, exit_out);
+    return first >= 0 && check(e, argc - first, argv + first);
 }
 
 /* ---- the model ---- */

@@ -32,24 +32,7 @@
 #include "rows/key.h"
 #include "rows/kvc_signature.h"
 
-/* Run `hearth kvc key`; argv begins with "key". Returns the exit code. */
-static int kvc_key(int argc, char **argv);
-extern const hth_manual hth_kvc_key_manual;
-
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
-
-/* Print the usage error of command ("kvc key") and a hint to the help. Returns the exit code. */
-static int kvc_usage_error(const char *command, const char *format, ...)
-{
-    va_list arguments;
-
-    (void)fputs("hearth: ", stderr);
-    va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "; see 'hearth %s --help'\n", command);
-    return HTH_EXIT_USAGE;
-}
 
 /* Is value a SHA-256 hash in hex? An hth_option_check_fn. */
 static bool kvc_check_hash(const char *shown, const char *value, hearth_error *err)
@@ -616,7 +599,6 @@ typedef struct inspect_options {
     const char *key; /* NULL: any */
     const char *signing_key_file;
     bool full_keys;
-    bool help;
 } inspect_options;
 
 static bool check_key_begin(const char *shown, const char *value, hearth_error *err)
@@ -639,10 +621,8 @@ static const hth_option inspect_rows[] = {
       "the key that every file must be signed with: 64 hex digits, or 32 bytes and more, which others may neither read "
       "nor write",
       .offset = AT(signing_key_file) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table inspect_table = { inspect_rows, sizeof(inspect_rows) / sizeof(inspect_rows[0]) };
 
 static const char inspect_usage[] =
     "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] [--full-keys] FILE...\n"
@@ -657,7 +637,7 @@ static const hth_manual inspect_manual = {
     .summary = "show the content of row files and whether they verify",
     .usage = inspect_usage,
     .closing = inspect_closing,
-    .options = &inspect_table,
+    .options = HTH_OPTION_ROWS(inspect_rows),
     .arguments = HTH_COMPLETE_FILE,
 };
 
@@ -718,20 +698,16 @@ static int inspect_files(int n_paths, char **paths, const expectation *expected,
 static int command_inspect(int argc, char **argv)
 {
     inspect_options options = { .json = false };
-    int first = hth_option_table_parse(&inspect_table, "hearth kvc inspect", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&inspect_manual, &hth_kvc_manual, argc, argv, &options, &exit_code);
     hth_signing_key *signing_key = NULL;
     expectation expected = { .key_begin = NULL };
     hearth_error err = { .message = "" };
-    int exit_code;
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&inspect_manual, true, stdout);
-        return hth_output_end(HTH_EXIT_OK);
-    }
+        return exit_code;
     if (first == argc)
-        return kvc_usage_error("kvc inspect", "no file to inspect");
+        return hth_say("no file to inspect; see 'hearth kvc inspect --help'", HTH_EXIT_USAGE);
     expected.key_begin = options.key;
     expected.full_keys = options.full_keys;
     if (options.signing_key_file &&
@@ -743,33 +719,10 @@ static int command_inspect(int argc, char **argv)
     return exit_code;
 }
 
-/* ---- hearth kvc ---- */
-
-static const hth_manual *const verbs[] = { &inspect_manual, &hth_kvc_key_manual, NULL };
-
-const hth_manual hth_kvc_manual = {
-    .name = "kvc",
-    .summary = "inspect row files; compute keys",
-    .usage = "Works on single files of rows, and needs no cache.\n\n",
-    .closing = "'hearth help kvc VERB' explains each.\n",
-    .verbs = verbs,
-};
-
-int hth_command_kvc(int argc, char **argv)
-{
-    int exit_code;
-    const hth_manual *verb = hth_verb_read(&hth_kvc_manual, argc, argv, &exit_code);
-
-    if (!verb)
-        return exit_code;
-    return verb == &inspect_manual ? command_inspect(argc - 1, argv + 1) : kvc_key(argc - 1, argv + 1);
-}
-
 /* ---- `hearth kvc key`: the key of a list of tokens ---- */
 
 typedef struct key_options {
     const char *fingerprint, *quant, *ctx_params_hash;
-    bool help;
 } key_options;
 
 static const hth_option rows[] = {
@@ -779,10 +732,8 @@ static const hth_option rows[] = {
       .offset = offsetof(key_options, quant) },
     { "ctx-params-hash", 0, HTH_OPTION_TEXT, "HEX", "hash of the context's parameters, 64 hex digits",
       .offset = offsetof(key_options, ctx_params_hash), .check = kvc_check_hash },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(key_options, help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
@@ -793,12 +744,12 @@ static const char usage[] =
     "\n";
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
 
-const hth_manual hth_kvc_key_manual = {
+static const hth_manual key_manual = {
     .name = "key",
     .summary = "compute the key of a list of tokens",
     .usage = usage,
     .closing = closing,
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
 
@@ -830,11 +781,11 @@ static int add_word(token_list *list, const char *word)
     if (word[0] >= '0' && word[0] <= '9')
         value = strtoull(word, &end, 10);
     if (!end || *end || errno || value > UINT32_MAX)
-        return kvc_usage_error("kvc key", "'%s' is no token, which is a number from 0 to %" PRIu32, word, UINT32_MAX);
-    if (!add_token(list, (uint32_t)value)) {
-        (void)fprintf(stderr, "hearth: no memory for more than %zu tokens; give fewer\n", list->n);
-        return HTH_EXIT_FAILED;
-    }
+        return hth_sayf(HTH_EXIT_USAGE,
+                        "'%s' is no token, which is a number from 0 to %" PRIu32 "; see 'hearth kvc key --help'", word,
+                        UINT32_MAX);
+    if (!add_token(list, (uint32_t)value))
+        return hth_sayf(HTH_EXIT_FAILED, "no memory for more than %zu tokens; give fewer", list->n);
     return HTH_EXIT_OK;
 }
 
@@ -867,11 +818,9 @@ static int add_input(token_list *list)
                 return exit_code;
         }
     } while (c != EOF);
-    if (ferror(stdin)) {
-        (void)fprintf(stderr, "hearth: cannot read the tokens: %s; check where standard input comes from\n",
-                      strerror(errno));
-        return HTH_EXIT_FAILED;
-    }
+    if (ferror(stdin))
+        return hth_sayf(HTH_EXIT_FAILED, "cannot read the tokens: %s; check where standard input comes from",
+                        strerror(errno));
     return HTH_EXIT_OK;
 }
 
@@ -892,33 +841,52 @@ static int print_key(const hth_keyspace *keyspace, int n_words, char **words)
             hth_hex_encode(key.bytes, HTH_KEY_BYTES, hex);
             puts(hex);
         } else {
-            (void)fprintf(stderr, "hearth: no memory to compute a key; close other programs\n");
-            exit_code = HTH_EXIT_FAILED;
+            exit_code = hth_say("no memory to compute a key; close other programs", HTH_EXIT_FAILED);
         }
     }
     free(list.tokens);
     return hth_output_end(exit_code);
 }
 
-static int kvc_key(int argc, char **argv)
+static int command_key(int argc, char **argv)
 {
     hth_keyspace keyspace = { .quant_byte = 0 };
     key_options options = { .quant = NULL };
-    int first = hth_option_table_parse(&table, "hearth kvc key", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&key_manual, &hth_kvc_manual, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_kvc_key_manual, true, stdout);
-        return hth_output_end(HTH_EXIT_OK);
-    }
+        return exit_code;
     if (!options.quant || !options.fingerprint || !options.ctx_params_hash ||
         !hth_hex_decode(options.fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)) ||
         !hth_hex_decode(options.ctx_params_hash, keyspace.ctx_params_hash, sizeof(keyspace.ctx_params_hash)))
-        return kvc_usage_error("kvc key", "a key needs --fingerprint, --quant and --ctx-params-hash");
+        return hth_say("a key needs --fingerprint, --quant and --ctx-params-hash; see 'hearth kvc key --help'",
+                       HTH_EXIT_USAGE);
     keyspace.quant_byte = hth_quant_byte(options.quant);
     if (!hth_quant_name(keyspace.quant_byte))
         (void)fprintf(stderr, "hearth: quant type '%s' is not known; its key is that of every unknown type\n",
                       options.quant);
     return print_key(&keyspace, argc - first, argv + first);
+}
+
+/* ---- hearth kvc ---- */
+
+static const hth_manual *const verbs[] = { &inspect_manual, &key_manual, NULL };
+
+const hth_manual hth_kvc_manual = {
+    .name = "kvc",
+    .summary = "inspect row files; compute keys",
+    .usage = "Works on single files of rows, and needs no cache.\n\n",
+    .closing = "'hearth help kvc VERB' explains each.\n",
+    .verbs = verbs,
+};
+
+int hth_command_kvc(int argc, char **argv)
+{
+    int exit_code;
+    const hth_manual *verb = hth_verb_read(&hth_kvc_manual, argc, argv, &exit_code);
+
+    if (!verb)
+        return exit_code;
+    return verb == &inspect_manual ? command_inspect(argc - 1, argv + 1) : command_key(argc - 1, argv + 1);
 }

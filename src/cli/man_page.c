@@ -6,6 +6,7 @@
  */
 #include "cli/man_page.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command_list.h"
@@ -120,7 +121,7 @@ static void put_option(const hth_option *option, const void *defaults, FILE *out
 
 static void put_options(const hth_manual *manual, FILE *out)
 {
-    const char *defaults = manual->defaults ? manual->defaults() : NULL;
+    char *defaults = hth_manual_defaults(manual);
     hth_flat_table flat;
 
     hth_option_table_flatten(manual->options, true, &flat);
@@ -139,6 +140,7 @@ static void put_options(const hth_manual *manual, FILE *out)
             put_option(option, defaults ? defaults + flat.rows[i].offset : NULL, out);
         }
     }
+    free(defaults);
 }
 
 /* ---- pages ---- */

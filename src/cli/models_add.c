@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/operator_page.h"
+#include "console/output.h"
 #include "options/commands.h"
 #include "options/config_reader.h"
 #include "options/serve_options.h"
@@ -27,7 +28,6 @@ typedef struct add_options {
     const char *presets[PRESETS_MAX];
     size_t n_presets;
     hth_serve_model model; /* only for checking */
-    bool help;
 } add_options;
 
 #define AT(field) offsetof(add_options, field)
@@ -36,12 +36,10 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
     { "preset", 0, HTH_OPTION_TEXTS, "NAME", "a preset of the server's configuration; may be repeated",
       .offset = AT(presets), .n_offset = AT(n_presets), .n_max = PRESETS_MAX, .key = "preset", .repeats = true },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
     { .kind = HTH_OPTION_HEADING, .help = "The model; what is not given is as for all models of the server" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_serve_model_flags, .offset = AT(model) },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 const hth_manual hth_models_add_manual = {
     .name = "add",
@@ -52,7 +50,7 @@ const hth_manual hth_models_add_manual = {
              "'hearth models forget' takes it back. The model starts with the first request for it, or with --start.\n"
              "\n",
     .closing = "\nExit codes: 0 the model is served, 1 it is refused, or no server answers; 2 wrong usage.\n",
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_NOTHING " " HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
@@ -62,6 +60,7 @@ typedef struct order {
     json_t *json;
     hth_pool *pool; /* for paths */
     bool failed;    /* out of memory */
+    bool asks_help;
 } order;
 
 /* The section within a model's section that has this row; NULL: none, it is a key of the model itself. */
@@ -147,6 +146,7 @@ static void add_option(const hth_option *option, const char *value, void *user_d
 {
     order *o = user_data;
 
+    o->asks_help |= option->kind == HTH_OPTION_END;
     if (option->key)
         o->failed |= !add(o, option, value);
 }
@@ -164,10 +164,8 @@ static int give(order *o, const add_options *options, const char *name, const ch
     o->failed |= json_object_set_new(o->json, "name", json_string(name)) != 0 ||
                  json_object_set_new(o->json, "path", value_json(o, &is_path, path)) != 0;
     json = o->failed ? NULL : json_dumps(o->json, JSON_COMPACT);
-    if (!json) {
-        (void)fputs("hearth: no memory, or a name or a path that is no text in UTF-8\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
+    if (!json)
+        return hth_say("no memory, or a name or a path that is no text in UTF-8", HTH_EXIT_FAILED);
     exit_code = hth_operator_ask(&options->server, "/admin/models", json, &answer);
     if (exit_code == HTH_EXIT_OK)
         printf("%s: added\n", name);
@@ -183,19 +181,20 @@ int hth_models_add(int argc, char **argv)
     int exit_code = HTH_EXIT_FAILED, first;
 
     if (!options || !o.json || !o.pool) {
-        (void)fputs("hearth: no memory\n", stderr);
+        (void)hth_say("no memory", 0);
         goto out;
     }
     hth_model_setup_init(&options->model.setup);
     exit_code = HTH_EXIT_USAGE;
-    first = hth_option_table_visit(&table, "hearth models add", argc, argv, options, add_option, &o);
+    first =
+        hth_option_table_visit(hth_models_add_manual.options, "hearth models add", argc, argv, options, add_option, &o);
     if (first < 0)
         goto out;
-    if (options->help) {
+    if (o.asks_help) {
         hth_manual_print(&hth_models_add_manual, true, stdout);
         exit_code = HTH_EXIT_OK;
     } else if (argc - first != 2) {
-        (void)fputs("hearth: models add takes a NAME and a PATH; 'hearth help models add' explains it\n", stderr);
+        (void)hth_say("models add takes a NAME and a PATH; 'hearth help models add' explains it", 0);
     } else {
         exit_code = give(&o, options, argv[first], argv[first + 1]);
     }

@@ -26,7 +26,6 @@ typedef struct models_options {
     bool json;
     bool names;
     bool yes;
-    bool help;
     size_t n_shown; /* rows of the table of ls */
 } models_options;
 
@@ -35,16 +34,13 @@ typedef struct models_options {
 static const hth_option ls_rows[] = {
     { "json", 0, HTH_OPTION_FLAG, NULL, "one JSON object a line, with the path", .offset = AT(json) },
     { "names", 0, HTH_OPTION_FLAG, NULL, "the names alone, one a line", .offset = AT(names) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
 static const hth_option rm_rows[] = {
     { "yes", 'y', HTH_OPTION_FLAG, NULL, "do not ask", .offset = AT(yes) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table ls_table = { ls_rows, sizeof(ls_rows) / sizeof(ls_rows[0]) };
-static const hth_option_table rm_table = { rm_rows, sizeof(rm_rows) / sizeof(rm_rows[0]) };
 
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
 
@@ -59,7 +55,7 @@ static const hth_manual ls_manual = {
         "folder.\n"
         "\n",
     .closing = closing,
-    .options = &ls_table,
+    .options = HTH_OPTION_ROWS(ls_rows),
 };
 
 static const hth_manual rm_manual = {
@@ -73,7 +69,7 @@ static const hth_manual rm_manual = {
         "terminal. Models in Ollama's folder, also those that 'hearth pull' brought there, are left to 'ollama rm'.\n"
         "\n",
     .closing = closing,
-    .options = &rm_table,
+    .options = HTH_OPTION_ROWS(rm_rows),
     .arguments = HTH_COMPLETE_NAME,
 };
 
@@ -217,7 +213,6 @@ int hth_command_models(int argc, char **argv)
     int exit_code;
     const hth_manual *manual = hth_verb_read(&hth_models_manual, argc, argv, &exit_code);
     models_options options = { .json = false };
-    char command[32];
     int first;
 
     if (!manual)
@@ -226,14 +221,9 @@ int hth_command_models(int argc, char **argv)
         return hth_models_add(argc - 1, argv + 1);
     if (manual != &ls_manual && manual != &rm_manual)
         return hth_models_order(manual, argc - 1, argv + 1);
-    (void)snprintf(command, sizeof(command), "hearth models %s", manual->name); /* sized for it */
-    first = hth_option_table_parse(manual->options, command, --argc, ++argv, &options);
+    first = hth_manual_parse(manual, &hth_models_manual, --argc, ++argv, &options, &exit_code);
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
+        return exit_code;
     if (manual == &rm_manual)
         return remove_models(&options, argc - first, argv + first);
     return first == argc ? list(&options) : hth_say("models ls takes no further argument", HTH_EXIT_USAGE);

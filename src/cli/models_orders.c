@@ -18,24 +18,20 @@ enum { PATH_BYTES = 2048, ORDER_BYTES = 64 };
 typedef struct order_options {
     hth_operator server;
     bool rows;
-    bool help;
 } order_options;
 
 #define AT(field) offsetof(order_options, field)
 
 static const hth_option all_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
 static const hth_option release_rows[] = {
     { "rows", 0, HTH_OPTION_FLAG, NULL, "also the rows that models have in memory", .offset = AT(rows) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table all_table = { all_rows, sizeof(all_rows) / sizeof(all_rows[0]) };
-static const hth_option_table release_table = { release_rows, sizeof(release_rows) / sizeof(release_rows[0]) };
 
 static const char closing[] =
     "\nThe server goes on with an order after the command has ended; 'hearth ps --watch' shows it.\n"
@@ -49,7 +45,7 @@ const hth_manual hth_models_forget_manual = {
              "Takes back models that 'hearth models add' or an operator's order added. Their requests end first.\n"
              "\n",
     .closing = closing,
-    .options = &all_table,
+    .options = HTH_OPTION_ROWS(all_rows),
     .arguments = HTH_COMPLETE_SERVED,
 };
 
@@ -58,7 +54,7 @@ const hth_manual hth_models_load_manual = {
     .summary = "load models of a running server",
     .usage = "usage: hearth models load NAME... [--url URL]\n\nStarts the workers of models of a running server.\n\n",
     .closing = closing,
-    .options = &all_table,
+    .options = HTH_OPTION_ROWS(all_rows),
     .arguments = HTH_COMPLETE_SERVED,
 };
 
@@ -67,7 +63,7 @@ const hth_manual hth_models_unload_manual = {
     .summary = "unload models of a running server",
     .usage = "usage: hearth models unload NAME... [--url URL]\n\nEnds the workers of models of a running server.\n\n",
     .closing = closing,
-    .options = &all_table,
+    .options = HTH_OPTION_ROWS(all_rows),
     .arguments = HTH_COMPLETE_SERVED,
 };
 
@@ -80,7 +76,7 @@ const hth_manual hth_models_move_manual = {
              "other places unpin them.\n"
              "\n",
     .closing = closing,
-    .options = &all_table,
+    .options = HTH_OPTION_ROWS(all_rows),
     .arguments = "evicted|host|device|pinned_host|pinned_device " HTH_COMPLETE_SERVED,
 };
 
@@ -92,7 +88,7 @@ const hth_manual hth_models_release_manual = {
              "Unloads all models of a running server that are not pinned.\n"
              "\n",
     .closing = closing,
-    .options = &release_table,
+    .options = HTH_OPTION_ROWS(release_rows),
 };
 
 const hth_manual hth_models_compact_manual = {
@@ -104,7 +100,7 @@ const hth_manual hth_models_compact_manual = {
              "unused.\n"
              "\n",
     .closing = closing,
-    .options = &all_table,
+    .options = HTH_OPTION_ROWS(all_rows),
 };
 
 /* Print the server's description of the model, or its lists of names. */
@@ -146,8 +142,7 @@ static int give_each(const order_options *options, const char *order, int n, cha
         char name[PATH_BYTES], path[PATH_BYTES + ORDER_BYTES];
 
         if (!hth_hub_escape(names[i], "-._~/", name, sizeof(name))) {
-            (void)fprintf(stderr, "hearth: no model has so long a name as '%.40s...'\n", names[i]);
-            exit_code = HTH_EXIT_FAILED;
+            exit_code = hth_sayf(HTH_EXIT_FAILED, "no model has so long a name as '%.40s...'", names[i]);
             continue;
         }
         (void)snprintf(path, sizeof(path), "/admin/models/%s%s", name, order); /* sized for it */
@@ -159,9 +154,8 @@ static int give_each(const order_options *options, const char *order, int n, cha
 
 static int wrong_arguments(const hth_manual *verb, const char *takes)
 {
-    (void)fprintf(stderr, "hearth: models %s takes %s; 'hearth help models %s' explains it\n", verb->name, takes,
-                  verb->name);
-    return HTH_EXIT_USAGE;
+    return hth_sayf(HTH_EXIT_USAGE, "models %s takes %s; 'hearth help models %s' explains it", verb->name, takes,
+                    verb->name);
 }
 
 static int move(const order_options *options, int n, char **arguments)
@@ -171,11 +165,9 @@ static int move(const order_options *options, int n, char **arguments)
 
     if (n < 2)
         return wrong_arguments(&hth_models_move_manual, "a PLACE and the names of models");
-    if (!hth_residency_read(arguments[0], &place)) {
-        (void)fprintf(stderr, "hearth: '%s' is no place; take evicted, host, device, pinned_host or pinned_device\n",
-                      arguments[0]);
-        return HTH_EXIT_USAGE;
-    }
+    if (!hth_residency_read(arguments[0], &place))
+        return hth_sayf(HTH_EXIT_USAGE, "'%s' is no place; take evicted, host, device, pinned_host or pinned_device",
+                        arguments[0]);
     (void)snprintf(json, sizeof(json), "{\"residency\":\"%s\"}", hth_residency_name(place)); /* sized for it */
     return give_each(options, "/residency", n - 1, arguments + 1, json);
 }
@@ -184,18 +176,12 @@ int hth_models_order(const hth_manual *verb, int argc, char **argv)
 {
     const bool has_names =
         verb == &hth_models_load_manual || verb == &hth_models_unload_manual || verb == &hth_models_forget_manual;
-    order_options options = { .help = false };
-    char command[32];
-    int first;
+    order_options options = { .rows = false };
+    int exit_code;
+    const int first = hth_manual_parse(verb, &hth_models_manual, argc, argv, &options, &exit_code);
 
-    (void)snprintf(command, sizeof(command), "hearth models %s", verb->name); /* sized for it */
-    first = hth_option_table_parse(verb->options, command, argc, argv, &options);
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(verb, true, stdout);
-        return HTH_EXIT_OK;
-    }
+        return exit_code;
     argc -= first;
     argv += first;
     if (verb == &hth_models_move_manual)

@@ -21,7 +21,6 @@ typedef struct ps_options {
     bool watch;
     bool names;
     bool json;
-    bool help;
 } ps_options;
 
 #define AT(field) offsetof(ps_options, field)
@@ -37,10 +36,8 @@ static const hth_option rows[] = {
       .offset = AT(watch) },
     { "names", 0, HTH_OPTION_FLAG, NULL, "the names alone, one a line", .offset = AT(names) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth ps [--url URL] [--memory] [--watch | --json | --names]\n"
@@ -60,7 +57,7 @@ const hth_manual hth_ps_manual = {
     .summary = "show the models of a running server, their state and memory",
     .usage = usage,
     .closing = closing,
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
 };
 
 /* A number in the object, or in its member object inner; 0 if it is missing. */
@@ -298,21 +295,14 @@ static int watch(const ps_options *options)
 int hth_command_ps(int argc, char **argv)
 {
     ps_options options = { .json = false };
-    const int first = hth_option_table_parse(&table, "hearth ps", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&hth_ps_manual, NULL, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_ps_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (first < argc) {
-        (void)fprintf(stderr, "hearth: ps takes no '%s'; 'hearth ps --help' lists its options\n", argv[first]);
-        return HTH_EXIT_USAGE;
-    }
-    if (options.watch && (options.json || options.names)) {
-        (void)fputs("hearth: --watch is for people; programs read the stream GET /admin/events\n", stderr);
-        return HTH_EXIT_USAGE;
-    }
+        return exit_code;
+    if (first < argc)
+        return hth_sayf(HTH_EXIT_USAGE, "ps takes no '%s'; 'hearth ps --help' lists its options", argv[first]);
+    if (options.watch && (options.json || options.names))
+        return hth_say("--watch is for people; programs read the stream GET /admin/events", HTH_EXIT_USAGE);
     return options.watch ? watch(&options) : show(&options, NULL);
 }

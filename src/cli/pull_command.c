@@ -24,7 +24,6 @@ typedef struct pull_options {
     bool list;
     bool json;
     bool quiet;
-    bool help;
 } pull_options;
 
 #define AT(field) offsetof(pull_options, field)
@@ -35,10 +34,8 @@ static const hth_option rows[] = {
     { "list", 0, HTH_OPTION_FLAG, NULL, "show the repository's models and download nothing", .offset = AT(list) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "of --list: one JSON object a line", .offset = AT(json) },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress", .offset = AT(quiet) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth pull OWNER/REPO[:QUANT | :FILE.gguf] [--revision REVISION] [--quiet]\n"
@@ -69,7 +66,7 @@ const hth_manual hth_pull_manual = {
     .summary = "download a model from a hub or a registry",
     .usage = usage,
     .closing = closing,
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
 };
 
 static bool print_offer(const hth_hub_offer *o, bool as_json)
@@ -95,11 +92,9 @@ static int list(const pull_options *options, const char *text)
 
     if (hth_hub_reference_read(text, &reference, &err) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_USAGE);
-    if (reference.choice[0]) {
-        (void)fprintf(stderr, "hearth: --list shows all models of '%s'; leave out ':%s'\n", reference.repo,
-                      reference.choice);
-        return HTH_EXIT_USAGE;
-    }
+    if (reference.choice[0])
+        return hth_sayf(HTH_EXIT_USAGE, "--list shows all models of '%s'; leave out ':%s'", reference.repo,
+                        reference.choice);
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
         hth_hub_offers_read(&settings, reference.repo, options->revision, &offers, &n, &err) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_FAILED);
@@ -180,30 +175,19 @@ static int pull(const pull_options *options, const char *text)
 int hth_command_pull(int argc, char **argv)
 {
     pull_options options = { .revision = NULL };
-    const int first = hth_option_table_parse(&table, "hearth pull", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&hth_pull_manual, NULL, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_pull_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (first + 1 != argc) {
-        (void)fputs(
-            "hearth: pull needs one model, OWNER/REPO[:QUANT] or NAME[:TAG]; 'hearth pull --help' shows an example\n",
-            stderr);
-        return HTH_EXIT_USAGE;
-    }
-    if (options.json && !options.list) {
-        (void)fputs("hearth: --json needs --list\n", stderr);
-        return HTH_EXIT_USAGE;
-    }
-    if (is_ollama(argv[first]) && (options.list || options.revision)) {
-        (void)fprintf(stderr,
-                      "hearth: --list and --revision are for models of a hub, OWNER/REPO; '%s' is one of a "
-                      "registry\n",
-                      argv[first]);
-        return HTH_EXIT_USAGE;
-    }
+        return exit_code;
+    if (first + 1 != argc)
+        return hth_say("pull needs one model, OWNER/REPO[:QUANT] or NAME[:TAG]; 'hearth pull --help' shows an example",
+                       HTH_EXIT_USAGE);
+    if (options.json && !options.list)
+        return hth_say("--json needs --list", HTH_EXIT_USAGE);
+    if (is_ollama(argv[first]) && (options.list || options.revision))
+        return hth_sayf(HTH_EXIT_USAGE,
+                        "--list and --revision are for models of a hub, OWNER/REPO; '%s' is one of a registry",
+                        argv[first]);
     return options.list ? list(&options, argv[first]) : pull(&options, argv[first]);
 }

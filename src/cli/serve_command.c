@@ -280,12 +280,9 @@ static int act(serve *s, hth_problems *problems)
     return s->flags.check || s->flags.print_config ? hth_output_end(HTH_EXIT_OK) : run(s);
 }
 
-static const void *defaults(void)
+static void init(void *options)
 {
-    static hth_serve_options options;
-
-    hth_serve_options_init(&options);
-    return &options;
+    hth_serve_options_init(options);
 }
 
 const hth_manual hth_serve_manual = {
@@ -294,7 +291,8 @@ const hth_manual hth_serve_manual = {
     .usage = usage,
     .closing = closing,
     .options = &hth_serve_flags,
-    .defaults = defaults,
+    .init = init,
+    .n_bytes = sizeof(hth_serve_options),
 };
 
 static bool parse(serve *s, hth_problems *problems, int *exit_out)
@@ -309,23 +307,15 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
         hth_problems_print(problems, stderr);
         return false;
     }
-    first = hth_option_table_parse(&hth_serve_flags, "hearth serve", s->argc, s->argv, &s->flags);
+    first = hth_manual_parse(&hth_serve_manual, NULL, s->argc, s->argv, &s->flags, exit_out);
     if (first < 0)
         return false;
-    *exit_out = HTH_EXIT_OK;
-    if (s->flags.help || s->flags.help_all) {
-        hth_manual_print(&hth_serve_manual, s->flags.help_all, stdout);
-        return false;
-    }
     if (s->flags.print_keys) {
         hth_serve_keys_print(stdout);
+        *exit_out = HTH_EXIT_OK;
         return false;
     }
-    *exit_out = HTH_EXIT_USAGE;
-    if (first == s->argc)
-        return true;
-    (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
-    return false;
+    return first == s->argc || hth_sayf(false, "unexpected argument '%s'; a model is given with -m", s->argv[first]);
 }
 
 /*

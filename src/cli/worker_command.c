@@ -41,8 +41,6 @@ typedef struct worker_options {
     bool no_sandbox;
     bool quiet;
     bool verbose;
-    bool help;
-    bool help_all;
     hth_model_setup setup;
 } worker_options;
 
@@ -109,11 +107,9 @@ static const hth_option rows[] = {
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "errors only", .offset = AT(quiet), .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
       .is_common = true },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] = "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
                             "\n"
@@ -124,8 +120,10 @@ static const char usage[] = "usage: hearth worker --model FILE --socket PATH [OP
                             "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
                             "\n";
 
-static void init(worker_options *out)
+static void init(void *options)
 {
+    worker_options *out = options;
+
     *out = (worker_options){
         .status_fd = -1,
         .control_fd = -1,
@@ -139,20 +137,13 @@ static void init(worker_options *out)
     hth_model_setup_init(&out->setup);
 }
 
-static const void *defaults(void)
-{
-    static worker_options options;
-
-    init(&options);
-    return &options;
-}
-
 const hth_manual hth_worker_manual = {
     .name = "worker",
     .summary = "serve one model on a unix socket; 'hearth serve' starts such processes",
     .usage = usage,
-    .options = &table,
-    .defaults = defaults,
+    .options = HTH_OPTION_ROWS(rows),
+    .init = init,
+    .n_bytes = sizeof(worker_options),
 };
 
 /* True if the options are complete. Otherwise *exit_out is the exit code, and all messages have been printed. */
@@ -161,23 +152,14 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
     int first;
 
     init(out);
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&table, "hearth worker", argc, argv, out);
+    first = hth_manual_parse(&hth_worker_manual, NULL, argc, argv, out, exit_out);
     if (first < 0)
         return false;
-    if (out->help || out->help_all) {
-        hth_manual_print(&hth_worker_manual, out->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
     if (first < argc)
-        (void)fprintf(stderr, "hearth: '%s' is one argument too many; see 'hearth worker --help'\n", argv[first]);
-    else if (!out->pressure_library && (!out->setup.path || (!out->socket_path && !out->measures)))
-        (void)fprintf(stderr, "hearth: %s is missing; see 'hearth worker --help'\n",
-                      out->setup.path ? "--socket" : "--model");
-    else
-        return true;
-    return false;
+        return hth_sayf(false, "'%s' is one argument too many; see 'hearth worker --help'", argv[first]);
+    if (!out->pressure_library && (!out->setup.path || (!out->socket_path && !out->measures)))
+        return hth_sayf(false, "%s is missing; see 'hearth worker --help'", out->setup.path ? "--socket" : "--model");
+    return true;
 }
 
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)

@@ -84,6 +84,18 @@ int hth_say(const char *message, int returned)
     return returned;
 }
 
+int hth_sayf(int returned, const char *format, ...)
+{
+    va_list arguments;
+
+    (void)fputs("hearth: ", stderr); /* as above */
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', stderr);
+    return returned;
+}
+
 void hth_say_error(const hearth_error *err)
 {
     (void)hth_say(err->message, 0);

@@ -9,7 +9,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -544,4 +543,20 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
     out->text = text;
     out->n_text = n;
     return hth_config_file_parse(pool, name, text, n, &out->root, err);
+}
+
+void hth_config_quote(const char *text, FILE *out)
+{
+    (void)fputc('"', out);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            (void)fprintf(out, "\\%c", c);
+        else if (c < ' ' || c == 0x7f)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fputc(c, out);
+    }
+    (void)fputc('"', out);
 }

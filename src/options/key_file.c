@@ -69,7 +69,7 @@ static const hth_option rows[] = {
       .key = "expires" },
 };
 
-const hth_option_table hth_key_entry_keys = { rows, sizeof(rows) / sizeof(rows[0]) };
+const hth_option_table hth_key_entry_keys = HTH_OPTION_TABLE_OF(rows);
 
 bool hth_key_name_is_valid(const char *name)
 {

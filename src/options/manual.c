@@ -3,11 +3,13 @@
  */
 #include "options/manual.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "console/exit_code.h"
 #include "console/wrap.h"
 
-enum { NAME_COLUMNS = 10 };
+enum { NAME_COLUMNS = 10, COMMAND_BYTES = 64 };
 
 static const char usage_begin[] = "usage: hearth ", usage_more[] = "       hearth ";
 
@@ -61,11 +63,32 @@ static bool has_more_help(const hth_manual *manual)
     return false;
 }
 
+/* The rows of the manual's table that it takes; they are copied to rows. */
+static hth_option_table taken_options(const hth_manual *manual, hth_option rows[HTH_OPTIONS_MAX])
+{
+    hth_option_table table = { rows, 0 };
+
+    for (size_t i = 0; manual->options && i < manual->options->n; i++)
+        if (hth_manual_takes(manual, &manual->options->rows[i]))
+            rows[table.n++] = manual->options->rows[i];
+    return table;
+}
+
+void *hth_manual_defaults(const hth_manual *manual)
+{
+    void *options = manual->init ? calloc(1, manual->n_bytes) : NULL;
+
+    if (options)
+        manual->init(options);
+    return options;
+}
+
 void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
 {
     usage_printer p = { .begin = usage_begin, .out = out };
-    hth_option taken[HTH_OPTIONS_MAX];
-    hth_option_table table = { taken, 0 };
+    hth_option rows[HTH_OPTIONS_MAX];
+    const hth_option_table table = taken_options(manual, rows);
+    void *defaults = hth_manual_defaults(manual);
 
     hth_manual_visit_usage(manual, print_usage, &p);
     (void)fputc('\n', out);
@@ -77,12 +100,39 @@ void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
         hth_wrap_words(verb->summary, strlen(verb->summary), n, n, out);
         (void)fputs(manual->verbs[i + 1] ? "" : "\n", out);
     }
-    for (size_t i = 0; manual->options && i < manual->options->n; i++)
-        if (hth_manual_takes(manual, &manual->options->rows[i]))
-            taken[table.n++] = manual->options->rows[i];
     all = all || !has_more_help(manual);
-    hth_option_table_help(&table, all, manual->defaults ? manual->defaults() : NULL, out);
+    hth_option_table_help(&table, all, defaults, out);
     hth_wrap_text(manual->closing ? manual->closing : "", out);
     if (!all)
         (void)fputs("\n--help-all shows all options.\n", out);
+    free(defaults);
+}
+
+/* Remember the option that asks for help. */
+static void note_help(const hth_option *option, const char *value, void *user_data)
+{
+    const hth_option **help = user_data;
+
+    (void)value; /* it has none */
+    if (option->kind == HTH_OPTION_END)
+        *help = option;
+}
+
+int hth_manual_parse(const hth_manual *manual, const hth_manual *parent, int argc, char **argv, void *options,
+                     int *exit_out)
+{
+    hth_option rows[HTH_OPTIONS_MAX];
+    const hth_option_table table = taken_options(manual, rows);
+    const hth_option *help = NULL;
+    char command[COMMAND_BYTES];
+    int first;
+
+    (void)snprintf(command, sizeof(command), "hearth %s%s%s", parent ? parent->name : "", parent ? " " : "",
+                   manual->name); /* sized for it */
+    first = hth_option_table_visit(&table, command, argc, argv, options, note_help, &help);
+    *exit_out = help ? HTH_EXIT_OK : HTH_EXIT_USAGE;
+    if (!help)
+        return first;
+    hth_manual_print(manual, strcmp(help->name, "help-all") == 0, stdout);
+    return -1;
 }

@@ -90,10 +90,6 @@ static bool write_policy(const void *options, size_t i, char *text, size_t capac
 /* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(hth_model_setup, field)
-#define TABLE(rows)                            \
-    {                                          \
-        rows, sizeof(rows) / sizeof((rows)[0]) \
-    }
 
 static const hth_option template_rows[] = {
     { "chat-template", 0, HTH_OPTION_TEXT, "TEMPLATE",
@@ -108,7 +104,7 @@ static const hth_option template_rows[] = {
       .offset = AT(model.special_in_messages), .key = "special_in_messages" },
 };
 
-const hth_option_table hth_model_template_options = TABLE(template_rows);
+const hth_option_table hth_model_template_options = HTH_OPTION_TABLE_OF(template_rows);
 
 static const hth_option reply_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options },
@@ -126,7 +122,7 @@ static const hth_option reply_rows[] = {
       .high = HEARTH_DRAFT_MAX, .key = "draft_min" },
 };
 
-const hth_option_table hth_model_reply_options = TABLE(reply_rows);
+const hth_option_table hth_model_reply_options = HTH_OPTION_TABLE_OF(reply_rows);
 
 static const hth_option serving_rows[] = {
     { "model", 'm', HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = AT(path), .is_common = true,
@@ -340,10 +336,10 @@ static const hth_option engine_rows[] = {
       .key = "no_reranking" },
 };
 
-const hth_option_table hth_model_serving_options = TABLE(serving_rows);
-const hth_option_table hth_model_scheduling_options = TABLE(scheduling_rows);
-const hth_option_table hth_model_cache_options = TABLE(cache_rows);
-const hth_option_table hth_model_engine_options = TABLE(engine_rows);
+const hth_option_table hth_model_serving_options = HTH_OPTION_TABLE_OF(serving_rows);
+const hth_option_table hth_model_scheduling_options = HTH_OPTION_TABLE_OF(scheduling_rows);
+const hth_option_table hth_model_cache_options = HTH_OPTION_TABLE_OF(cache_rows);
+const hth_option_table hth_model_engine_options = HTH_OPTION_TABLE_OF(engine_rows);
 
 /* ---- the result ------------------------------------------------------------------------------------------------- */
 

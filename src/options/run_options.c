@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "console/output.h"
 #include "options/commands.h"
 #include "options/values.h"
 
@@ -280,12 +281,12 @@ static const hth_option rows[] = {
       .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
       .is_common = true },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options: sampling, grammars, scheduling, cache, engine",
-      .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options: sampling, grammars, scheduling, cache, engine",
+      .is_common = true },
 };
 
-const hth_option_table hth_run_options_table = { rows, sizeof(rows) / sizeof(rows[0]) };
+const hth_option_table hth_run_options_table = HTH_OPTION_TABLE_OF(rows);
 
 static const char usage[] =
     "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
@@ -316,33 +317,27 @@ const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
 
 /* ---- conflicting and missing options ---------------------------------------------------------------------- */
 
-static bool wrong(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return false;
-}
-
 static bool check_prompt(hth_run_options *out)
 {
     bool many = out->prompts_text_file || out->prompts_json_file;
 
     if (out->prompt && out->prompt_file)
-        return wrong("-p and -f exclude each other; give the prompt once");
+        return hth_say("-p and -f exclude each other; give the prompt once", false);
     if (out->prompts_text_file && out->prompts_json_file)
-        return wrong("--prompts and --prompts-json exclude each other; give one file");
+        return hth_say("--prompts and --prompts-json exclude each other; give one file", false);
     if (many && (out->prompt || out->prompt_file))
-        return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
+        return hth_say("--prompts and --prompts-json take the place of -p and -f; give the prompts once", false);
     if (out->parallel && !many)
-        return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
+        return hth_say("--parallel needs several prompts, with --prompts or --prompts-json", false);
     if ((out->system || out->setup.chat_template || out->setup.chat_template_file) && !out->chat)
-        return wrong("--system and --chat-template need --chat");
+        return hth_say("--system and --chat-template need --chat", false);
     if ((out->setup.defaults.reasoning != HTH_API_REASONING_AUTO || out->setup.defaults.template_values) && !out->chat)
-        return wrong("--reasoning and --chat-template-kwargs need --chat");
+        return hth_say("--reasoning and --chat-template-kwargs need --chat", false);
     out->prompts_file = out->prompts_text_file ? out->prompts_text_file : out->prompts_json_file;
     if (out->prompt || out->prompt_file || many)
         return true;
     if (isatty(STDIN_FILENO))
-        return wrong("no prompt; give it with -p TEXT, -f FILE, or on standard input");
+        return hth_say("no prompt; give it with -p TEXT, -f FILE, or on standard input", false);
     out->prompt_file = "-";
     return true;
 }
@@ -353,50 +348,45 @@ static bool check_grammar(const hth_run_options *out)
     int n_grammars = !!sampling->grammar + !!sampling->json_schema + !!out->grammar_file + !!out->json_schema_file;
 
     if (n_grammars > 1)
-        return wrong("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one");
+        return hth_say("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one",
+                       false);
     if (n_grammars > 0 && !sampling->grammar_is_lazy && out->setup.defaults.sampling.mirostat > 0)
-        return wrong("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
-                     "--grammar-lazy");
+        return hth_say("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
+                       "--grammar-lazy",
+                       false);
     if (out->prompts_json_file) /* its lines may set the missing options */
         return true;
     if (sampling->grammar_is_lazy && n_grammars == 0)
-        return wrong("--grammar-lazy needs a --grammar or --json-schema");
+        return hth_say("--grammar-lazy needs a --grammar or --json-schema", false);
     if (sampling->grammar_is_lazy && sampling->n_triggers == 0)
-        return wrong("--grammar-lazy needs a --trigger-word, --trigger-token or --trigger-pattern");
+        return hth_say("--grammar-lazy needs a --trigger-word, --trigger-token or --trigger-pattern", false);
     if (sampling->n_triggers > 0 && !sampling->grammar_is_lazy)
-        return wrong("--trigger-word, --trigger-token and --trigger-pattern need --grammar-lazy");
+        return hth_say("--trigger-word, --trigger-token and --trigger-pattern need --grammar-lazy", false);
     return true;
 }
 
 static bool check(int n_arguments, char **arguments, hth_run_options *out)
 {
     if (n_arguments == 0)
-        return wrong(
-            "run needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth run --help' shows an example");
+        return hth_say(
+            "run needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth run --help' shows an example",
+            false);
     out->setup.path = arguments[0];
-    if (n_arguments > 1) {
-        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", arguments[1]);
-        return false;
-    }
+    if (n_arguments > 1)
+        return hth_sayf(false, "unexpected argument '%s'; a prompt is given with -p", arguments[1]);
     if (out->request.logprobs && !out->json)
-        return wrong("--logprobs needs --json, where they are shown");
+        return hth_say("--logprobs needs --json, where they are shown", false);
     return check_prompt(out) && check_grammar(out);
 }
 
-static void init(hth_run_options *out)
+static void init(void *options)
 {
+    hth_run_options *out = options;
+
     memset(out, 0, sizeof(*out));
     hth_model_setup_init(&out->setup);
     out->request = hearth_request_default();
     out->sampling = hearth_sampling_default();
-}
-
-static const void *defaults(void)
-{
-    static hth_run_options options;
-
-    init(&options);
-    return &options;
 }
 
 const hth_manual hth_run_manual = {
@@ -405,7 +395,8 @@ const hth_manual hth_run_manual = {
     .usage = usage,
     .closing = closing,
     .options = &hth_run_options_table,
-    .defaults = defaults,
+    .init = init,
+    .n_bytes = sizeof(hth_run_options),
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
@@ -415,16 +406,8 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
 
     init(out);
     out->setup.model.n_parallel = 0; /* until the number of running requests is known */
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&hth_run_options_table, "hearth run", argc, argv, out);
-    if (first < 0)
-        return false;
-    if (out->help || out->help_all) {
-        hth_manual_print(&hth_run_manual, out->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
-    if (!check(argc - first, argv + first, out))
+    first = hth_manual_parse(&hth_run_manual, NULL, argc, argv, out, exit_out);
+    if (first < 0 || !check(argc - first, argv + first, out))
         return false;
     if (out->prompts_file && out->parallel == 0)
         out->parallel = hearth_model_options_default().n_parallel;

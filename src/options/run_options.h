@@ -31,8 +31,6 @@ typedef struct hth_run_options {
     bool no_wrap;
     bool quiet;
     bool verbose;
-    bool help;
-    bool help_all;
     bool has_parent_key;
     uint8_t parent_key[32];
     uint32_t n_parent_digits; /* of it */

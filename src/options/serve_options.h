@@ -74,8 +74,6 @@ typedef struct hth_serve_options {
     bool check;
     bool print_config;
     bool print_keys;
-    bool help;
-    bool help_all;
 } hth_serve_options;
 
 extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all flags */

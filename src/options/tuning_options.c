@@ -156,4 +156,4 @@ static const hth_option rows[] = {
       .n_max = HEARTH_METADATA_OVERRIDES_MAX, .check = check_metadata, .repeats = true, .key = "override_kv" },
 };
 
-const hth_option_table hth_tuning_options = { rows, sizeof(rows) / sizeof(rows[0]) };
+const hth_option_table hth_tuning_options = HTH_OPTION_TABLE_OF(rows);
