@@ -11,7 +11,7 @@
 
 #include "options/pool.h"
 
-enum { HTH_LLAMA_NAMES_MAX = 4, HTH_LLAMA_CHOICE_OPTIONS = 2 };
+enum { HTH_LLAMA_NAME_BYTES = 64, HTH_LLAMA_CHOICE_OPTIONS = 2 };
 
 typedef enum hth_llama_takes {
     HTH_LLAMA_NOTHING,
@@ -37,7 +37,7 @@ typedef struct hth_llama_choice {
 } hth_llama_choice;
 
 typedef struct hth_llama_flag {
-    const char *names[HTH_LLAMA_NAMES_MAX];
+    const char *names; /* separated by spaces */
     hth_llama_takes takes;
     hth_llama_kind kind;
     const char *to;       /* Hearth's option, or the member; other kinds: the reason; CHOICE: that for other values */
@@ -52,13 +52,15 @@ extern const size_t hth_llama_n_flags;
 
 /* An environment variable of llama-server. */
 typedef struct hth_llama_variable {
-    const char *name;
-    const char *flag;     /* of llama-server, or Hearth's if both have it */
-    const char *flag_off; /* for a false value; NULL: none is needed */
+    char name[HTH_LLAMA_NAME_BYTES];
+    char flag[HTH_LLAMA_NAME_BYTES]; /* of llama-server, or Hearth's if both have it */
+    const char *flag_off;            /* for a false value; NULL: none is needed */
 } hth_llama_variable;
 
-extern const hth_llama_variable hth_llama_variables[];
-extern const size_t hth_llama_n_variables;
+#define HTH_LLAMA_VARIABLE_PREFIX "LLAMA_ARG_"
+
+/* Variable i; false: there are fewer. */
+bool hth_llama_variable_at(size_t i, hth_llama_variable *out);
 
 /* Hearth's word for one of llama-server's words for on, off and auto; NULL: another word. */
 const char *hth_llama_switch(const char *word);

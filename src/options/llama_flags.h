@@ -9,6 +9,7 @@
 #define HTH_OPTIONS_LLAMA_FLAGS_H
 
 #include "console/problems.h"
+#include "options/llama_flag_table.h"
 #include "options/option_table.h"
 #include "options/pool.h"
 
@@ -24,7 +25,7 @@ typedef char *(*hth_environment_fn)(const char *name);
 bool hth_llama_flags_translate(hth_pool *pool, const hth_option_table *own, int argc, char **argv,
                                hth_environment_fn environment, int *argc_out, char ***argv_out, hth_problems *problems);
 
-/* Name i of the flags of llama-server, "--ctx-size"; NULL: there are fewer. For the test of docs/flags.md. */
-const char *hth_llama_flag_name(size_t i);
+/* Name i of the flags of llama-server, "--ctx-size"; false: there are fewer. For the test of docs/flags.md. */
+bool hth_llama_flag_name(size_t i, char out[HTH_LLAMA_NAME_BYTES]);
 
 #endif
