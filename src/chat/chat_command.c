@@ -1,7 +1,7 @@
 /*
  * chat_command.c - `hearth chat`: a conversation in the terminal
  *
- *   a line -> a command such as /help (dialog_words.c), or a message -> the source's reply -> the conversation's file
+ *   a line -> a command such as /help (dialog.c), or a message -> the source's reply -> the conversation's file
  *
  * Ctrl-C stops a reply; its text so far stays in the conversation.
  */
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/gguf_name.h"
+#include "chat/dialog.h"
 #include "chat/dialog_signals.h"
-#include "chat/dialog_words.h"
 #include "console/output.h"
 #include "options/commands.h"
 #include "options/model_source.h"

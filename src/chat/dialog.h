@@ -31,4 +31,7 @@ bool hth_dialog_reply(hth_dialog *dialog);
 /* Continue a saved conversation, and tell the user. */
 bool hth_dialog_open_talk(hth_dialog *dialog, const char *name, hearth_error *err);
 
+/* Run the command in the line, which begins with '/'. Mistakes are reported to the user. */
+void hth_dialog_word(hth_dialog *dialog, const char *line);
+
 #endif

@@ -12,7 +12,6 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "chat/chat_server.h"
-#include "chat/chat_stream.h"
 #include "chat/dialog_signals.h"
 #include "chat/dialog_source.h"
 #include "http/fetch.h"

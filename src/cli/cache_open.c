@@ -1,7 +1,7 @@
 /*
- * cache_open.c - see cache_open.h
+ * cache_open.c - shared by the verbs of `hearth cache`: opening the roots, keys, Ctrl-C, errors
  */
-#include "cli/cache_open.h"
+#include "cli/cache_options.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /*
- * cache_options.c - the options of `hearth cache`: one table for all verbs, of which each verb uses some rows
+ * cache_options.c - `hearth cache`: its options, one table for all verbs, of which each verb uses some rows
  */
 #include "cli/cache_options.h"
 
@@ -8,6 +8,7 @@
 
 #include "console/output.h"
 #include "options/commands.h"
+#include "options/manual.h"
 #include "options/option_table.h"
 #include "options/values.h"
 #include "rows/directory.h"
@@ -215,8 +216,8 @@ static bool read_arguments(int n, char **arguments, hth_cache_command_options *o
     return strncmp(form->arguments ? form->arguments : "", "KEY", 3) != 0 || read_key(arguments[0], &out->key_begin);
 }
 
-bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out,
-                             int *exit_out)
+/* Read the command line of a verb. out may point into argv and into itself: do not copy or move it. */
+static bool parse_options(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out, int *exit_out)
 {
     int first;
 
@@ -233,4 +234,27 @@ bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_
     out->directory = out->default_directory;
     return hth_cache_default_directory(out->default_directory, sizeof(out->default_directory)) ||
            hth_say("no cache directory is known, since HOME is not set; give one with --cache", false);
+}
+
+/* ---- the command ---- */
+
+int hth_command_cache(int argc, char **argv)
+{
+    hth_cache_command_options options;
+    int result;
+    const hth_manual *verb = hth_verb_read(&hth_cache_manual, argc, argv, &result);
+
+    if (!verb)
+        return result;
+    if (verb == &hth_cache_why_manual)
+        return hth_cache_why(argc - 1, argv + 1);
+    if (!parse_options(verb, argc - 1, argv + 1, &options, &result))
+        return result;
+    switch (options.verb) {
+    case HTH_CACHE_STAT:
+    case HTH_CACHE_LS: return hth_cache_show(&options);
+    case HTH_CACHE_EXPORT:
+    case HTH_CACHE_IMPORT: return hth_cache_transfer(&options);
+    default: return hth_cache_care(&options);
+    }
 }

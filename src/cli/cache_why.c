@@ -13,9 +13,7 @@
 
 #include "api/explanation.h"
 #include "base/controls.h"
-#include "cli/cache_open.h"
-#include "cli/cache_verbs.h"
-#include "cli/prompt_render.h"
+#include "cli/cache_options.h"
 #include "console/output.h"
 #include "console/text_file.h"
 #include "models/model.h"

@@ -7,11 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/man_page.h"
 #include "console/nearest.h"
 #include "console/output.h"
 #include "console/wrap.h"
-#include "options/verb.h"
+#include "options/manual.h"
 
 const hth_command hth_commands[] = {
     { &hth_chat_manual, hth_command_chat, "Use a model" },

@@ -30,8 +30,8 @@
 #include "options/commands.h"
 #include "options/config_file.h"
 #include "options/key_file.h"
+#include "options/manual.h"
 #include "options/values.h"
-#include "options/verb.h"
 
 enum { DRAWN_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
 

@@ -28,7 +28,6 @@
 #include "options/manual.h"
 #include "options/option_table.h"
 #include "options/values.h"
-#include "options/verb.h"
 #include "rows/key.h"
 #include "rows/kvc_signature.h"
 

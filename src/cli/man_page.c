@@ -1,10 +1,9 @@
 /*
- * man_page.c - see man_page.h
+ * man_page.c - manuals as pages for `man`, in roff
  *
  * A paragraph of a manual is filled. An indented line is an item, "  word   text", if two spaces follow its word;
  * otherwise it is an example and is not changed.
  */
-#include "cli/man_page.h"
 
 #include <stdlib.h>
 #include <string.h>

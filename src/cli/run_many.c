@@ -20,13 +20,13 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "cli/prompt_render.h"
 #include "cli/result_json.h"
 #include "cli/run.h"
 #include "console/line_reader.h"
 #include "console/output.h"
 #include "options/commands.h"
 #include "options/prompt_line.h"
+#include "options/run_options.h"
 
 enum {
     WINDOW_FACTOR = 8,    /* prompts that are read but not written, per running one */

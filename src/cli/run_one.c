@@ -12,12 +12,12 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "cli/cache_options.h"
-#include "cli/prompt_render.h"
 #include "cli/result_json.h"
 #include "cli/run.h"
 #include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
+#include "options/run_options.h"
 
 typedef struct reply {
     bool done;

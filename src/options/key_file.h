@@ -1,5 +1,5 @@
 /*
- * key_file.h - the file of clients' keys
+ * key_file.h - the keys of clients, from their file and from the command line
  *
  *     key "alice" {
  *       sha256 = "..."             # of the key, which is not stored
@@ -43,5 +43,19 @@ void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *opt
 /* Likewise for a parsed file, without checking models. */
 void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
                             hth_problems *problems);
+
+/*
+ * Keys of the command line, --api-key KEY and --api-key-file FILE, as in llama-server. They have no limits. Logs call
+ * them "api-key-1", "api-key-2" and so on. A file has one key on each line; empty lines and lines that begin with '#'
+ * are skipped. A reload reads the file again.
+ */
+enum { HTH_API_KEYS_MAX = 1000, HTH_API_KEY_BYTES_MAX = 4096 };
+
+/*
+ * Append keys to those in options, with memory from pool: the keys in given, [n], each a comma-separated list, and the
+ * keys in the file (NULL: none). An invalid key is a problem; its message does not show the key.
+ */
+void hth_api_keys_add(hth_pool *pool, const char *const *given, size_t n, const char *file, hth_server_options *options,
+                      hth_problems *problems);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * llama_flag_table.c - see llama_flag_table.h
+ * llama_flag_table.c - every flag and environment variable of llama-server, with its meaning in Hearth; docs/flags.md has
+ * the same table for readers
  */
-#include "options/llama_flag_table.h"
+#include "options/llama_flags.h"
 
 #include <ctype.h>
 #include <stdio.h>

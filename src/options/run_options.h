@@ -4,10 +4,10 @@
 #ifndef HTH_OPTIONS_RUN_OPTIONS_H
 #define HTH_OPTIONS_RUN_OPTIONS_H
 
+#include "hearth.h"
 #include "options/model_options.h"
 #include "options/option_table.h"
 #include "sampling/sampling.h"
-#include "hearth.h"
 #include "sched/request.h"
 
 /* Seeds appear as JSON numbers, which many readers store as doubles: 2^53 - 1. */
@@ -58,5 +58,12 @@ const hth_option *hth_run_option_of_request(const char *key, size_t *offset);
 
 /* The request that the options describe, with pointers into them; options->sampling is completed. */
 hearth_request hth_run_options_request(hth_run_options *options);
+
+/*
+ * Put prompt into *request: unchanged or, if options ask for a chat, as a rendered conversation in request->chat, to be
+ * released with hearth_chat_prompt_free. prompt is borrowed and must not move. request is not changed on failure.
+ */
+hearth_status hth_prompt_render(hearth_model *model, const hth_run_options *options, const char *prompt,
+                                hearth_request *request, hearth_error *err);
 
 #endif

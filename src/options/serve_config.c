@@ -16,10 +16,9 @@
 
 #include "base/status.h"
 #include "front/model_names.h"
-#include "options/address.h"
-#include "options/api_keys.h"
 #include "options/key_file.h"
 #include "options/serve_config_inside.h"
+#include "options/values.h"
 #include "rows/directory.h"
 
 /* ---- the file ---- */

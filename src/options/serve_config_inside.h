@@ -4,7 +4,6 @@
 #ifndef HTH_OPTIONS_SERVE_CONFIG_INSIDE_H
 #define HTH_OPTIONS_SERVE_CONFIG_INSIDE_H
 
-#include "options/config_presets.h"
 #include "options/config_reader.h"
 #include "options/serve_config.h"
 
@@ -41,25 +40,6 @@ void hth_serve_setup_make_absolute(const hth_serve_loader *l, hth_model_setup *s
 
 /* Check that the default model exists. Call when all models are known. */
 void hth_serve_check_default_model(const hth_serve_loader *l);
-
-/* A name that requests can use for a model. */
-typedef struct hth_serve_name {
-    const char *name;
-    const char *kind;
-} hth_serve_name;
-
-enum { HTH_SERVE_NAMES_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
-
-/*
- * Write the model's names to out, [HTH_SERVE_NAMES_MAX]: first its own name and its aliases, then from *first_adapter
- * on the names of its adapters. Returns their number.
- */
-size_t hth_serve_names_list(const hth_serve_loader *l, const hth_serve_model *model, hth_serve_name *out,
-                            size_t *first_adapter);
-/* Check a model whose options are complete, and add it. where begins messages. */
-void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where);
-/* Add the models that operators added, after all others. False without memory. */
-bool hth_serve_named_models_read(hth_serve_loader *l, bool is_reload);
 
 /*
  * Read the models from flags, sections and the folder, and named ones. Errors are in problems. False: no memory, or the

@@ -1,24 +1,549 @@
 /*
- * serve_models.c - the models from flags, sections of the configuration file, and a folder; without any of these, the
- * downloaded models
+ * serve_models.c - the models of a set of options, with the command lines of their workers
  *
- * A model starts as a copy of the options of all models. A section of the file adds its presets in their order, then
- * its own keys. Flags are applied last.
+ * They come from flags, sections of the configuration file, a folder, and orders of operators; without any of these, they
+ * are the downloaded models. A model starts as a copy of the options of all models. A section of the file adds its
+ * presets in their order, then its own keys. Flags are applied last.
  */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/gguf_name.h"
 #include "base/status.h"
 #include "cache/policy.h"
+#include "front/model_names.h"
 #include "models/runtime.h"
-#include "options/downloaded_models.h"
 #include "options/file_name.h"
 #include "options/model_source.h"
 #include "options/models_folder.h"
 #include "options/serve_config_inside.h"
 #include "sched/strategy.h"
+
+const char *hth_serve_absolute(const hth_serve_loader *l, const char *path)
+{
+    const char *here = path[0] == '/' ? "/" : hth_config_directory(l->pool, "");
+    const char *result = here ? hth_config_path(l->pool, here, path) : NULL;
+
+    if (!result)
+        (void)hth_serve_no_memory(l);
+    return result ? result : path;
+}
+
+static const char *absolute_adapter(const hth_serve_loader *l, const char *spec)
+{
+    const char *here = hth_config_directory(l->pool, "");
+    const char *result = here ? hth_config_named_path(l->pool, here, spec) : NULL;
+
+    if (!result)
+        (void)hth_serve_no_memory(l);
+    return result ? result : spec;
+}
+
+void hth_serve_make_absolute(const hth_serve_loader *l, const hth_option_table *table, void *options)
+{
+    hth_flat_table flat;
+
+    hth_option_table_flatten(table, true, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const char **path = (const char **)((char *)options + flat.rows[i].offset + row->offset);
+
+        if (row->is_path && row->kind == HTH_OPTION_TEXT && *path && !(row->is_word && row->is_word(*path)))
+            *path = hth_serve_absolute(l, *path);
+    }
+}
+
+void hth_serve_setup_make_absolute(const hth_serve_loader *l, hth_model_setup *setup)
+{
+    hth_serve_make_absolute(l, &hth_worker_model_options, setup);
+    for (size_t i = 0; i < setup->runtime.n_more_directories; i++)
+        setup->more_directories[i] = hth_serve_absolute(l, setup->more_directories[i]);
+    for (size_t i = 0; i < setup->adapters.n; i++)
+        setup->adapters.list[i] = absolute_adapter(l, setup->adapters.list[i]);
+    for (size_t i = 0; i < setup->model.n_control_vectors; i++)
+        setup->control_vectors[i] = hth_serve_absolute(l, setup->control_vectors[i]);
+}
+
+bool hth_serve_no_memory(const hth_serve_loader *l)
+{
+    hth_problems_add(l->problems, "no memory for the configuration");
+    return false;
+}
+
+void hth_serve_apply_flags(const hth_serve_loader *l, hth_serve_options *options)
+{
+    if (l->argc > 0)
+        (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", l->argc, l->argv, options);
+}
+
+void hth_serve_check_default_model(const hth_serve_loader *l)
+{
+    const char *name = l->o->server.default_model;
+
+    for (size_t i = 0; name && i < l->n_models; i++)
+        if (strcmp(l->models[i].name, name) == 0)
+            return;
+    for (size_t i = 0; name && i < l->n_named; i++) /* one of them may be left out */
+        if (strcmp(l->named[i].name, name) == 0)
+            return;
+    if (name && strcmp(name, HTH_NO_DEFAULT_MODEL) != 0)
+        hth_problems_add(l->problems,
+                         "default (--default-model) is '%s', which is no model here; give the name of one, or none",
+                         name);
+}
+
+hth_serve_loader *hth_serve_loader_new(hth_problems *problems)
+{
+    hth_pool *pool = hth_pool_new();
+    hth_serve_set *set = pool ? hth_pool_alloc(pool, sizeof(*set)) : NULL;
+    hth_serve_loader *l = set ? hth_pool_alloc(pool, sizeof(*l)) : NULL;
+    unsigned *n_users = l ? hth_pool_alloc(pool, sizeof(*n_users)) : NULL;
+
+    if (!n_users) {
+        hth_problems_add(problems, "no memory for the configuration");
+        hth_pool_free(pool);
+        return NULL;
+    }
+    set->pool = pool;
+    set->n_users = n_users;
+    *n_users = 1;
+    *l = (hth_serve_loader){ .set = set, .o = &set->effective, .pool = pool, .problems = problems };
+    l->presets.table = &hth_serve_model_keys;
+    hth_serve_options_init(l->o);
+    return l;
+}
+
+/* ---- models ---- */
+
+enum { TEMPLATE_BYTES_MAX = 64 << 10 };
+
+/* A name that requests can use for a model. */
+typedef struct model_name {
+    const char *name;
+    const char *kind;
+} model_name;
+
+enum { NAMES_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
+
+/*
+ * Write the model's names to out, [NAMES_MAX]: first its own name and its aliases, then from *first_adapter on the names
+ * of its adapters. Returns their number.
+ */
+static size_t list_names(const hth_serve_loader *l, const hth_serve_model *model, model_name *out,
+                         size_t *first_adapter)
+{
+    size_t n = 0;
+
+    out[n++] = (model_name){ model->name, "name" };
+    for (size_t i = 0; i < model->n_aliases; i++)
+        out[n++] = (model_name){ model->aliases[i], "alias" };
+    *first_adapter = n;
+    for (size_t i = 0; i < model->setup.adapters.n; i++) {
+        hth_adapter_spec spec;
+        const char *name = NULL;
+
+        if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) == HEARTH_OK)
+            name = hth_pool_text(l->pool, spec.name, strlen(spec.name));
+        if (name) /* otherwise the error was reported with its option */
+            out[n++] = (model_name){ name, "adapter" };
+    }
+    return n;
+}
+
+/*
+ * Names must be unique: the second of two models with one name would never be used, and an adapter changes all requests
+ * that name it.
+ */
+static void check_names(const hth_serve_loader *l, const hth_serve_model *model, const char *where)
+{
+    model_name own[NAMES_MAX], others[NAMES_MAX];
+    size_t first_adapter, ignored, n_own = list_names(l, model, own, &first_adapter);
+
+    for (size_t i = first_adapter; i < n_own; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(own[i].name, own[j].name) == 0)
+                hth_problems_add(l->problems,
+                                 "%smodel '%s' has the adapter '%s' and the %s '%s'; give the adapter another name, "
+                                 "NAME=FILE",
+                                 where, model->name, own[i].name, own[j].kind, own[j].name);
+    for (size_t k = 0; k < l->n_models; k++) {
+        size_t n_others = list_names(l, &l->models[k], others, &ignored);
+
+        for (size_t i = 0; i < n_own; i++)
+            for (size_t j = 0; j < n_others; j++)
+                if (strcmp(own[i].name, others[j].name) == 0)
+                    hth_problems_add(l->problems,
+                                     "%sthe %s '%s' of model '%s' is the %s of model '%s', too; rename one of them",
+                                     where, own[i].kind, own[i].name, model->name, others[j].kind, l->models[k].name);
+    }
+}
+
+/* Check a model whose options are complete, and add it. where begins messages. */
+static void finish_model(hth_serve_loader *l, hth_serve_model *model, const char *where)
+{
+    const hth_policy policy = hth_policy_of(&model->setup.policy, INT32_MAX);
+    hth_strategy strategy;
+    hearth_error err;
+
+    for (size_t i = 0; i < l->n_models; i++)
+        if (strcmp(l->models[i].name, model->name) == 0) {
+            hth_problems_add(l->problems, "%sthere is a model '%s' already; give one of them another name", where,
+                             model->name);
+            return;
+        }
+    if (l->n_models == HTH_SERVE_MODELS_MAX) {
+        hth_problems_add(l->problems, "%smodel '%s' is one too many; at most %d are allowed", where, model->name,
+                         HTH_SERVE_MODELS_MAX);
+        return;
+    }
+    if (hth_policy_validate(&policy, &err) != HEARTH_OK)
+        hth_problems_add(l->problems, "%sthe cache policy of model '%s' cannot be used: %s", where, model->name,
+                         err.message);
+    if (model->setup.chat_template && model->setup.chat_template_file)
+        hth_problems_add(l->problems, "%smodel '%s' has both chat_template and chat_template_file; give one of them",
+                         where, model->name);
+    if (model->setup.chat_template && strlen(model->setup.chat_template) > TEMPLATE_BYTES_MAX)
+        hth_problems_add(l->problems,
+                         "%schat_template of model '%s' is a text of more than %d KiB, which the command line of a "
+                         "worker has no room for; put it into a file, and give its path",
+                         where, model->name, TEMPLATE_BYTES_MAX >> 10);
+    if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
+        hth_problems_add(l->problems,
+                         "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
+                         where, model->name, model->setup.model.strategy);
+    check_names(l, model, where);
+    if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
+        hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
+                         HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);
+    hth_serve_setup_make_absolute(l, &model->setup);
+    if (model->setup.runtime.ram_bytes_max == 0)
+        model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;
+    model->setup.model.name = model->name;
+    l->models[l->n_models++] = *model;
+}
+
+/*
+ * ---- workers ----
+ *
+ * A worker gets the options that differ from the defaults, in the order of the rows. So the same options give the same
+ * command line, and a reload keeps a worker whose command line is unchanged.
+ */
+
+enum { WORKER_ARGS_MAX = 512 };
+
+/* The arguments of a worker under construction, and room for values. */
+typedef struct argument_list {
+    const char *list[WORKER_ARGS_MAX + 1];
+    size_t n;
+    bool failed;
+    char value[HTH_SERVE_VALUE_BYTES], usual[HTH_SERVE_VALUE_BYTES];
+} argument_list;
+
+static void add_argument(const hth_serve_loader *l, argument_list *out, const char *text)
+{
+    const char *copy = out->n < WORKER_ARGS_MAX ? hth_pool_text(l->pool, text, strlen(text)) : NULL;
+
+    out->failed |= !copy;
+    if (copy)
+        out->list[out->n++] = copy;
+}
+
+/* Add flags for the options of a table whose values differ from the defaults. */
+static void add_arguments(const hth_serve_loader *l, const hth_option_table *table, const void *options,
+                          const void *defaults, argument_list *out)
+{
+    hth_flat_table flat;
+
+    hth_option_table_flatten(table, true, &flat);
+    for (size_t i = 0; i < flat.n; i++) {
+        const hth_option *row = flat.rows[i].option;
+        const size_t offset = flat.rows[i].offset;
+        char flag[128];
+
+        (void)snprintf(flag, sizeof(flag), "--%s", row->name); /* names are shorter */
+        for (size_t j = 0; hth_option_write(row, (const char *)options + offset, j, out->value, HTH_SERVE_VALUE_BYTES);
+             j++) {
+            if (hth_option_write(row, (const char *)defaults + offset, j, out->usual, HTH_SERVE_VALUE_BYTES) &&
+                strcmp(out->value, out->usual) == 0)
+                continue;
+            add_argument(l, out, flag);
+            if (row->kind != HTH_OPTION_FLAG)
+                add_argument(l, out, out->value);
+        }
+    }
+}
+
+/* Add the names of adapters, which clients may use as model names. */
+static bool add_adapter_names(const hth_serve_loader *l, const hth_adapter_specs *specs, hth_server_model *out)
+{
+    const char **names = hth_pool_alloc(l->pool, (specs->n + 1) * sizeof(*names));
+    hth_adapter_spec spec;
+
+    if (!names)
+        return hth_serve_no_memory(l);
+    for (size_t i = 0; i < specs->n; i++) {
+        if (hth_adapter_spec_read(specs->list[i], &spec, NULL) != HEARTH_OK)
+            continue; /* it was checked when it was read */
+        names[out->n_adapters] = hth_pool_text(l->pool, spec.name, strlen(spec.name));
+        if (!names[out->n_adapters++])
+            return hth_serve_no_memory(l);
+    }
+    out->adapters = names;
+    return true;
+}
+
+static bool make_worker(const hth_serve_loader *l, const hth_serve_model *model, argument_list *arguments,
+                        hth_server_model *out)
+{
+    const hth_server_options usual_server = hth_server_options_default();
+    hth_model_setup usual, setup = model->setup;
+    const char **list;
+
+    arguments->n = 0;
+    arguments->failed = false;
+    hth_model_setup_init(&usual);
+    if (setup.model.fit && setup.model.fit_bytes == 0) /* a larger model would displace all others */
+        setup.model.fit_bytes = l->o->server.memory_bytes;
+    if ((setup.model.fit || setup.model.n_gpu_layers == HEARTH_GPU_LAYERS_AUTO) && setup.model.fit_device_bytes == 0)
+        setup.model.fit_device_bytes = l->o->server.device_memory_bytes;
+    add_arguments(l, &hth_worker_model_options, &setup, &usual, arguments);
+    add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
+    add_arguments(l, &hth_worker_stream_options, &l->o->server, &usual_server, arguments);
+    add_arguments(l, &hth_worker_slot_options, &l->o->server, &usual_server, arguments);
+    if (model->shown) {
+        add_argument(l, arguments, "--shown-name");
+        add_argument(l, arguments, model->shown);
+    }
+    list = hth_pool_alloc(l->pool, (arguments->n + 1) * sizeof(*list));
+    if (arguments->failed || !list)
+        return hth_serve_no_memory(l);
+    memcpy(list, arguments->list, arguments->n * sizeof(*list));
+    *out = (hth_server_model){
+        .name = model->name,
+        .shown = model->shown,
+        .worker = list,
+        .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
+        .rules = model->rules,
+        .path = model->setup.path,
+        .aliases = model->aliases,
+        .n_aliases = model->n_aliases,
+        .adapters_directory = model->setup.adapters.directory,
+        .tags = model->tags,
+        .n_tags = model->n_tags,
+    };
+    return add_adapter_names(l, &model->setup.adapters, out);
+}
+
+bool hth_serve_workers_make(const hth_serve_loader *l)
+{
+    hth_server_model *models = hth_pool_alloc(l->pool, (l->n_models + 1) * sizeof(*models));
+    argument_list *arguments = malloc(sizeof(*arguments)); /* not from the pool, which the server keeps */
+    bool ok = models && arguments;
+
+    if (!ok)
+        (void)hth_serve_no_memory(l);
+    for (size_t i = 0; ok && i < l->n_models; i++)
+        ok = make_worker(l, &l->models[i], arguments, &models[i]);
+    free(arguments);
+    l->set->options.models = models;
+    l->set->options.n_models = ok ? l->n_models : 0;
+    return ok;
+}
+
+/*
+ * ---- models of orders: sets of options with one model more or fewer than the set in force ----
+ *
+ * Such a set reads no configuration file: it has the models of the last reading, and the models added by operators,
+ * each read again from its order. It keeps a reference to the set of that reading, which owns most of its texts. So
+ * errors in a file, or half-finished edits, do not matter, and a failed order leaves nothing behind.
+ *
+ * A reload reads all orders again. An error in an order by then, such as a missing file, is a warning: it must not make
+ * the server refuse a valid configuration file. The model is left out, and its order stays for the next reload. Without
+ * memory for an order, nothing is known about its model, and the reload fails: the set in force stays.
+ */
+
+static const char *copy(const hth_serve_loader *l, const char *text)
+{
+    return text ? hth_pool_text(l->pool, text, strlen(text)) : NULL;
+}
+
+/* Read the members of an order over the model's options; relative paths stay. */
+static bool read_settings(const hth_serve_loader *l, const char *settings, hth_serve_model *model)
+{
+    const hth_config_reader reader = { .directory = "", .pool = l->pool, .problems = l->problems };
+    const size_t n_before = l->problems->n_errors;
+    const hth_config_node *root;
+    hearth_error err;
+
+    if (hth_config_file_parse(l->pool, "the order", settings, strlen(settings), &root, &err) != HEARTH_OK) {
+        hth_problems_add(l->problems, "%s", err.message);
+        return false;
+    }
+    hth_config_presets_read(&l->presets, &reader, root, "of a model", model);
+    return l->problems->n_errors == n_before;
+}
+
+/* Find its file, as the first reading found it: a downloaded model may have other files since. */
+static bool find_file(hth_serve_loader *l, const hth_named_model *named, hth_serve_model *model)
+{
+    const size_t n_before = l->problems->n_errors;
+
+    if (named->path)
+        model->setup.path = copy(l, named->path);
+    else if (!model->setup.path)
+        hth_problems_add(l->problems, "model '%s' has no 'path'; give the path of its GGUF file", model->name);
+    else
+        model->setup.path = hth_serve_absolute(l, hth_model_source_downloaded(l->pool, model->setup.path, l->problems));
+    return l->problems->n_errors == n_before && (model->setup.path || hth_serve_no_memory(l));
+}
+
+static bool copy_order(const hth_serve_loader *l, const hth_named_model *named, hth_named_model *out)
+{
+    *out = (hth_named_model){ .name = copy(l, named->name),
+                              .settings = copy(l, named->settings),
+                              .path = copy(l, named->path),
+                              .is_left_out = named->is_left_out };
+    if (out->name && out->settings && (out->path || !named->path))
+        return true;
+    (void)hth_serve_no_memory(l); /* returns false in any case */
+    return false;
+}
+
+/* Add the model of an order. */
+static void add_model(hth_serve_loader *l, hth_named_model *named)
+{
+    hth_serve_model model = l->o->defaults;
+
+    model.name = named->name;
+    model.rules.start = HTH_START_ON_DEMAND;
+    if (!hth_serve_name_is_good(model.name))
+        hth_problems_add(l->problems, "a model is called '%.128s'; %s", model.name, HTH_SERVE_NAME_RULE);
+    else if (read_settings(l, named->settings, &model) && find_file(l, named, &model))
+        finish_model(l, &model, "");
+    named->path = model.setup.path;
+}
+
+/* Likewise at a reload: a model that can no longer be served is left out with a warning. False: no memory. */
+static bool add_again(hth_serve_loader *l, hth_named_model *named)
+{
+    hth_problems *all = l->problems, *own = calloc(1, sizeof(*own)); /* large */
+    const char *path = named->path;
+    const size_t n_before = l->n_models;
+
+    if (!own)
+        return hth_serve_no_memory(l);
+    l->problems = own;
+    add_model(l, named);
+    if (l->n_models > n_before)
+        hth_serve_check_model(&l->models[n_before], own);
+    l->problems = all;
+    if (hth_pool_lacked_memory(l->pool)) {
+        free(own);
+        return hth_serve_no_memory(l);
+    }
+    named->is_left_out = own->n_errors > 0;
+    if (named->is_left_out) {
+        l->n_models = n_before;
+        named->path = path;
+        hth_problems_warn(all, "model '%s', which an operator's order added, is left out until the next reload: %s",
+                          named->name, hth_problems_first(own));
+    }
+    free(own);
+    return true;
+}
+
+/* Add the models that operators added, after all others. False without memory. */
+static bool read_named_models(hth_serve_loader *l, bool is_reload)
+{
+    hth_named_model *list = hth_pool_alloc(l->pool, (l->n_named + 1) * sizeof(*list));
+
+    if (!list)
+        return hth_serve_no_memory(l);
+    l->set->n_read = l->n_models;
+    l->set->named = list;
+    for (size_t i = 0; i < l->n_named; i++) {
+        if (!copy_order(l, &l->named[i], &list[i]) || (is_reload && !add_again(l, &list[i])))
+            return false;
+        if (!is_reload && !list[i].is_left_out) /* an order for one model does not check the files of others */
+            add_model(l, &list[i]);
+    }
+    l->set->n_named = l->n_named;
+    return true;
+}
+
+/* Make a new set: the models of the last reading (that of current, or of its base) and these named ones. */
+static hth_serve_set *set_of(const hth_serve_set *current, const hth_named_model *named, size_t n,
+                             hth_problems *problems)
+{
+    const hth_serve_set *base = current->base ? current->base : current;
+    hth_serve_loader *l = hth_serve_loader_new(problems);
+
+    if (!l)
+        return NULL;
+    *l->o = base->effective;
+    l->set->options = base->options;
+    l->set->presets = l->presets = base->presets;
+    l->set->base = base;
+    ++*base->n_users;
+    l->named = named;
+    l->n_named = n;
+    l->models = hth_pool_alloc(l->pool, (base->n_read + n + 1) * sizeof(*l->models));
+    if (!l->models) {
+        (void)hth_serve_no_memory(l); /* problems has the error */
+        return l->set;
+    }
+    memcpy(l->models, base->models, base->n_read * sizeof(*l->models));
+    l->n_models = base->n_read;
+    l->set->models = l->models;
+    if (read_named_models(l, false) && hth_serve_workers_make(l))
+        hth_serve_check_default_model(l);
+    return l->set;
+}
+
+hth_serve_set *hth_serve_set_with(const hth_serve_set *current, const char *name, const char *settings,
+                                  hth_problems *problems)
+{
+    hth_named_model named[HTH_SERVE_MODELS_MAX];
+    hth_serve_set *set;
+    size_t n = 0;
+
+    if (current->n_named == HTH_SERVE_MODELS_MAX) {
+        hth_problems_add(problems, "model '%.128s' is one too many; at most %d are allowed", name,
+                         HTH_SERVE_MODELS_MAX);
+        return NULL;
+    }
+    for (size_t i = 0; i < current->n_named; i++) /* a model that is left out releases its name */
+        if (!current->named[i].is_left_out || strcmp(current->named[i].name, name) != 0)
+            named[n++] = current->named[i];
+    named[n++] = (hth_named_model){ .name = name, .settings = settings };
+    set = set_of(current, named, n, problems);
+    if (set && problems->n_errors == 0)
+        hth_serve_check_model(&set->models[set->options.n_models - 1], problems);
+    return set;
+}
+
+hth_serve_set *hth_serve_set_without(const hth_serve_set *current, const char *name, hth_problems *problems)
+{
+    hth_named_model named[HTH_SERVE_MODELS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < current->n_named; i++)
+        if (strcmp(current->named[i].name, name) != 0)
+            named[n++] = current->named[i];
+    return set_of(current, named, n, problems);
+}
+
+bool hth_serve_set_names(const hth_serve_set *set, const char *name)
+{
+    for (size_t i = 0; i < set->n_named; i++)
+        if (strcmp(set->named[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* ---- models of flags, sections and folders ---- */
 
 const char *hth_serve_given_path(const char *given)
 {
@@ -70,14 +595,14 @@ static bool is_given(const hth_serve_loader *l, const char *name, const char *fl
 /* Add the text that a model's name was made from as an alias, if clients can send it and no other model has it. */
 static void add_original(const hth_serve_loader *l, hth_serve_model *model, const char *original)
 {
-    hth_serve_name others[HTH_SERVE_NAMES_MAX];
+    model_name others[NAMES_MAX];
     size_t ignored;
 
     if (hth_serve_name_is_good(original) || !hth_alias_is_good(original) || strchr(original, '*') ||
         model->n_aliases == HTH_SERVE_ALIASES_MAX)
         return;
     for (size_t k = 0; k <= l->n_models; k++) {
-        const size_t n = hth_serve_names_list(l, k < l->n_models ? &l->models[k] : model, others, &ignored);
+        const size_t n = list_names(l, k < l->n_models ? &l->models[k] : model, others, &ignored);
 
         for (size_t i = 0; i < n; i++)
             if (strcmp(others[i].name, original) == 0)
@@ -119,7 +644,7 @@ static void add_flag_model(hth_serve_loader *l, const char *given)
     } else {
         if (is_made)
             add_original(l, &model, original);
-        hth_serve_model_finish(l, &model, "");
+        finish_model(l, &model, "");
     }
 }
 
@@ -154,7 +679,7 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
     if (!model.setup.path && l->problems->n_errors == n_before)
         hth_problems_add(l->problems, "%smodel '%s' has no 'path'; give the path of its GGUF file", where, model.name);
     else
-        hth_serve_model_finish(l, &model, where);
+        finish_model(l, &model, where);
 }
 
 /*
@@ -175,7 +700,7 @@ static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
     model.rules.start = HTH_START_ON_DEMAND;
     if (found->names[at].original)
         add_original(l, &model, found->names[at].original);
-    hth_serve_model_finish(l, &model, "");
+    finish_model(l, &model, "");
 }
 
 /* Find models in the folder or, if no models are configured, among the downloaded ones. */
@@ -213,7 +738,7 @@ bool hth_serve_models_read(hth_serve_loader *l)
         add_file_model(l, l->sections[i]);
     for (size_t i = 0; i < found.n; i++)
         add_found_model(l, &found.list[i]);
-    if (!hth_serve_named_models_read(l, true))
+    if (!read_named_models(l, true))
         return false;
     if (n == 0 && l->o->server.models_folder)
         hth_problems_warn(l->problems, "there is no model in '%s' yet; a GGUF file that comes there is served at once",

@@ -11,7 +11,6 @@
 
 #include "base/status.h"
 #include "http/origin.h"
-#include "options/address.h"
 #include "options/values.h"
 #include "supervisor/pressure_library.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/llama_flag_table.h"
 #include "options/llama_flags.h"
 #include "options/serve_options.h"
 #include "support/cmocka_all.h"
