@@ -12,10 +12,9 @@
 #include "console/output.h"
 #include "console/units.h"
 #include "hub/pull.h"
-#include "hub/registry.h"
 #include "options/commands.h"
+#include "options/model_source.h"
 #include "options/option_table.h"
-#include "options/pull_view.h"
 
 enum { NAME_COLUMNS = 50 };
 
@@ -111,61 +110,16 @@ static int list(const pull_options *options, const char *text)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static bool is_ollama(const char *text)
-{
-    hth_ollama_reference unused;
-
-    return strncmp(text, HTH_OLLAMA_PREFIX, strlen(HTH_OLLAMA_PREFIX)) == 0 ||
-           hth_ollama_reference_read(text, &unused, NULL) == HEARTH_OK;
-}
-
-/* Both set the exit code of a wrong name. */
-static hearth_status pull_from_hub(const pull_options *options, const char *text, const hth_hub_watch *watch,
-                                   char path[PATH_MAX], int *exit_code, hearth_error *err)
-{
-    hth_hub_settings settings;
-    hth_hub_reference reference;
-    hearth_status status = hth_hub_reference_read(text, &reference, err);
-
-    if (status != HEARTH_OK) {
-        *exit_code = HTH_EXIT_USAGE;
-        return status;
-    }
-    status = hth_hub_settings_read(&settings, err);
-    return status == HEARTH_OK ? hth_hub_pull(&settings, &reference, options->revision, watch, path, err) : status;
-}
-
-static hearth_status pull_from_registry(const char *text, const hth_hub_watch *watch, char path[PATH_MAX],
-                                        int *exit_code, hearth_error *err)
-{
-    hth_hub_settings settings;
-    hth_ollama_reference reference;
-    hearth_status status = hth_ollama_reference_read(text, &reference, err);
-
-    if (status != HEARTH_OK) {
-        *exit_code = HTH_EXIT_USAGE;
-        return status;
-    }
-    status = hth_ollama_settings_read(text, true, &settings, err);
-    return status == HEARTH_OK ? hth_ollama_pull(&settings, &reference, watch, path, err) : status;
-}
-
 static int pull(const pull_options *options, const char *text)
 {
-    hth_pull_view view;
-    hth_hub_watch watch;
+    hth_hub_reference at_hub;
     char path[PATH_MAX];
-    int exit_code = HTH_EXIT_FAILED;
     hearth_error err = { .message = "" };
-    hearth_status status;
 
-    hth_pull_view_init(&view, options->quiet);
-    watch = hth_pull_view_watch(&view);
-    status = is_ollama(text) ? pull_from_registry(text, &watch, path, &exit_code, &err)
-                             : pull_from_hub(options, text, &watch, path, &exit_code, &err);
-    hth_pull_view_end(&view);
-    if (status != HEARTH_OK)
-        return hth_say(err.message, exit_code);
+    if (!hth_model_source_is_ollama(text) && hth_hub_reference_read(text, &at_hub, &err) != HEARTH_OK)
+        return hth_say(err.message, HTH_EXIT_USAGE);
+    if (hth_model_source_pull(text, options->revision, options->quiet, path, &err) != HEARTH_OK)
+        return hth_say(err.message, HTH_EXIT_FAILED);
     (void)puts(path); /* failures are reported at the end */
     if (!options->quiet)
         (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);
@@ -185,7 +139,7 @@ int hth_command_pull(int argc, char **argv)
                        HTH_EXIT_USAGE);
     if (options.json && !options.list)
         return hth_say("--json needs --list", HTH_EXIT_USAGE);
-    if (is_ollama(argv[first]) && (options.list || options.revision))
+    if (hth_model_source_is_ollama(argv[first]) && (options.list || options.revision))
         return hth_sayf(HTH_EXIT_USAGE,
                         "--list and --revision are for models of a hub, OWNER/REPO; '%s' is one of a registry",
                         argv[first]);
