@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -398,6 +399,20 @@ static void print_label(const char *label)
     printf("  %-*s", LABEL_WIDTH, label);
 }
 
+/* Print a line of a label and a formatted value. */
+static void print_field(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_field(const char *label, const char *format, ...)
+{
+    va_list arguments;
+
+    print_label(label);
+    va_start(arguments, format);
+    (void)vprintf(format, arguments); /* failures are reported at the end */
+    va_end(arguments);
+    putchar('\n');
+}
+
 static void print_hex(const char *label, const uint8_t *bytes, size_t n_bytes)
 {
     print_label(label);
@@ -487,30 +502,22 @@ static void print_own_records(const inspection *file)
 
     if (info->model.data)
         print_text("model", info->model);
-    if (info->has_kind) {
-        print_label("row kind");
-        printf("%s\n", hth_row_kind_name(info->kind));
-    }
-    if (info->has_first_position) {
-        print_label("first position");
-        printf("%" PRIu32 "\n", info->first_position);
-    }
+    if (info->has_kind)
+        print_field("row kind", "%s", hth_row_kind_name(info->kind));
+    if (info->has_first_position)
+        print_field("first position", "%" PRIu32, info->first_position);
     if (info->has_parent)
         print_hash(file, "parent key", info->parent.bytes, HTH_KEY_BYTES);
     if (info->has_own_key)
         print_hash(file, "own key", info->own_key.bytes, HTH_KEY_BYTES);
-    if (info->logits.data) {
-        print_label("logits");
-        printf("%" PRIu32 ", after the last token\n", info->logits.n / 4);
-    }
+    if (info->logits.data)
+        print_field("logits", "%" PRIu32 ", after the last token", info->logits.n / 4);
     if (info->engine_build.data)
         print_text("engine build", info->engine_build);
     if (info->hmac.data)
         print_hash(file, "HMAC", info->hmac.data, info->hmac.n);
-    if (info->has_head_crc) {
-        print_label("head CRC32C");
-        printf("%08" PRIx32 "\n", info->head_crc32c);
-    }
+    if (info->has_head_crc)
+        print_field("head CRC32C", "%08" PRIx32, info->head_crc32c);
 }
 
 static void print_signature(const inspection *file)
@@ -522,8 +529,7 @@ static void print_signature(const inspection *file)
         [SIGNATURE_BAD] = "wrong: made with another key, or the file was changed since",
     };
 
-    print_label("signature");
-    printf("%s\n", sentences[file->signature]);
+    print_field("signature", "%s", sentences[file->signature]);
 }
 
 static void print_info(const inspection *file)
@@ -532,27 +538,20 @@ static void print_info(const inspection *file)
     char size[32], image[32];
 
     print_hash(file, starts_at_0(info) ? "key of its tokens" : "key it claims", file->key.bytes, HTH_KEY_BYTES);
-    print_label("size");
-    printf("%s, image %s at byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", hth_size_text(file->n_bytes, size),
-           hth_size_text(info->image_byte_count, image), info->image_offset, info->image_crc32c);
-    print_label("save reason");
-    printf("%s\n", hearth_save_reason_name(info->save_reason));
+    print_field("size", "%s, image %s at byte %" PRIu64 ", CRC32C %08" PRIx32, hth_size_text(file->n_bytes, size),
+                hth_size_text(info->image_byte_count, image), info->image_offset, info->image_crc32c);
+    print_field("save reason", "%s", hearth_save_reason_name(info->save_reason));
     if (info->save_reason_detail.data)
         print_text("detail", info->save_reason_detail);
     print_time("created", info->creation_time);
     print_time("last used", info->last_used_time);
-    print_label("hits");
-    printf("%" PRIu32 "\n", info->hit_count);
+    print_field("hits", "%" PRIu32, info->hit_count);
     print_hash(file, "fingerprint", info->keyspace.fingerprint, sizeof(info->keyspace.fingerprint));
-    print_label("fingerprint mode");
-    printf("%s\n", fingerprint_mode_name(info->keyspace.fingerprint_mode));
-    print_label("quant type");
-    printf("%s (%u bits)\n", hth_quant_name(info->keyspace.quant_byte), info->quant_bits);
+    print_field("fingerprint mode", "%s", fingerprint_mode_name(info->keyspace.fingerprint_mode));
+    print_field("quant type", "%s (%u bits)", hth_quant_name(info->keyspace.quant_byte), info->quant_bits);
     print_hash(file, "ctx params hash", info->keyspace.ctx_params_hash, sizeof(info->keyspace.ctx_params_hash));
-    print_label("context size");
-    printf("%" PRIu32 "\n", info->context_size);
-    print_label("cached tokens");
-    printf("%" PRIu32 "\n", info->cached_token_count);
+    print_field("context size", "%" PRIu32, info->context_size);
+    print_field("cached tokens", "%" PRIu32, info->cached_token_count);
     print_tokens(info);
     if (info->prompt.n > 0)
         print_text("prompt", info->prompt);
