@@ -69,24 +69,6 @@ static const hth_option rows[] = {
     { "help-all", 0, HTH_OPTION_END, .help = "all options: sampling, cache, engine", .is_common = true },
 };
 
-static const char usage[] =
-    "usage: hearth chat MODEL [OPTIONS]\n"
-    "       hearth chat --url URL [MODEL] [OPTIONS]\n"
-    "\n"
-    "Talks with a model in the terminal. Conversations are kept, and what the model computed with them: a "
-    "conversation\n"
-    "that is opened again goes on at once. Type /help there for its words.\n"
-    "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there, or\n"
-    "NAME[:TAG] of Ollama. Without a terminal each line of standard input is a message.\n"
-    "\n";
-
-static const char closing[] =
-    "\nCtrl-C stops a reply, Ctrl-D ends. Exit codes: 0 done; 1 failed, without a terminal also if a message or a\n"
-    "reply did; 2 wrong usage; 130 interrupted; 143 ended by SIGTERM.\n"
-    "\n"
-    "  hearth chat models/hearth-tiny.gguf\n"
-    "  hearth chat --url http://127.0.0.1:8080\n";
-
 /* ---- the conversation ---- */
 
 static void ask(hth_dialog *dialog, const char *text, size_t n_bytes)
@@ -215,8 +197,22 @@ static void init(void *options)
 const hth_manual hth_chat_manual = {
     .name = "chat",
     .summary = "talk with a model in the terminal",
-    .usage = usage,
-    .closing = closing,
+    .usage =
+        "usage: hearth chat MODEL [OPTIONS]\n"
+        "       hearth chat --url URL [MODEL] [OPTIONS]\n"
+        "\n"
+        "Talks with a model in the terminal. Conversations are kept, and what the model computed with them: a "
+        "conversation\n"
+        "that is opened again goes on at once. Type /help there for its words.\n"
+        "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there, or\n"
+        "NAME[:TAG] of Ollama. Without a terminal each line of standard input is a message.\n"
+        "\n",
+    .closing =
+        "\nCtrl-C stops a reply, Ctrl-D ends. Exit codes: 0 done; 1 failed, without a terminal also if a message or a\n"
+        "reply did; 2 wrong usage; 130 interrupted; 143 ended by SIGTERM.\n"
+        "\n"
+        "  hearth chat models/hearth-tiny.gguf\n"
+        "  hearth chat --url http://127.0.0.1:8080\n",
     .options = HTH_OPTION_ROWS(rows),
     .init = init,
     .n_bytes = sizeof(chat_options),

@@ -86,24 +86,20 @@ static const hth_option rows[] = {
     { "help", 'h', HTH_OPTION_END, .help = "this text", .is_common = true },
 };
 
-static const char usage[] =
-    "usage: hearth convert DIR -o FILE.gguf [--type TYPE] [OPTIONS]\n"
-    "\n"
-    "Makes a GGUF file of a checkpoint in the hub's layout: a folder with config.json, model.safetensors (or\n"
-    "model.safetensors.index.json and the files that it names), and the tokenizer's files. The architectures are\n"
-    "llama, mistral, qwen2, qwen3, gemma, gemma2 and gemma3 (text).\n"
-    "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
-                              "\n"
-                              "  hearth convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf --type q4_k_m\n"
-                              "  hearth convert Qwen3-0.6B -o qwen3.gguf --dry-run\n";
-
 const hth_manual hth_convert_manual = {
     .name = "convert",
     .summary = "make a GGUF file of a checkpoint in safetensors files",
-    .usage = usage,
-    .closing = closing,
+    .usage =
+        "usage: hearth convert DIR -o FILE.gguf [--type TYPE] [OPTIONS]\n"
+        "\n"
+        "Makes a GGUF file of a checkpoint in the hub's layout: a folder with config.json, model.safetensors (or\n"
+        "model.safetensors.index.json and the files that it names), and the tokenizer's files. The architectures are\n"
+        "llama, mistral, qwen2, qwen3, gemma, gemma2 and gemma3 (text).\n"
+        "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+               "\n"
+               "  hearth convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf --type q4_k_m\n"
+               "  hearth convert Qwen3-0.6B -o qwen3.gguf --dry-run\n",
     .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_DIRECTORY,
 };

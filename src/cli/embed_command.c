@@ -68,18 +68,6 @@ static const hth_option rows[] = {
     { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
-static const char usage[] = "usage: hearth embed MODEL [TEXT... | -f FILE] [OPTIONS]\n"
-                            "\n"
-                            "Writes the embedding of each text as a line: an array of numbers. With --query, the lines "
-                            "have scores.\nWithout a TEXT and -f, texts are read from standard input, one a line.\n"
-                            "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
-                              "\n"
-                              "  hearth embed bge.gguf 'a fox' 'a dog'\n"
-                              "  hearth embed bge.gguf -f lines.txt --json > vectors.jsonl\n"
-                              "  hearth embed reranker.gguf --query 'What is a fox?' -f documents.txt\n";
-
 static void init(void *options)
 {
     embed *e = options;
@@ -92,8 +80,16 @@ static void init(void *options)
 const hth_manual hth_embed_manual = {
     .name = "embed",
     .summary = "make embeddings of texts, or score them for a query",
-    .usage = usage,
-    .closing = closing,
+    .usage = "usage: hearth embed MODEL [TEXT... | -f FILE] [OPTIONS]\n"
+             "\n"
+             "Writes the embedding of each text as a line: an array of numbers. With --query, the lines "
+             "have scores.\nWithout a TEXT and -f, texts are read from standard input, one a line.\n"
+             "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+               "\n"
+               "  hearth embed bge.gguf 'a fox' 'a dog'\n"
+               "  hearth embed bge.gguf -f lines.txt --json > vectors.jsonl\n"
+               "  hearth embed reranker.gguf --query 'What is a fox?' -f documents.txt\n",
     .options = HTH_OPTION_ROWS(rows),
     .init = init,
     .n_bytes = sizeof(embed),

@@ -622,19 +622,14 @@ static const hth_option inspect_rows[] = {
     { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
-static const char inspect_usage[] =
-    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] [--full-keys] FILE...\n"
-    "\n"
-    "Reads KVC files whole and shows their content and whether they verify.\n"
-    "\n";
-static const char inspect_closing[] =
-    "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
-
 static const hth_manual inspect_manual = {
     .name = "inspect",
     .summary = "show the content of row files and whether they verify",
-    .usage = inspect_usage,
-    .closing = inspect_closing,
+    .usage = "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] [--full-keys] FILE...\n"
+             "\n"
+             "Reads KVC files whole and shows their content and whether they verify.\n"
+             "\n",
+    .closing = "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n",
     .options = HTH_OPTION_ROWS(inspect_rows),
     .arguments = HTH_COMPLETE_FILE,
 };
@@ -733,20 +728,18 @@ static const hth_option rows[] = {
     { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
-static const char usage[] =
-    "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
-    "\n"
-    "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's parameters and\n"
-    "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix. '-' reads the tokens from\n"
-    "standard input, separated by spaces, lines or commas.\n"
-    "\n";
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
-
 static const hth_manual key_manual = {
     .name = "key",
     .summary = "compute the key of a list of tokens",
-    .usage = usage,
-    .closing = closing,
+    .usage = "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
+             "\n"
+             "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's "
+             "parameters and\n"
+             "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix. '-' reads the "
+             "tokens from\n"
+             "standard input, separated by spaces, lines or commas.\n"
+             "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n",
     .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };

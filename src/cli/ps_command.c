@@ -39,24 +39,21 @@ static const hth_option rows[] = {
     { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
-static const char usage[] =
-    "usage: hearth ps [--url URL] [--memory] [--watch | --json | --names]\n"
-    "\n"
-    "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
-    "requests at work and waiting, the time since their last use, the time until they leave memory, and the part of\n"
-    "prompts that came from the cache. Only operators see them: start the server with --admin unix:FILE and ask\n"
-    "there, or use an operator's key ('hearth help key').\n"
-    "\n"
-    "  hearth ps --url unix:/run/hearth/admin.sock\n"
-    "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";
-
 const hth_manual hth_ps_manual = {
     .name = "ps",
     .summary = "show the models of a running server, their state and memory",
-    .usage = usage,
-    .closing = closing,
+    .usage =
+        "usage: hearth ps [--url URL] [--memory] [--watch | --json | --names]\n"
+        "\n"
+        "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
+        "requests at work and waiting, the time since their last use, the time until they leave memory, and the part "
+        "of\n"
+        "prompts that came from the cache. Only operators see them: start the server with --admin unix:FILE and ask\n"
+        "there, or use an operator's key ('hearth help key').\n"
+        "\n"
+        "  hearth ps --url unix:/run/hearth/admin.sock\n"
+        "\n",
+    .closing = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n",
     .options = HTH_OPTION_ROWS(rows),
 };
 

@@ -33,17 +33,15 @@ static const hth_option rows[] = {
     { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
-static const char usage[] = "usage: hearth version [--json]\n"
-                            "\n"
-                            "Shows the versions of Hearth, of the engine module and of the row format, and the devices "
-                            "that the engine can\n"
-                            "compute on in this machine, by back end.\n"
-                            "\n";
-
 const hth_manual hth_version_manual = {
     .name = "version",
     .summary = "show versions of program, engine and formats",
-    .usage = usage,
+    .usage = "usage: hearth version [--json]\n"
+             "\n"
+             "Shows the versions of Hearth, of the engine module and of the row format, and the devices "
+             "that the engine can\n"
+             "compute on in this machine, by back end.\n"
+             "\n",
     .options = HTH_OPTION_ROWS(rows),
 };
 

@@ -111,15 +111,6 @@ static const hth_option rows[] = {
     { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
-static const char usage[] = "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
-                            "\n"
-                            "Serves one model on a unix socket that only its owner can open, with the HTTP interface "
-                            "of\n'hearth serve', which starts such processes itself. By hand:\n\n"
-                            "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
-                            "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
-                            "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
-                            "\n";
-
 static void init(void *options)
 {
     worker_options *out = options;
@@ -140,7 +131,14 @@ static void init(void *options)
 const hth_manual hth_worker_manual = {
     .name = "worker",
     .summary = "serve one model on a unix socket; 'hearth serve' starts such processes",
-    .usage = usage,
+    .usage = "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
+             "\n"
+             "Serves one model on a unix socket that only its owner can open, with the HTTP interface "
+             "of\n'hearth serve', which starts such processes itself. By hand:\n\n"
+             "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
+             "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
+             "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
+             "\n",
     .options = HTH_OPTION_ROWS(rows),
     .init = init,
     .n_bytes = sizeof(worker_options),

@@ -113,22 +113,6 @@ static const hth_option rows[] = {
     { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
-static const char usage[] = "usage: hearth bench MODEL [OPTIONS]\n"
-                            "       hearth bench --url URL [OPTIONS]\n"
-                            "       hearth bench --compare A.json B.json [--html FILE]\n"
-                            "\n"
-                            "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
-                            "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
-                            "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
-                            "Both write tables, and a page with plots for a browser.\n"
-                            "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
-                              "\n"
-                              "  hearth bench models/hearth-tiny.gguf --quick\n"
-                              "  hearth bench model.gguf --json today.json --html today.html\n"
-                              "  hearth bench --url http://127.0.0.1:8080 --rate 4 --json hearth.json\n";
-
 static void init(void *options)
 {
     hth_bench_options *out = options;
@@ -148,8 +132,20 @@ static void init(void *options)
 const hth_manual hth_bench_manual = {
     .name = "bench",
     .summary = "measure a model on this machine, or a server, with plots",
-    .usage = usage,
-    .closing = closing,
+    .usage = "usage: hearth bench MODEL [OPTIONS]\n"
+             "       hearth bench --url URL [OPTIONS]\n"
+             "       hearth bench --compare A.json B.json [--html FILE]\n"
+             "\n"
+             "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
+             "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
+             "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
+             "Both write tables, and a page with plots for a browser.\n"
+             "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+               "\n"
+               "  hearth bench models/hearth-tiny.gguf --quick\n"
+               "  hearth bench model.gguf --json today.json --html today.html\n"
+               "  hearth bench --url http://127.0.0.1:8080 --rate 4 --json hearth.json\n",
     .options = HTH_OPTION_ROWS(rows),
     .init = init,
     .n_bytes = sizeof(hth_bench_options),

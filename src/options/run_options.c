@@ -77,69 +77,46 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     return true;
 }
 
-/* The next free trigger; NULL, with a message: none is left. */
-static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
+/* Add a trigger of a kind; value NULL removes all of the kind. */
+static bool add_trigger(hth_run_options *out, hearth_trigger_kind kind, const char *shown, const char *value,
+                        hearth_error *err)
 {
-    size_t n = out->sampling.n_triggers;
+    hearth_trigger trigger = { .struct_size = sizeof(trigger), .kind = kind };
+    const size_t n = out->sampling.n_triggers;
 
-    if (n == HTH_TRIGGERS_MAX) {
-        (void)hth_value_too_many(shown, value, HTH_TRIGGERS_MAX, err);
-        return NULL;
+    if (!value) {
+        out->sampling.n_triggers = 0;
+        for (size_t i = 0; i < n; i++)
+            if (out->triggers[i].kind != kind)
+                out->triggers[out->sampling.n_triggers++] = out->triggers[i];
+        return true;
     }
-    return &out->triggers[n];
-}
-
-static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, const char *shown, const char *value,
-                             hearth_error *err)
-{
-    hearth_trigger *trigger = next_trigger(out, shown, value, err);
-
-    if (!trigger)
-        return false;
-    if (!*value)
+    if (n == HTH_TRIGGERS_MAX)
+        return hth_value_too_many(shown, value, HTH_TRIGGERS_MAX, err);
+    if (kind != HEARTH_TRIGGER_TOKEN && !*value)
         return hth_value_wrong(shown, value, "a text of at least one character", err);
-    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = kind, .text = value };
+    if (kind == HEARTH_TRIGGER_TOKEN && !hth_value_i32(shown, value, 0, INT32_MAX, &trigger.token, err))
+        return false;
+    if (kind != HEARTH_TRIGGER_TOKEN)
+        trigger.text = value;
+    out->triggers[n] = trigger;
     out->sampling.n_triggers++;
-    return true;
-}
-
-/* Remove the triggers of one kind. */
-static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < out->sampling.n_triggers; i++)
-        if (out->triggers[i].kind != kind)
-            out->triggers[n++] = out->triggers[i];
-    out->sampling.n_triggers = n;
     return true;
 }
 
 static bool add_trigger_word(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    return value ? add_text_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err)
-                 : clear_triggers(options, HEARTH_TRIGGER_WORD);
+    return add_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err);
 }
 
 static bool add_trigger_pattern(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    return value ? add_text_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err)
-                 : clear_triggers(options, HEARTH_TRIGGER_PATTERN);
+    return add_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err);
 }
 
 static bool add_trigger_token(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    hth_run_options *out = options;
-    hearth_trigger *trigger = value ? next_trigger(out, shown, value, err) : NULL;
-    int32_t token;
-
-    if (!value)
-        return clear_triggers(out, HEARTH_TRIGGER_TOKEN);
-    if (!trigger || !hth_value_i32(shown, value, 0, INT32_MAX, &token, err))
-        return false;
-    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = HEARTH_TRIGGER_TOKEN, .token = token };
-    out->sampling.n_triggers++;
-    return true;
+    return add_trigger(options, HEARTH_TRIGGER_TOKEN, shown, value, err);
 }
 
 /* The value may be omitted; it is "" then. */
@@ -288,25 +265,6 @@ static const hth_option rows[] = {
 
 const hth_option_table hth_run_options_table = HTH_OPTION_TABLE_OF(rows);
 
-static const char usage[] =
-    "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
-    "\n"
-    "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, so\nthe same "
-    "prompt, or one that begins like it, starts to answer at once.\n"
-    "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 8 tokens on, the same\n"
-    "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
-    "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there ('hearth "
-    "pull\n"
-    "--help'), or NAME[:TAG] of Ollama.\n"
-    "\n";
-
-static const char closing[] =
-    "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
-    "130 interrupted (once: the computed part is kept; twice: ends at once).\n"
-    "\n"
-    "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
-    "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";
-
 const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
 {
     const hth_option *row = hth_option_table_find(&hth_run_options_table, key);
@@ -392,8 +350,25 @@ static void init(void *options)
 const hth_manual hth_run_manual = {
     .name = "run",
     .summary = "generate text from a prompt, warm when the prompt was seen before",
-    .usage = usage,
-    .closing = closing,
+    .usage = "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
+             "\n"
+             "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, "
+             "so\nthe same "
+             "prompt, or one that begins like it, starts to answer at once.\n"
+             "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 8 tokens on, "
+             "the same\n"
+             "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
+             "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there "
+             "('hearth "
+             "pull\n"
+             "--help'), or NAME[:TAG] of Ollama.\n"
+             "\n",
+    .closing =
+        "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
+        "130 interrupted (once: the computed part is kept; twice: ends at once).\n"
+        "\n"
+        "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
+        "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n",
     .options = &hth_run_options_table,
     .init = init,
     .n_bytes = sizeof(hth_run_options),
