@@ -491,10 +491,8 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
                   (json_int_t)c->list.n, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
                   "rows_used", (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
                   (int)c->complete, "top_prefixes", prefixes_json(c), "models", models_json(c));
-    if (!object) {
-        (void)fputs("hearth: the directory's name is no UTF-8, or there is no memory\n", stderr);
-        return false;
-    }
+    if (!object)
+        return hth_say("the directory's name is no UTF-8, or there is no memory", false);
     if (o->n_more_directories > 0)
         (void)json_object_set_new(object, "more_directories", more_directories_json(o));
     (void)json_object_set_new(object, "pinned",
@@ -594,10 +592,8 @@ static bool print_rows(const options *o, const contents *c)
 
     if (o->as_json)
         return print_rows_json(c);
-    if (c->list.n == 0) {
-        (void)fprintf(stderr, "hearth: no such row is cached in '%s'; 'hearth run' fills it\n", o->directory);
-        return true;
-    }
+    if (c->list.n == 0)
+        return hth_sayf(true, "no such row is cached in '%s'; 'hearth run' fills it", o->directory);
     printf("%-*s %-8s %8s %6s %10s %6s %5s %s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED", "HITS",
            "MODEL");
     for (size_t i = c->list.n; i-- > c->n_hidden;) {

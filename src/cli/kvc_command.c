@@ -18,6 +18,7 @@
 
 #include "api/json_values.h"
 #include "base/controls.h"
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/status.h"
 #include "base/utf8.h"
@@ -97,30 +98,14 @@ static bool starts_at_0(const hth_kvc_info *info)
     return !info->has_first_position || info->first_position == 0;
 }
 
-static hearth_status read_all(int fd, const char *path, uint8_t *bytes, size_t n_bytes, hearth_error *err)
-{
-    size_t n_read = 0;
-
-    while (n_read < n_bytes) {
-        ssize_t n = read(fd, bytes + n_read, n_bytes - n_read);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return hth_fail_errno(err, errno, "cannot read '%s'", path);
-        if (n == 0)
-            return hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", path);
-        n_read += (size_t)n;
-    }
-    return HEARTH_OK;
-}
-
 static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_out, hearth_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block */
     hearth_status status;
     uint8_t *bytes = NULL;
+    size_t n_read = 0;
     struct stat st;
+    int result;
 
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open '%s'", path);
@@ -137,10 +122,16 @@ static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %jd bytes of '%s'", (intmax_t)st.st_size, path);
         goto out;
     }
-    status = read_all(fd, path, bytes, (size_t)st.st_size, err);
-    if (status != HEARTH_OK)
+    result = hth_fs_read_full(hth_fs_system(), fd, bytes, (size_t)st.st_size, 0, &n_read);
+    if (result < 0) {
+        status = hth_fail_errno(err, -result, "cannot read '%s'", path);
         goto out;
-
+    }
+    if (n_read < (size_t)st.st_size) {
+        status = hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", path);
+        goto out;
+    }
+    status = HEARTH_OK;
     *bytes_out = bytes;
     *n_out = (size_t)st.st_size;
     bytes = NULL;

@@ -16,21 +16,16 @@ enum { DEFAULT_BYTES = 512 };
 /* Print text as roff, so that no character is read as a request or an escape. */
 static void put(const char *text, size_t n, FILE *out)
 {
+    static const char special[] = "\\-'^~`";
+    static const char *const names[] = { "\\e", "\\-", "\\(aq", "\\(ha", "\\(ti", "\\(ga" };
+
+    if (n > 0 && (text[0] == '.' || text[0] == '\''))
+        (void)fputs("\\&", out);
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 && (text[i] == '.' || text[i] == '\''))
-            (void)fputs("\\&", out);
-        if (text[i] == '\\')
-            (void)fputs("\\e", out);
-        else if (text[i] == '-')
-            (void)fputs("\\-", out);
-        else if (text[i] == '\'')
-            (void)fputs("\\(aq", out);
-        else if (text[i] == '^')
-            (void)fputs("\\(ha", out);
-        else if (text[i] == '~')
-            (void)fputs("\\(ti", out);
-        else if (text[i] == '`')
-            (void)fputs("\\(ga", out);
+        const char *found = strchr(special, text[i]);
+
+        if (found)
+            (void)fputs(names[found - special], out);
         else
             (void)fputc(text[i], out);
     }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "cli/models_add.h"
 #include "cli/operator_page.h"
 #include "cli/result_json.h"
 #include "console/output.h"
@@ -19,7 +18,9 @@
 #include "hub/settings.h"
 #include "hub/stock.h"
 #include "options/commands.h"
+#include "options/config_reader.h"
 #include "options/manual.h"
+#include "options/serve_options.h"
 #include "wire/worker_view.h"
 
 enum { NAME_COLUMNS = 50 };
@@ -77,12 +78,12 @@ static const hth_manual rm_manual = {
 
 /* ---- ls ---- */
 
-typedef struct row {
+typedef struct shown_model {
     const char *name, *quant, *path, *source;
     uint64_t bytes, used;
-} row;
+} shown_model;
 
-static bool print_row(const row *r, models_options *options)
+static bool print_row(const shown_model *r, models_options *options)
 {
     char size[32], unused[32] = "-";
     const uint64_t now = (uint64_t)time(NULL);
@@ -105,7 +106,7 @@ static bool print_row(const row *r, models_options *options)
 static bool print_ollama(const hth_ollama_model *model, void *user_data)
 {
     models_options *options = user_data;
-    const row r = { .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes };
+    const shown_model r = { .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes };
 
     return print_row(&r, options);
 }
@@ -123,7 +124,7 @@ static int list(models_options *options)
         return hth_say(err.message, HTH_EXIT_FAILED);
     for (size_t i = 0; i < n; i++) {
         const hth_hub_model *m = &models[i];
-        const row r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
+        const shown_model r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
 
         (void)print_row(&r, options); /* failures are reported at the end */
     }
@@ -375,11 +376,201 @@ static int give_order(const hth_manual *verb, int argc, char **argv)
     return give(&options, "/admin/release_all", options.rows ? "{\"rows\":true}" : "", "models");
 }
 
+/*
+ * ---- add ----
+ *
+ * The options are the flags of a model, from the rows of `hearth serve`. Each given option becomes a key of the order;
+ * the server reads it as in its configuration file. Relative paths start from the command's working directory.
+ *
+ * Options that were not given are not in the order, so the server's own defaults hold. The command only checks values
+ * by their rows. The server decides the rest: either the model is served, or nothing has changed on the server.
+ */
+
+enum { PRESETS_MAX = 16 };
+
+typedef struct add_options {
+    hth_operator server;
+    const char *presets[PRESETS_MAX];
+    size_t n_presets;
+    hth_serve_model model; /* only for checking */
+} add_options;
+
+#define IN_ADD(field) offsetof(add_options, field)
+
+static const hth_option add_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = IN_ADD(server) },
+    { "preset", 0, HTH_OPTION_TEXTS, "NAME", "a preset of the server's configuration; may be repeated",
+      .offset = IN_ADD(presets), .n_offset = IN_ADD(n_presets), .n_max = PRESETS_MAX, .key = "preset",
+      .repeats = true },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
+    { .kind = HTH_OPTION_HEADING, .help = "The model; what is not given is as for all models of the server" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_model_flags, .offset = IN_ADD(model) },
+};
+
+static const hth_manual add_manual = {
+    .name = "add",
+    .summary = "let a running server serve one more model",
+    .usage = "usage: hearth models add NAME PATH [OPTIONS]\n"
+             "\n"
+             "Lets a running server serve the GGUF file at PATH, or a downloaded model, until the server ends or\n"
+             "'hearth models forget' takes it back. The model starts with the first request for it, or with --start.\n"
+             "\n",
+    .closing = "\nExit codes: 0 the model is served, 1 it is refused, or no server answers; 2 wrong usage.\n",
+    .options = HTH_OPTION_ROWS(add_rows),
+    .arguments = HTH_COMPLETE_NOTHING " " HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
+};
+
+typedef struct addition {
+    json_t *json;
+    hth_pool *pool; /* for paths */
+    bool failed;    /* out of memory */
+    bool asks_help;
+} addition;
+
+/* The section within a model's section that has this row; NULL: none, it is a key of the model itself. */
+static const char *section_of(const hth_option *option)
+{
+    hth_flat_table keys, inside;
+
+    hth_option_table_flatten(&hth_serve_model_keys, false, &keys);
+    for (size_t i = 0; i < keys.n; i++) {
+        const hth_option *row = keys.rows[i].option;
+
+        if (row->kind != HTH_OPTION_TABLE)
+            continue;
+        hth_option_table_flatten(row->table, true, &inside);
+        for (size_t k = 0; k < inside.n; k++)
+            if (inside.rows[k].option == option)
+                return row->key;
+    }
+    return NULL;
+}
+
+/* The object at key, made if it is missing; NULL if out of memory. Borrowed. */
+static json_t *object_at(json_t *object, const char *key)
+{
+    if (!json_object_get(object, key))
+        (void)json_object_set_new(object, key, json_object()); /* NULL reports a failure */
+    return json_object_get(object, key);
+}
+
+static const char *absolute(const addition *o, const hth_option *option, const char *value)
+{
+    const char *here = hth_config_directory(o->pool, "");
+
+    if (!here || (option->is_word && option->is_word(value)))
+        return here ? value : NULL;
+    return option->is_named ? hth_config_named_path(o->pool, here, value) : hth_config_path(o->pool, here, value);
+}
+
+static json_t *number_json(const char *text)
+{
+    json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
+
+    if (json_is_number(number))
+        return number;
+    json_decref(number);
+    return json_string(text); /* the server has the same rules, and its own messages */
+}
+
+/* A value in the form of the configuration file; NULL if out of memory. */
+static json_t *value_json(const addition *o, const hth_option *option, const char *value)
+{
+    switch (option->kind) {
+    case HTH_OPTION_FLAG: return json_true();
+    case HTH_OPTION_I32:
+    case HTH_OPTION_U32:
+    case HTH_OPTION_NUMBER:
+    case HTH_OPTION_COUNT: return number_json(value);
+    default: break;
+    }
+    value = option->is_path ? absolute(o, option, value) : value;
+    return value ? json_string(value) : NULL;
+}
+
+static bool add_member(const addition *o, const hth_option *option, const char *value)
+{
+    const char *section = section_of(option);
+    json_t *to = section ? object_at(o->json, section) : o->json;
+
+    if (option->is_pairs) {
+        const char *equals = strchr(value, '='); /* its form was checked */
+        const char *key = hth_pool_text(o->pool, value, (size_t)(equals - value));
+
+        return key && json_object_set_new(object_at(to, option->key), key, number_json(equals + 1)) == 0;
+    }
+    if (!option->repeats)
+        return json_object_set_new(to, option->key, value_json(o, option, value)) == 0;
+    if (!json_object_get(to, option->key))
+        (void)json_object_set_new(to, option->key, json_array()); /* the next line reports a failure */
+    return json_array_append_new(json_object_get(to, option->key), value_json(o, option, value)) == 0;
+}
+
+static void add_option(const hth_option *option, const char *value, void *user_data)
+{
+    addition *o = user_data;
+
+    o->asks_help |= option->kind == HTH_OPTION_END;
+    if (option->key)
+        o->failed |= !add_member(o, option, value);
+}
+
+static int give_addition(addition *o, const add_options *options, const char *name, const char *path)
+{
+    /* Otherwise the text names a downloaded model, or a file on the server. */
+    const hth_option is_path = { .is_path = access(path, F_OK) == 0 };
+    hth_buffer answer = { .text = NULL };
+    char *json;
+    int exit_code;
+
+    o->failed |= json_object_set_new(o->json, "name", json_string(name)) != 0 ||
+                 json_object_set_new(o->json, "path", value_json(o, &is_path, path)) != 0;
+    json = o->failed ? NULL : json_dumps(o->json, JSON_COMPACT);
+    if (!json)
+        return hth_say("no memory, or a name or a path that is no text in UTF-8", HTH_EXIT_FAILED);
+    exit_code = hth_operator_ask(&options->server, "/admin/models", json, &answer);
+    if (exit_code == HTH_EXIT_OK)
+        printf("%s: added\n", name);
+    hth_buffer_deinit(&answer);
+    free(json);
+    return exit_code;
+}
+
+static int add(int argc, char **argv)
+{
+    add_options *options = calloc(1, sizeof(*options)); /* large */
+    addition o = { .json = json_object(), .pool = hth_pool_new() };
+    int exit_code = HTH_EXIT_FAILED, first;
+
+    if (!options || !o.json || !o.pool) {
+        (void)hth_say("no memory", 0);
+        goto out;
+    }
+    hth_model_setup_init(&options->model.setup);
+    exit_code = HTH_EXIT_USAGE;
+    first = hth_option_table_visit(add_manual.options, "hearth models add", argc, argv, options, add_option, &o);
+    if (first < 0)
+        goto out;
+    if (o.asks_help) {
+        hth_manual_print(&add_manual, true, stdout);
+        exit_code = HTH_EXIT_OK;
+    } else if (argc - first != 2) {
+        (void)hth_say("models add takes a NAME and a PATH; 'hearth help models add' explains it", 0);
+    } else {
+        exit_code = give_addition(&o, options, argv[first], argv[first + 1]);
+    }
+out:
+    json_decref(o.json);
+    hth_pool_free(o.pool);
+    free(options);
+    return exit_code;
+}
+
 /* ---- the command ---- */
 
 static const hth_manual *const verbs[] = {
-    &ls_manual,     &rm_manual,   &hth_models_add_manual, &forget_manual,  &load_manual,
-    &unload_manual, &move_manual, &release_manual,        &compact_manual, NULL,
+    &ls_manual,     &rm_manual,   &add_manual,     &forget_manual,  &load_manual,
+    &unload_manual, &move_manual, &release_manual, &compact_manual, NULL,
 };
 
 const hth_manual hth_models_manual = {
@@ -400,8 +591,8 @@ int hth_command_models(int argc, char **argv)
 
     if (!manual)
         return exit_code;
-    if (manual == &hth_models_add_manual)
-        return hth_models_add(argc - 1, argv + 1);
+    if (manual == &add_manual)
+        return add(argc - 1, argv + 1);
     if (manual != &ls_manual && manual != &rm_manual)
         return give_order(manual, argc - 1, argv + 1);
     first = hth_manual_parse(manual, &hth_models_manual, --argc, ++argv, &options, &exit_code);

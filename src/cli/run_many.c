@@ -25,7 +25,6 @@
 #include "console/line_reader.h"
 #include "console/output.h"
 #include "options/commands.h"
-#include "options/prompt_line.h"
 #include "options/run_options.h"
 
 enum {

@@ -234,10 +234,8 @@ int hth_run_one(hth_run *run)
     bool ok;
 
     o.replies = calloc(o.n, sizeof(*o.replies));
-    if (!o.replies) {
-        (void)fputs("hearth: no memory\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
+    if (!o.replies)
+        return hth_say("no memory", HTH_EXIT_FAILED);
     pthread_mutex_init(&o.lock, NULL);
     pthread_cond_init(&o.changed, NULL);
     ok = submit(&o);

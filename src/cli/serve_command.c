@@ -183,8 +183,7 @@ static bool find_program(serve *s)
 {
     if (hth_os_program_path(s->program, sizeof(s->program)))
         return true;
-    (void)fputs("hearth: cannot find the program's own file, which starts the workers; is /proc mounted?\n", stderr);
-    return false;
+    return hth_say("cannot find the program's own file, which starts the workers; is /proc mounted?", false);
 }
 
 static int run(serve *s)
@@ -249,10 +248,8 @@ static int act(serve *s, hth_problems *problems)
             "no model was named: serving the %zu of the hub's cache, each with the first request for it ('hearth "
             "models ls' lists them)\n",
             s->set->options.n_models);
-    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout) && !ferror(stdout)) {
-        (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
-        return HTH_EXIT_FAILED;
-    }
+    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout) && !ferror(stdout))
+        return hth_sayf(HTH_EXIT_FAILED, "the configuration cannot be printed: %s", strerror(errno));
     if (s->flags.print_config && (s->flags.n_api_keys > 0 || s->flags.api_key_file))
         (void)fputs("hearth: warning: the printed configuration lacks the keys of --api-key and --api-key-file; put "
                     "them into a file, which 'keys' names\n",

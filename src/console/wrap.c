@@ -16,7 +16,8 @@ int hth_terminal_columns(FILE *out)
     return isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-int hth_wrap_columns(FILE *out)
+/* The columns of a line: those of the terminal out, between 40 and 100; 80 if it is not a terminal. */
+static int line_columns(FILE *out)
 {
     const int columns = hth_terminal_columns(out);
 
@@ -28,7 +29,7 @@ int hth_wrap_columns(FILE *out)
 /* Line ends count as spaces between words. Failures cannot be reported, here and below. */
 void hth_wrap_words(const char *text, size_t n_bytes, int at, int indent, FILE *out)
 {
-    const int columns = hth_wrap_columns(out);
+    const int columns = line_columns(out);
     const char *end = text + n_bytes;
     int column = at;
 
@@ -70,7 +71,7 @@ static void print_line(const char *line, size_t n, FILE *out)
     const int indent = indent_of(line, n);
     size_t n_begin = strspn(line, " ");
 
-    if (n <= (size_t)hth_wrap_columns(out)) {
+    if (n <= (size_t)line_columns(out)) {
         (void)fprintf(out, "%.*s\n", (int)n, line);
         return;
     }

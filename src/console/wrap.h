@@ -10,9 +10,6 @@
 /* The columns of the terminal out; 0: out is not a terminal, or the number is unknown. */
 int hth_terminal_columns(FILE *out);
 
-/* The columns of a line: those of the terminal out, between 40 and 100; 80 if it is not a terminal. */
-int hth_wrap_columns(FILE *out);
-
 /*
  * Print the words of a text, and end the line. The first word is at column `at`, where the cursor is; further lines
  * begin at column `indent`. A word that is longer than a line is not broken.

@@ -52,11 +52,7 @@ static bool read_expiry(void *options, const char *shown, const char *value, hea
 
 #define AT(field) offsetof(hth_key_entry, field)
 
-static const hth_option rows[] = {
-    { "sha256", 0, HTH_OPTION_OWN, "HEX", "SHA-256 of the key, as 'hearth key hash' prints it", .read = read_sha256,
-      .key = "sha256" },
-    { "models", 0, HTH_OPTION_OWN, "NAMES", "models that it may use (default: all)", .read = add_model, .repeats = true,
-      .key = "models" },
+static const hth_option limit_rows[] = {
     { "requests-per-minute", 0, HTH_OPTION_U32, "N", "requests that it may begin a minute (default: no limit)",
       .offset = AT(key.requests_per_minute), .low = 1, .high = UINT32_MAX, .key = "requests_per_minute" },
     { "tokens-per-minute", 0, HTH_OPTION_U32, "N",
@@ -68,11 +64,21 @@ static const hth_option rows[] = {
       "share cached prompts only with keys of the same salt (default: with all that have none)", .read = read_salt,
       .key = "salt" },
     { "admin", 0, HTH_OPTION_FLAG, NULL, "it may use /metrics and /admin", .offset = AT(key.is_admin), .key = "admin" },
+};
+
+const hth_option_table hth_key_limit_options = HTH_OPTION_TABLE_OF(limit_rows);
+
+static const hth_option rows[] = {
+    { "sha256", 0, HTH_OPTION_OWN, "HEX", "SHA-256 of the key, as 'hearth key hash' prints it", .read = read_sha256,
+      .key = "sha256" },
+    { "models", 0, HTH_OPTION_OWN, "NAMES", "models that it may use (default: all)", .read = add_model, .repeats = true,
+      .key = "models" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_key_limit_options },
     { "expires", 0, HTH_OPTION_OWN, "DATE", "it is refused from then on (default: never)", .read = read_expiry,
       .key = "expires" },
 };
 
-const hth_option_table hth_key_entry_keys = HTH_OPTION_TABLE_OF(rows);
+static const hth_option_table entry_table = HTH_OPTION_TABLE_OF(rows);
 
 bool hth_key_name_is_valid(const char *name)
 {
@@ -170,7 +176,7 @@ static void read_entry(key_list *l, const hth_config_reader *reader, const hth_c
                          reader->name, node->key_line);
         return;
     }
-    hth_config_read(reader, node, &hth_key_entry_keys, &entry, &scope);
+    hth_config_read(reader, node, &entry_table, &entry, &scope);
     if (reader->problems->n_errors > n_before)
         return;
     fault = fault_of(l, &entry);

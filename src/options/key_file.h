@@ -30,8 +30,8 @@ typedef struct hth_key_entry {
     const char *models[HTH_KEY_MODELS_MAX];
 } hth_key_entry;
 
-/* The options of an hth_key_entry; those with flags are options of `hearth key new`, too. */
-extern const hth_option_table hth_key_entry_keys;
+/* Limits, salt and rights, in an hth_key_entry: keys of the file, and options of `hearth key new`. */
+extern const hth_option_table hth_key_limit_options;
 
 bool hth_key_name_is_valid(const char *name);
 

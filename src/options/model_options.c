@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "console/output.h"
 #include "console/text_file.h"
 #include "engine/engine_options.h"
 #include "models/chat_templates.h"
@@ -511,10 +512,8 @@ bool hth_model_setup_template(const hth_model_setup *setup, char **out)
     const char *given = setup->chat_template, *file = setup->chat_template_file;
 
     *out = NULL;
-    if (given && file) {
-        (void)fputs("hearth: --chat-template and --chat-template-file exclude each other; give one\n", stderr);
-        return false;
-    }
+    if (given && file)
+        return hth_say("--chat-template and --chat-template-file exclude each other; give one", false);
     if (!given && !file)
         return true;
     *out = given && hth_chat_template_is_given(given) ? strdup(given) : hth_text_file_read(given ? given : file);
