@@ -27,18 +27,11 @@ bool hth_dialog_open_talk(hth_dialog *dialog, const char *name, hearth_error *er
     return true;
 }
 
-/* A stopped reply that ended within reasoning has no answer yet, and is not kept. */
-static bool keep_reply(hth_dialog *dialog)
-{
-    const char *answer = hth_buffer_text(&dialog->view.answer);
-
-    return *answer == '\0' || hth_talk_add(&dialog->talk, "assistant", answer, hth_buffer_text(&dialog->view.thoughts));
-}
-
 bool hth_dialog_reply(hth_dialog *dialog)
 {
     hearth_error err = { .message = "" };
     hth_dialog_hooks hooks;
+    const char *answer;
     hearth_status status;
 
     hth_dialog_stop = hth_dialog_ends;
@@ -57,7 +50,9 @@ bool hth_dialog_reply(hth_dialog *dialog)
     }
     if (status == HEARTH_CANCELLED)
         hth_dialog_view_say(&dialog->view, "(stopped)");
-    if (!keep_reply(dialog)) {
+    /* A stopped reply that ended within reasoning has no answer yet, and is not kept. */
+    answer = hth_buffer_text(&dialog->view.answer);
+    if (*answer != '\0' && !hth_talk_add(&dialog->talk, "assistant", answer, hth_buffer_text(&dialog->view.thoughts))) {
         hth_dialog_view_say(&dialog->view, "hearth: the reply is no valid text, and is left out of the conversation");
         dialog->has_failed = true;
     }

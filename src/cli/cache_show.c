@@ -177,14 +177,6 @@ static bool read_row_models(hth_file_tier_set *files, const hth_row_meta *rows, 
     return done;
 }
 
-static void row_models_deinit(row_models *models)
-{
-    for (size_t i = 0; i < models->n_names; i++)
-        free(models->names[i]);
-    free(models->names);
-    free(models->of_rows);
-}
-
 /* ---- contents ---- */
 
 typedef struct contents {
@@ -305,7 +297,10 @@ static void contents_deinit(contents *c)
 {
     hth_pins_deinit(&c->pins);
     hth_pins_deinit(&c->broken);
-    row_models_deinit(&c->models);
+    for (size_t i = 0; i < c->models.n_names; i++)
+        free(c->models.names[i]);
+    free(c->models.names);
+    free(c->models.of_rows);
     free(c->list.rows);
 }
 

@@ -202,11 +202,6 @@ static hearth_status inspection_init(inspection *file, const char *path, const e
     return HEARTH_OK;
 }
 
-static void inspection_deinit(inspection *file)
-{
-    free(file->bytes);
-}
-
 /* ---- as JSON: with the names of the reference vectors' sidecars, and of our own records ---- */
 
 static bool set(json_t *object, const char *name, json_t *value)
@@ -663,7 +658,7 @@ static bool inspect(const char *path, const expectation *expected, bool (*print)
     (void)fflush(stdout); /* keeps the order of the two streams; failures are reported at the end */
     if (!file.sound)
         report_fault(&file);
-    inspection_deinit(&file);
+    free(file.bytes);
     return sound;
 }
 

@@ -253,12 +253,6 @@ static int print_names(const json_t *page)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static int print_json(const hth_buffer *body)
-{
-    (void)hth_output_text(hth_buffer_text(body), body->n); /* failures are reported at the end */
-    return hth_output_end(HTH_EXIT_OK);
-}
-
 /* Request and print once. shown is as above, for --watch. */
 static int show(const ps_options *options, char **shown)
 {
@@ -266,12 +260,14 @@ static int show(const ps_options *options, char **shown)
     int exit_code = hth_operator_ask(&options->server, "/admin/models", NULL, &body);
     json_t *page = exit_code == HTH_EXIT_OK ? json_loadb(hth_buffer_text(&body), body.n, 0, NULL) : NULL;
 
-    if (exit_code == HTH_EXIT_OK && options->json)
-        exit_code = print_json(&body);
-    else if (exit_code == HTH_EXIT_OK && options->names)
+    if (exit_code == HTH_EXIT_OK && options->json) {
+        (void)hth_output_text(hth_buffer_text(&body), body.n); /* failures are reported at the end */
+        exit_code = hth_output_end(HTH_EXIT_OK);
+    } else if (exit_code == HTH_EXIT_OK && options->names) {
         exit_code = print_names(page);
-    else if (exit_code == HTH_EXIT_OK)
+    } else if (exit_code == HTH_EXIT_OK) {
         exit_code = options->watch ? print_again(page, options->memory, shown) : print_page(page, options->memory);
+    }
     json_decref(page);
     hth_buffer_deinit(&body);
     return exit_code;

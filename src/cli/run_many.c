@@ -225,11 +225,6 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
         refuse(m, where, &err);
 }
 
-static bool is_blank(const char *text, size_t n)
-{
-    return strspn(text, " \t") == n;
-}
-
 /* ---- output ---- */
 
 static bool is_whole(const hearth_result *result)
@@ -363,14 +358,6 @@ static bool is_complete(many *m, const item *it)
     return complete;
 }
 
-static void write_complete_items(many *m)
-{
-    while (m->n_written < m->n_begun && is_complete(m, &m->items[m->n_written % m->window])) {
-        write_item(m, &m->items[m->n_written % m->window]);
-        m->n_written++;
-    }
-}
-
 static void show_progress(many *m)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -452,7 +439,7 @@ static bool take_input(many *m, bool *wants_input)
         n_in_flight(m) >= (uint64_t)IN_FLIGHT_FACTOR * m->run->options.parallel)
         return false;
     text = hth_line_reader_next(m->reader, &n, &number);
-    if (text && !is_blank(text, n))
+    if (text && strspn(text, " \t") < n)
         begin(m, text, n, number);
     *wants_input = !text && !hth_line_reader_is_done(m->reader);
     return text != NULL;
@@ -464,7 +451,8 @@ static void run_prompts(many *m)
         bool wants_input = false;
         bool went_on = true;
 
-        write_complete_items(m);
+        while (m->n_written < m->n_begun && is_complete(m, &m->items[m->n_written % m->window]))
+            write_item(m, &m->items[m->n_written++ % m->window]);
         if (!m->is_cancelled && (atomic_load(&m->run->model.interrupted) || m->output_failed))
             cancel_all(m);
         if (m->n_written == m->n_begun && !m->has_prompt && !reads_on(m))

@@ -178,14 +178,6 @@ static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 
 /* ---- the command ---- */
 
-/* Find this program's executable, which also runs the workers. */
-static bool find_program(serve *s)
-{
-    if (hth_os_program_path(s->program, sizeof(s->program)))
-        return true;
-    return hth_say("cannot find the program's own file, which starts the workers; is /proc mounted?", false);
-}
-
 static int run(serve *s)
 {
     const hth_front_hooks hooks = {
@@ -202,8 +194,9 @@ static int run(serve *s)
     hearth_error err = { .message = "" };
     hearth_status status;
 
-    if (!find_program(s))
-        return HTH_EXIT_FAILED;
+    if (!hth_os_program_path(s->program, sizeof(s->program))) /* it runs the workers, too */
+        return hth_say("cannot find the program's own file, which starts the workers; is /proc mounted?",
+                       HTH_EXIT_FAILED);
     status = hth_front_run(&s->set->options, &hooks, &err);
     if (s->flags.port_file)
         (void)unlink(s->flags.port_file); /* it may not exist */

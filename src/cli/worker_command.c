@@ -171,18 +171,9 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     (void)fprintf(stderr, "%s: %s: %s\n", source, names[level], message);
 }
 
-static hth_fit_found found_of(const worker_options *options)
-{
-    hth_fit_found found = { .n = 0 };
-
-    for (size_t i = 0; i < options->n_found; i++)
-        (void)hth_found_read(options->found[i], &found.at[found.n++]); /* its form was checked */
-    return found;
-}
-
 static hearth_status run(const worker_options *options, const char *template_text, hearth_error *err)
 {
-    const hth_fit_found found = found_of(options);
+    hth_fit_found found = { .n = 0 };
     const hth_server_options *server = &options->server;
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
     hearth_engine_options engine;
@@ -209,6 +200,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .sandbox = !options->no_sandbox,
     };
 
+    for (size_t i = 0; i < options->n_found; i++)
+        (void)hth_found_read(options->found[i], &found.at[found.n++]); /* its form was checked */
     worker.settings.slot_limits.free_min = runtime.disk_free_min;
     runtime.ram_memory_fd = options->ram_fd;
     if (options->ram_share < UINT64_MAX)

@@ -19,11 +19,6 @@
 /* What separates the words of a name; an underscore is part of a quant. */
 static const char separators[] = "-./ ";
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* "Q4_0", "iq2_xxs", "TQ1_0", "q8"; also "BF16", "F16", "FP16", "F32", "MXFP4_MOE" */
 static bool is_quant(const char *word, size_t n)
 {
@@ -37,7 +32,7 @@ static bool is_quant(const char *word, size_t n)
             return true;
     if (n >= strlen("MXFP4") && strncasecmp(word, "MXFP4", strlen("MXFP4")) == 0)
         return true;
-    return n >= begin + 2 && (word[begin] == 'q' || word[begin] == 'Q') && is_digit(word[begin + 1]) &&
+    return n >= begin + 2 && (word[begin] == 'q' || word[begin] == 'Q') && isdigit((unsigned char)word[begin + 1]) &&
            (n == begin + 2 || word[begin + 2] == '_');
 }
 

@@ -139,20 +139,17 @@ int hth_manual_parse(const hth_manual *manual, const hth_manual *parent, int arg
     return -1;
 }
 
-static bool is_named(const hth_manual *verb, const char *name)
-{
-    return strcmp(name, verb->name) == 0 || (verb->alias && strcmp(name, verb->alias) == 0);
-}
-
 const hth_manual *hth_verb_find(const hth_manual *command, const char *name)
 {
     hth_nearest nearest;
 
     hth_nearest_init(&nearest, name);
     for (size_t i = 0; command->verbs && command->verbs[i]; i++) {
-        if (is_named(command->verbs[i], nearest.wanted))
-            return command->verbs[i];
-        hth_nearest_try(&nearest, command->verbs[i]->name);
+        const hth_manual *verb = command->verbs[i];
+
+        if (strcmp(nearest.wanted, verb->name) == 0 || (verb->alias && strcmp(nearest.wanted, verb->alias) == 0))
+            return verb;
+        hth_nearest_try(&nearest, verb->name);
     }
     if (nearest.name)
         (void)fprintf(stderr, "hearth: '%s' has no verb '%s'; did you mean '%s'?\n", command->name, name, nearest.name);

@@ -96,12 +96,6 @@ bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t hi
     return true;
 }
 
-/* Is it the rest of a unit after its letter: nothing, "b" or "ib"? */
-static bool is_byte_unit(const char *rest)
-{
-    return !*rest || strcasecmp(rest, "b") == 0 || strcasecmp(rest, "ib") == 0;
-}
-
 bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out, hearth_error *err)
 {
     static const char units[] = "KMGT";
@@ -117,9 +111,9 @@ bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t 
     if (value[0] < '0' || value[0] > '9' || errno)
         return hth_value_wrong(name, value, expected, err);
     if (*end) {
-        const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
+        const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end), *rest = end + 1;
 
-        if (!unit || !is_byte_unit(end + 1))
+        if (!unit || (*rest && strcasecmp(rest, "b") != 0 && strcasecmp(rest, "ib") != 0))
             return hth_value_wrong(name, value, expected, err);
         shift = 10 * (unsigned)(unit - units + 1);
     }
