@@ -487,71 +487,30 @@ static int hash_given(void)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static int command_new(int argc, char **argv)
+/* Change a file of keys, or list it. */
+static int with_file(const hth_manual *verb, const key_options *o)
 {
-    key_options o = { .name = NULL };
-    int exit_code;
-    const int first = hth_manual_parse(&new_manual, &hth_key_manual, argc, argv, &o, &exit_code);
-
-    if (first < 0)
-        return exit_code;
-    if (first < argc)
-        return hth_sayf(HTH_EXIT_USAGE, "unexpected argument '%s'; give the owner of the key with --name", argv[first]);
-    if (!o.name)
-        return hth_say("'key new' needs --name, the owner of the key", HTH_EXIT_USAGE);
-    return make_new(&o);
-}
-
-/* Read the options and n arguments of a command on an existing file. Returns an exit code, or -1 to continue. */
-static int read_arguments(const hth_manual *manual, const char *needs, int n, int argc, char **argv, key_options *o,
-                          int *first_out)
-{
-    int exit_code;
-
-    *first_out = hth_manual_parse(manual, &hth_key_manual, argc, argv, o, &exit_code);
-    if (*first_out < 0)
-        return exit_code;
-    if (argc - *first_out == n && o->file)
-        return -1;
-    return hth_sayf(HTH_EXIT_USAGE, "'key %s' needs %s", manual->name, needs);
-}
-
-typedef hearth_status (*edit_fn)(hth_pool *pool, const hth_config_file *file, const key_options *o,
-                                 const char **text_out, size_t *n_out, hearth_error *err);
-
-static hearth_status edit_remove(hth_pool *pool, const hth_config_file *file, const key_options *o,
-                                 const char **text_out, size_t *n_out, hearth_error *err)
-{
-    return hth_key_text_remove(pool, file, o->name, text_out, n_out, err);
-}
-
-static hearth_status edit_expiry(hth_pool *pool, const hth_config_file *file, const key_options *o,
-                                 const char **text_out, size_t *n_out, hearth_error *err)
-{
-    return hth_key_text_set_expiry(pool, file, o->name, o->entry.key.expires_s, text_out, n_out, err);
-}
-
-/* Change the file; edit NULL: list its keys. */
-static int with_file(const key_options *o, edit_fn edit)
-{
+    const bool changes = verb != &list_manual;
     hth_pool *pool = hth_pool_new();
     hth_config_file file;
     hth_server_options keys = { .n_keys = 0 };
     struct stat old;
     hearth_error err = { .message = "" };
+    hearth_status status;
     const char *text = NULL;
     size_t n = 0;
-    const int lock = edit ? lock_folder_of(o->file) : -1;
+    const int lock = changes ? lock_folder_of(o->file) : -1;
     bool ok = pool && read_old(pool, o->file, &file, &keys, &old);
 
     if (!pool)
         (void)hth_say("no memory", 0);
-    if (ok && edit) {
-        ok = edit(pool, &file, o, &text, &n, &err) == HEARTH_OK;
-        if (!ok)
+    if (ok && changes) {
+        status = verb == &remove_manual
+                   ? hth_key_text_remove(pool, &file, o->name, &text, &n, &err)
+                   : hth_key_text_set_expiry(pool, &file, o->name, o->entry.key.expires_s, &text, &n, &err);
+        if (status != HEARTH_OK)
             hth_say_error(&err);
-        else
-            ok = write_file(o->file, &old, text, n);
+        ok = status == HEARTH_OK && write_file(o->file, &old, text, n);
         if (ok && isatty(STDERR_FILENO))
             (void)fputs("A running server takes it over with SIGHUP.\n", stderr);
     } else if (ok) {
@@ -563,68 +522,42 @@ static int with_file(const key_options *o, edit_fn edit)
     return ok ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }
 
-static int command_list(int argc, char **argv)
+/* Take the arguments of a verb. False, with a message: they are wrong, or an option is missing. */
+static bool read_arguments(const hth_manual *verb, int n, char **arguments, key_options *o)
 {
-    key_options o = { .name = NULL };
-    int first, exit_code = read_arguments(&list_manual, "--file FILE, the file of keys", 0, argc, argv, &o, &first);
-
-    return exit_code >= 0 ? exit_code : with_file(&o, NULL);
-}
-
-static int command_remove(int argc, char **argv)
-{
-    key_options o = { .name = NULL };
-    int first, exit_code = read_arguments(&remove_manual, "the key's NAME and --file FILE", 1, argc, argv, &o, &first);
-
-    if (exit_code >= 0)
-        return exit_code;
-    o.name = argv[first];
-    return with_file(&o, edit_remove);
-}
-
-static int command_expire(int argc, char **argv)
-{
-    key_options o = { .name = NULL };
     hearth_error err;
-    int first, exit_code = read_arguments(&expire_manual, "the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", 2,
-                                          argc, argv, &o, &first);
 
-    if (exit_code >= 0)
-        return exit_code;
-    o.name = argv[first];
-    if (!read_expiry(&o, "WHEN", argv[first + 1], &err))
-        return hth_say(err.message, HTH_EXIT_USAGE);
-    return with_file(&o, edit_expiry);
-}
-
-static int command_hash(int argc, char **argv)
-{
-    key_options o = { .name = NULL };
-    int exit_code;
-    const int first = hth_manual_parse(&hash_manual, &hth_key_manual, argc, argv, &o, &exit_code);
-
-    if (first < 0)
-        return exit_code;
-    if (first == argc)
-        return hash_given();
-    return hth_say("'key hash' takes no argument; the key comes on standard input, where no list of processes shows it",
-                   HTH_EXIT_USAGE);
+    if (verb == &new_manual && n > 0)
+        return hth_sayf(false, "unexpected argument '%s'; give the owner of the key with --name", arguments[0]);
+    if (verb == &new_manual && !o->name)
+        return hth_say("'key new' needs --name, the owner of the key", false);
+    if (verb == &hash_manual && n > 0)
+        return hth_say("'key hash' takes no argument; the key comes on standard input, where no list of processes "
+                       "shows it",
+                       false);
+    if (verb == &list_manual && (n != 0 || !o->file))
+        return hth_say("'key list' needs --file FILE, the file of keys", false);
+    if (verb == &remove_manual && (n != 1 || !o->file))
+        return hth_say("'key remove' needs the key's NAME and --file FILE", false);
+    if (verb == &expire_manual && (n != 2 || !o->file))
+        return hth_say("'key expire' needs the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", false);
+    if (n > 0)
+        o->name = arguments[0];
+    return n < 2 || read_expiry(o, "WHEN", arguments[1], &err) || hth_say(err.message, false);
 }
 
 int hth_command_key(int argc, char **argv)
 {
-    static const struct {
-        const hth_manual *manual;
-        int (*run)(int argc, char **argv);
-    } commands[] = {
-        { &new_manual, command_new },       { &list_manual, command_list }, { &remove_manual, command_remove },
-        { &expire_manual, command_expire }, { &hash_manual, command_hash },
-    };
-    int exit_code;
+    key_options o = { .name = NULL };
+    int exit_code, first;
     const hth_manual *verb = hth_verb_read(&hth_key_manual, argc, argv, &exit_code);
 
-    for (size_t i = 0; verb && i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (commands[i].manual == verb)
-            return commands[i].run(argc - 1, argv + 1);
-    return exit_code;
+    if (!verb)
+        return exit_code;
+    first = hth_manual_parse(verb, &hth_key_manual, --argc, ++argv, &o, &exit_code);
+    if (first < 0)
+        return exit_code;
+    if (!read_arguments(verb, argc - first, argv + first, &o))
+        return HTH_EXIT_USAGE;
+    return verb == &new_manual ? make_new(&o) : verb == &hash_manual ? hash_given() : with_file(verb, &o);
 }

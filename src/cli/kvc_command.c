@@ -737,21 +737,11 @@ typedef struct token_list {
     size_t capacity;
 } token_list;
 
-static bool add_token(token_list *list, uint32_t token)
-{
-    hearth_token *tokens = hth_grown(list->tokens, list->n, &list->capacity, sizeof(*tokens));
-
-    if (!tokens)
-        return false;
-    list->tokens = tokens;
-    list->tokens[list->n++] = (hearth_token)token;
-    return true;
-}
-
 /* Add the token of a word. Returns the exit code. */
 static int add_word(token_list *list, const char *word)
 {
     unsigned long long value = 0;
+    hearth_token *tokens;
     char *end = NULL;
 
     errno = 0;
@@ -761,8 +751,11 @@ static int add_word(token_list *list, const char *word)
         return hth_sayf(HTH_EXIT_USAGE,
                         "'%s' is no token, which is a number from 0 to %" PRIu32 "; see 'hearth kvc key --help'", word,
                         UINT32_MAX);
-    if (!add_token(list, (uint32_t)value))
+    tokens = hth_grown(list->tokens, list->n, &list->capacity, sizeof(*tokens));
+    if (!tokens)
         return hth_sayf(HTH_EXIT_FAILED, "no memory for more than %zu tokens; give fewer", list->n);
+    list->tokens = tokens;
+    list->tokens[list->n++] = (hearth_token)value;
     return HTH_EXIT_OK;
 }
 

@@ -353,9 +353,8 @@ int hth_command_serve(int argc, char **argv)
             exit_code = load_and_act(s, problems);
         hth_serve_set_free(s->set ? &s->set->options : NULL);
     }
-    if (s) {
+    if (s)
         hth_pool_free(s->pool);
-    }
     free(problems);
     free(s);
     return exit_code;
