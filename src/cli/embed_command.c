@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cli/run.h"
-#include "console/line_reader.h"
 #include "console/output.h"
+#include "console/text_file.h"
 #include "options/commands.h"
 #include "options/model_options.h"
 

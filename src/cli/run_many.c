@@ -22,8 +22,8 @@
 #include "base/status.h"
 #include "cli/result_json.h"
 #include "cli/run.h"
-#include "console/line_reader.h"
 #include "console/output.h"
+#include "console/text_file.h"
 #include "options/commands.h"
 #include "options/run_options.h"
 

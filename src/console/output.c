@@ -12,7 +12,6 @@
 
 #include "base/controls.h"
 #include "base/status.h"
-#include "console/exit_code.h"
 #include "console/wrap.h"
 
 enum { LINE_BYTES = 4096 };

@@ -15,6 +15,8 @@
 #ifndef HTH_OPTIONS_KEY_FILE_H
 #define HTH_OPTIONS_KEY_FILE_H
 
+#include <stdint.h>
+
 #include "console/problems.h"
 #include "options/config_file.h"
 #include "options/option_table.h"
@@ -57,5 +59,16 @@ enum { HTH_API_KEYS_MAX = 1000, HTH_API_KEY_BYTES_MAX = 4096 };
  */
 void hth_api_keys_add(hth_pool *pool, const char *const *given, size_t n, const char *file, hth_server_options *options,
                       hth_problems *problems);
+
+/*
+ * Check the owner and mode of a regular file. Its owner can write to it at any time, so the owner must be root or the
+ * server's user, and other users must not have write permission: otherwise it is an error. Write permission of its
+ * group, or read permission of others, is a warning.
+ *
+ * what: "the keys", for the subject of a message; secrets: the contents that others could read. False: the file must
+ * not be used, and problems has the reason.
+ */
+bool hth_trusted_file_check(const char *path, const char *what, const char *secrets, uint32_t owner, uint32_t mode,
+                            hth_problems *problems);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console/exit_code.h"
 #include "console/nearest.h"
+#include "console/output.h"
 #include "console/wrap.h"
 #include "options/commands.h"
 
