@@ -20,9 +20,6 @@ typedef struct hth_config_reader {
     hth_problems *problems;
 } hth_config_reader;
 
-/* Add an error for this line to the reader's problems. */
-void hth_config_say(const hth_config_reader *reader, unsigned line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* The directory of a file, for a reader: absolute, ending with '/'. NULL without memory. */
 const char *hth_config_directory(hth_pool *pool, const char *path);
 /*
