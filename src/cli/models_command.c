@@ -106,7 +106,9 @@ static bool print_row(const shown_model *r, models_options *options)
 static bool print_ollama(const hth_ollama_model *model, void *user_data)
 {
     models_options *options = user_data;
-    const shown_model r = { .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes };
+    const shown_model r = {
+        .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes
+    };
 
     return print_row(&r, options);
 }
