@@ -10,11 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/run.h"
 #include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
-#include "options/model_options.h"
+#include "options/open_model.h"
 
 enum { LINES_AT_ONCE = 1024 };
 

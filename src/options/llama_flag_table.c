@@ -4,6 +4,7 @@
  */
 #include "options/llama_flags.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,89 +402,82 @@ const size_t hth_llama_n_flags = sizeof(hth_llama_flags) / sizeof(hth_llama_flag
 
 /* ---- the environment variables ---- */
 
-/* The flags of variables with their names: LLAMA_ARG_CTX_SIZE for --ctx-size. */
-static const char named_flags[] =
-    "--threads --ctx-size --kv-unified-per-slot --swa-full --ctx-checkpoints --cache-ram --flash-attn "
-    "--top-k --top-p --min-p --repeat-penalty --presence-penalty --frequency-penalty --backend-sampling "
-    "--pooling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
-    "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --no-host --cache-type-k --cache-type-v "
-    "--defrag-thold --mmproj --mmproj-url --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens "
-    "--video-fps --video-timestamp-interval --video-ffmpeg-dir --rpc --load-mode --lazy-mode --numa "
-    "--device --override-tensor --cpu-moe --n-cpu-moe --n-cpu-ffn --split-mode --tensor-split --main-gpu "
-    "--fit --fit-target --fit-ctx --alias --tags --model --model-url --docker-repo --hf-repo --hf-file "
-    "--host --port --reuse-port --cors-origins --cors-methods --cors-headers --api-prefix --ui-config "
-    "--ui-config-file --tools --tools-runtime --mcp-servers-config --mcp-servers-json --api-key-file "
+/*
+ * The variables of the environment: "--ctx-size" is that of LLAMA_ARG_CTX_SIZE. Those with other names, or with a flag
+ * for a false value, are written as NAME=FLAG or NAME=FLAG=FLAG_OFF.
+ */
+static const char variables[] =
+    "--threads --ctx-size --kv-unified-per-slot LLAMA_ARG_N_PREDICT=--predict LLAMA_ARG_BATCH=--batch-size "
+    "LLAMA_ARG_UBATCH=--ubatch-size --swa-full --ctx-checkpoints "
+    "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT=--checkpoint-min-step --cache-ram "
+    "LLAMA_ARG_KV_UNIFIED=--kv-unified=--no-kv-unified "
+    "LLAMA_ARG_CACHE_IDLE_SLOTS=--cache-idle-slots=--no-cache-idle-slots "
+    "LLAMA_ARG_CONTEXT_SHIFT=--context-shift=--no-context-shift --flash-attn LLAMA_ARG_PERF=--perf=--no-perf "
+    "LLAMA_ARG_TEMPERATURE=--temp --top-k --top-p --min-p --repeat-penalty --presence-penalty "
+    "--frequency-penalty --backend-sampling --pooling LLAMA_ARG_ROPE_SCALING_TYPE=--rope-scaling --rope-scale "
+    "--rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow "
+    "--yarn-beta-fast LLAMA_ARG_KV_OFFLOAD=--kv-offload=--no-kv-offload LLAMA_ARG_REPACK=--repack=--no-repack "
+    "--no-host --cache-type-k --cache-type-v --defrag-thold LLAMA_ARG_N_PARALLEL=--parallel "
+    "LLAMA_ARG_CONT_BATCHING=--cont-batching=--no-cont-batching --mmproj --mmproj-url "
+    "LLAMA_ARG_MMPROJ_AUTO=--mmproj-auto=--no-mmproj "
+    "LLAMA_ARG_MMPROJ_OFFLOAD=--mmproj-offload=--no-mmproj-offload MTMD_BACKEND_DEVICE=--mmproj-device "
+    "--image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --video-fps --video-timestamp-interval "
+    "--video-ffmpeg-dir --rpc --load-mode --lazy-mode --numa --device --override-tensor --cpu-moe --n-cpu-moe "
+    "--n-cpu-ffn LLAMA_ARG_N_GPU_LAYERS=--gpu-layers --split-mode --tensor-split --main-gpu --fit --fit-target "
+    "--fit-ctx --alias --tags --model --model-url --docker-repo --hf-repo --hf-file --host --port --reuse-port "
+    "LLAMA_ARG_STATIC_PATH=--path --cors-origins --cors-methods --cors-headers "
+    "LLAMA_ARG_CORS_CREDENTIALS=--cors-credentials=--no-cors-credentials --api-prefix --ui-config "
+    "--ui-config-file LLAMA_ARG_UI_MCP_PROXY=--ui-mcp-proxy=--no-ui-mcp-proxy --tools --tools-runtime "
+    "--mcp-servers-config --mcp-servers-json LLAMA_ARG_AGENT=--agent=--no-agent LLAMA_ARG_UI=--ui=--no-ui "
+    "LLAMA_ARG_EMBEDDINGS=--embedding LLAMA_ARG_RERANKING=--rerank LLAMA_API_KEY=--api-key --api-key-file "
     "--ssl-key-file --ssl-cert-file --chat-template-kwargs --timeout --sse-ping-interval --threads-http "
-    "--cache-reuse --models-dir --models-preset --models-max --reasoning --reasoning-effort "
-    "--chat-template --chat-template-file --log-file --log-colors --offline --spec-draft-cpu-moe "
-    "--spec-draft-n-cpu-moe --spec-draft-n-max --spec-draft-n-min --spec-synth-len --spec-synth-rates "
-    "--spec-draft-p-split --spec-draft-p-min --spec-draft-model --spec-type --draft-min";
+    "LLAMA_ARG_CACHE_PROMPT=--cache-prompt=--no-cache-prompt --cache-reuse LLAMA_ARG_ENDPOINT_METRICS=--metrics "
+    "LLAMA_ARG_ENDPOINT_PROPS=--props LLAMA_ARG_ENDPOINT_SLOTS=--slots=--no-slots --models-dir --models-preset "
+    "--models-max LLAMA_ARG_MODELS_AUTOLOAD=--models-autoload=--no-models-autoload "
+    "LLAMA_ARG_JINJA=--jinja=--no-jinja LLAMA_ARG_THINK=--reasoning-format --reasoning --reasoning-effort "
+    "LLAMA_ARG_THINK_BUDGET=--reasoning-budget LLAMA_ARG_THINK_BUDGET_MESSAGE=--reasoning-budget-message "
+    "LLAMA_ARG_REASONING_PRESERVE=--reasoning-preserve=--no-reasoning-preserve --chat-template "
+    "--chat-template-file LLAMA_ARG_SKIP_CHAT_PARSING=--skip-chat-parsing=--no-skip-chat-parsing "
+    "LLAMA_ARG_PREFILL_ASSISTANT=--prefill-assistant=--no-prefill-assistant --log-file "
+    "LLAMA_ARG_LOG_JSONL=--log-jsonl=--no-log-jsonl --log-colors --offline LLAMA_ARG_LOG_VERBOSITY=--verbosity "
+    "LLAMA_ARG_LOG_PREFIX=--log-prefix=--no-log-prefix "
+    "LLAMA_ARG_LOG_TIMESTAMPS=--log-timestamps=--no-log-timestamps LLAMA_ARG_SPEC_DRAFT_HF_REPO=--spec-draft-hf "
+    "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K=--spec-draft-type-k LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V=--spec-draft-type-v "
+    "--spec-draft-cpu-moe --spec-draft-n-cpu-moe --spec-draft-n-max --spec-draft-n-min --spec-synth-len "
+    "--spec-synth-rates --spec-draft-p-split --spec-draft-p-min "
+    "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING=--spec-draft-backend-sampling=--no-spec-draft-backend-sampling "
+    "LLAMA_ARG_N_GPU_LAYERS_DRAFT=--spec-draft-ngl --spec-draft-model --spec-type LLAMA_ARG_DRAFT_MAX=--draft "
+    "--draft-min";
 
-/* The others, and those of which only the presence counts. */
-static const hth_llama_variable variables[] = {
-    { "LLAMA_ARG_N_PREDICT", "--predict", NULL },
-    { "LLAMA_ARG_BATCH", "--batch-size", NULL },
-    { "LLAMA_ARG_UBATCH", "--ubatch-size", NULL },
-    { "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT", "--checkpoint-min-step", NULL },
-    { "LLAMA_ARG_KV_UNIFIED", "--kv-unified", "--no-kv-unified" },
-    { "LLAMA_ARG_CACHE_IDLE_SLOTS", "--cache-idle-slots", "--no-cache-idle-slots" },
-    { "LLAMA_ARG_CONTEXT_SHIFT", "--context-shift", "--no-context-shift" },
-    { "LLAMA_ARG_PERF", "--perf", "--no-perf" },
-    { "LLAMA_ARG_TEMPERATURE", "--temp", NULL },
-    { "LLAMA_ARG_ROPE_SCALING_TYPE", "--rope-scaling", NULL },
-    { "LLAMA_ARG_KV_OFFLOAD", "--kv-offload", "--no-kv-offload" },
-    { "LLAMA_ARG_REPACK", "--repack", "--no-repack" },
-    { "LLAMA_ARG_N_PARALLEL", "--parallel", NULL },
-    { "LLAMA_ARG_CONT_BATCHING", "--cont-batching", "--no-cont-batching" },
-    { "LLAMA_ARG_MMPROJ_AUTO", "--mmproj-auto", "--no-mmproj" },
-    { "LLAMA_ARG_MMPROJ_OFFLOAD", "--mmproj-offload", "--no-mmproj-offload" },
-    { "MTMD_BACKEND_DEVICE", "--mmproj-device", NULL },
-    { "LLAMA_ARG_N_GPU_LAYERS", "--gpu-layers", NULL },
-    { "LLAMA_ARG_STATIC_PATH", "--path", NULL },
-    { "LLAMA_ARG_CORS_CREDENTIALS", "--cors-credentials", "--no-cors-credentials" },
-    { "LLAMA_ARG_UI_MCP_PROXY", "--ui-mcp-proxy", "--no-ui-mcp-proxy" },
-    { "LLAMA_ARG_AGENT", "--agent", "--no-agent" },
-    { "LLAMA_ARG_UI", "--ui", "--no-ui" },
-    { "LLAMA_ARG_EMBEDDINGS", "--embedding", NULL },
-    { "LLAMA_ARG_RERANKING", "--rerank", NULL },
-    { "LLAMA_API_KEY", "--api-key", NULL },
-    { "LLAMA_ARG_CACHE_PROMPT", "--cache-prompt", "--no-cache-prompt" },
-    { "LLAMA_ARG_ENDPOINT_METRICS", "--metrics", NULL },
-    { "LLAMA_ARG_ENDPOINT_PROPS", "--props", NULL },
-    { "LLAMA_ARG_ENDPOINT_SLOTS", "--slots", "--no-slots" },
-    { "LLAMA_ARG_MODELS_AUTOLOAD", "--models-autoload", "--no-models-autoload" },
-    { "LLAMA_ARG_JINJA", "--jinja", "--no-jinja" },
-    { "LLAMA_ARG_THINK", "--reasoning-format", NULL },
-    { "LLAMA_ARG_THINK_BUDGET", "--reasoning-budget", NULL },
-    { "LLAMA_ARG_THINK_BUDGET_MESSAGE", "--reasoning-budget-message", NULL },
-    { "LLAMA_ARG_REASONING_PRESERVE", "--reasoning-preserve", "--no-reasoning-preserve" },
-    { "LLAMA_ARG_SKIP_CHAT_PARSING", "--skip-chat-parsing", "--no-skip-chat-parsing" },
-    { "LLAMA_ARG_PREFILL_ASSISTANT", "--prefill-assistant", "--no-prefill-assistant" },
-    { "LLAMA_ARG_LOG_JSONL", "--log-jsonl", "--no-log-jsonl" },
-    { "LLAMA_ARG_LOG_VERBOSITY", "--verbosity", NULL },
-    { "LLAMA_ARG_LOG_PREFIX", "--log-prefix", "--no-log-prefix" },
-    { "LLAMA_ARG_LOG_TIMESTAMPS", "--log-timestamps", "--no-log-timestamps" },
-    { "LLAMA_ARG_SPEC_DRAFT_HF_REPO", "--spec-draft-hf", NULL },
-    { "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K", "--spec-draft-type-k", NULL },
-    { "LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V", "--spec-draft-type-v", NULL },
-    { "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING", "--spec-draft-backend-sampling", "--no-spec-draft-backend-sampling" },
-    { "LLAMA_ARG_N_GPU_LAYERS_DRAFT", "--spec-draft-ngl", NULL },
-    { "LLAMA_ARG_DRAFT_MAX", "--draft", NULL },
-};
+static void copy_word(const char *word, size_t n, char out[HTH_LLAMA_NAME_BYTES])
+{
+    assert(n < HTH_LLAMA_NAME_BYTES);
+    memcpy(out, word, n);
+    out[n] = '\0';
+}
 
 bool hth_llama_variable_at(size_t i, hth_llama_variable *out)
 {
-    const char *flag = named_flags;
+    const char *at = variables;
+    size_t n_name, n_flag;
 
-    for (; i > 0 && *flag; i--)
-        flag += strcspn(flag, " ") + strspn(flag + strcspn(flag, " "), " ");
-    if (!*flag && i < sizeof(variables) / sizeof(variables[0]))
-        *out = variables[i];
-    if (!*flag)
-        return i < sizeof(variables) / sizeof(variables[0]);
-    *out = (hth_llama_variable){ .flag_off = NULL };
-    (void)snprintf(out->flag, sizeof(out->flag), "%.*s", (int)strcspn(flag, " "), flag); /* sized for it, as below */
-    (void)snprintf(out->name, sizeof(out->name), HTH_LLAMA_VARIABLE_PREFIX "%.40s", out->flag + 2);
+    for (; i > 0 && at; i--) {
+        at = strchr(at, ' ');
+        at += at != NULL;
+    }
+    if (!at)
+        return false;
+    *out = (hth_llama_variable){ .name = "" };
+    n_name = *at == '-' ? 0 : strcspn(at, "=");
+    copy_word(at, n_name, out->name);
+    at += n_name + (n_name > 0);
+    n_flag = strcspn(at, "= ");
+    copy_word(at, n_flag, out->flag);
+    if (at[n_flag] == '=')
+        copy_word(at + n_flag + 1, strcspn(at + n_flag + 1, " "), out->flag_off);
+    if (n_name > 0)
+        return true;
+    (void)snprintf(out->name, sizeof(out->name), HTH_LLAMA_VARIABLE_PREFIX "%.40s", out->flag + 2); /* sized for it */
     for (char *c = out->name; *c; c++)
         *c = (char)(*c == '-' ? '_' : toupper((unsigned char)*c));
     return true;

@@ -304,10 +304,11 @@ static size_t words_of(const line *e, const hth_llama_variable *variable, hth_en
     const hth_llama_flag *f = flag_of(variable->flag, strlen(variable->flag));
     const hth_option *row = own_of(e->own, variable->flag, strlen(variable->flag));
     const bool takes_value = f ? f->takes != HTH_LLAMA_NOTHING : row && row->value;
-    const char *value = environment(variable->name), *known;
+    const char *value = environment(variable->name), *known, *flag;
+    bool is_off;
     char off[HTH_LLAMA_NAME_BYTES + 4];
 
-    if (variable->flag_off) { /* only its presence counts */
+    if (variable->flag_off[0]) { /* only its presence counts */
         (void)snprintf(off, sizeof(off), HTH_LLAMA_VARIABLE_PREFIX "NO_%s",
                        variable->name + strlen(HTH_LLAMA_VARIABLE_PREFIX)); /* fits */
         value = environment(off) ? "off" : value;
@@ -315,15 +316,13 @@ static size_t words_of(const line *e, const hth_llama_variable *variable, hth_en
     if (!value || !*value)
         return 0;
     known = hth_llama_switch(value);
-    out[0] = hth_pool_text(e->pool, variable->flag, strlen(variable->flag));
+    is_off = !takes_value && known && strcmp(known, "off") == 0;
+    flag = is_off ? variable->flag_off : variable->flag;
+    out[0] = hth_pool_text(e->pool, flag, strlen(flag));
     out[1] = (char *)value;
     if (takes_value)
         return 2;
-    if (known && strcmp(known, "off") == 0) {
-        out[0] = (char *)variable->flag_off;
-        return variable->flag_off ? 1 : 0;
-    }
-    return known && strcmp(known, "on") == 0 ? 1 : 0;
+    return known && *flag && (is_off || strcmp(known, "on") == 0) ? 1 : 0;
 }
 
 /* Translate the words of a variable, and put them before those of the command line, unless that overrides them. */

@@ -57,8 +57,8 @@ extern const size_t hth_llama_n_flags;
 /* An environment variable of llama-server. */
 typedef struct hth_llama_variable {
     char name[HTH_LLAMA_NAME_BYTES];
-    char flag[HTH_LLAMA_NAME_BYTES]; /* of llama-server, or Hearth's if both have it */
-    const char *flag_off;            /* for a false value; NULL: none is needed */
+    char flag[HTH_LLAMA_NAME_BYTES];     /* of llama-server, or Hearth's if both have it */
+    char flag_off[HTH_LLAMA_NAME_BYTES]; /* for a false value; "": none is needed */
 } hth_llama_variable;
 
 #define HTH_LLAMA_VARIABLE_PREFIX "LLAMA_ARG_"

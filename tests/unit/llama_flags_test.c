@@ -373,7 +373,7 @@ static bool has_variable(const char *name)
         return true;
     for (size_t i = 0; hth_llama_variable_at(i, &variable); i++)
         if (strcmp(variable.name, name) == 0)
-            return is_known(variable.flag) && (!variable.flag_off || is_known(variable.flag_off));
+            return is_known(variable.flag) && (!variable.flag_off[0] || is_known(variable.flag_off));
     return false;
 }
 
