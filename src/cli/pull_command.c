@@ -12,6 +12,7 @@
 #include "console/output.h"
 #include "console/units.h"
 #include "hub/pull.h"
+#include "hub/registry.h"
 #include "options/commands.h"
 #include "options/model_source.h"
 #include "options/option_table.h"
@@ -113,10 +114,12 @@ static int list(const pull_options *options, const char *text)
 static int pull(const pull_options *options, const char *text)
 {
     hth_hub_reference at_hub;
+    hth_ollama_reference at_registry;
     char path[PATH_MAX];
     hearth_error err = { .message = "" };
 
-    if (!hth_model_source_is_ollama(text) && hth_hub_reference_read(text, &at_hub, &err) != HEARTH_OK)
+    if ((hth_model_source_is_ollama(text) ? hth_ollama_reference_read(text, &at_registry, &err)
+                                          : hth_hub_reference_read(text, &at_hub, &err)) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_USAGE);
     if (hth_model_source_pull(text, options->revision, options->quiet, path, &err) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_FAILED);
