@@ -22,7 +22,6 @@
 #include "bench/bench_load.h"
 #include "bench/bench_report.h"
 #include "chat/chat_server.h"
-#include "chat/chat_stream.h"
 #include "console/progress.h"
 #include "http/fetch.h"
 

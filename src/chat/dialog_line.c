@@ -395,11 +395,6 @@ static void forget_line(hth_dialog_line *line)
     }
 }
 
-static bool is_quotes(const char *text, size_t n)
-{
-    return n == 3 && memcmp(text, "\"\"\"", 3) == 0;
-}
-
 /* Read the lines of one message. False if the input ended early, or has a fault. */
 static bool read_lines(hth_dialog_line *line)
 {
@@ -419,7 +414,7 @@ static bool read_lines(hth_dialog_line *line)
         }
         if (!text)
             return line->message.n > 0 && !hth_dialog_ends && !line->fault;
-        if (is_quotes(text, n)) {
+        if (n == 3 && memcmp(text, "\"\"\"", 3) == 0) {
             if (is_block)
                 return true;
             is_block = line->was_block = line->continues = true;
@@ -450,22 +445,16 @@ bool hth_dialog_line_was_block(const hth_dialog_line *line)
     return line->was_block;
 }
 
-static void remember(hth_dialog_line *line)
-{
-    HistEvent event;
-
-    if (hth_dialog_line_is_terminal(line))
-        (void)history(line->history, &event, H_ENTER, hth_buffer_text(&line->message)); /* only a convenience */
-}
-
 const char *hth_dialog_line_read(hth_dialog_line *line, size_t *n_out)
 {
     while (read_lines(line)) {
         const char *text = hth_buffer_text(&line->message);
+        HistEvent event;
 
         if (strspn(text, " \t\r\n") == line->message.n)
             continue;
-        remember(line);
+        if (hth_dialog_line_is_terminal(line))
+            (void)history(line->history, &event, H_ENTER, text); /* only a convenience */
         *n_out = line->message.n;
         return text;
     }

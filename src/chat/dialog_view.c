@@ -99,23 +99,27 @@ void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out)
     *hooks_out = (hth_dialog_hooks){ .on_text = on_text, .on_progress = on_progress, .user_data = view };
 }
 
-/* The place in words, for a name of hearth_tier. */
-static const char *place_of(const char *tier)
-{
-    static const struct {
-        const char *name, *words;
-    } places[] = {
-        { "live", "the running context" },
-        { "ram", "memory" },
-        { "ram_file", "the memory that processes share" },
-        { "disk", "the disk" },
-        { "remote", "another machine" },
-    };
+/* Words for a name in hearth.h; a list of them ends with NULL. */
+typedef struct phrase {
+    const char *name, *words;
+} phrase;
 
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (strcmp(places[i].name, tier) == 0)
-            return places[i].words;
-    return tier;
+static const phrase places[] = {
+    { "live", "the running context" },
+    { "ram", "memory" },
+    { "ram_file", "the memory that processes share" },
+    { "disk", "the disk" },
+    { "remote", "another machine" },
+    { NULL, NULL },
+};
+
+/* The words for a name; the name itself if there are none. */
+static const char *words_for(const phrase *list, const char *name)
+{
+    for (; list->name; list++)
+        if (strcmp(list->name, name) == 0)
+            return list->words;
+    return name;
 }
 
 static void print_figures(hth_dialog_view *view, const hth_dialog_figures *f)
@@ -125,7 +129,7 @@ static void print_figures(hth_dialog_view *view, const hth_dialog_figures *f)
     if (f->has_counts)
         (void)snprintf(known, sizeof(known), "%" PRIu32 " of %" PRIu32 " tokens known%s%s, ", f->cached_tokens,
                        f->prompt_tokens, f->has_hit && f->cached_tokens > 0 ? " from " : "",
-                       f->has_hit && f->cached_tokens > 0 ? place_of(f->tier) : "");
+                       f->has_hit && f->cached_tokens > 0 ? words_for(places, f->tier) : "");
     if (f->ttft_ms > 0)
         (void)snprintf(first, sizeof(first), "first token in %.0f ms", f->ttft_ms); /* both are sized for it */
     if (f->tokens_per_s > 0)
@@ -166,31 +170,21 @@ void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
     (void)fprintf(stderr, "%s\n", coloured ? plain : "");
 }
 
-/* The reason in words, for a name of hearth_miss. */
-static const char *reason_of(const char *miss)
-{
-    static const struct {
-        const char *name, *words;
-    } reasons[] = {
-        { "never_seen", "the rest was never seen before" },
-        { "evicted", "the rest was known, and made room for other prompts" },
-        { "other_model", "the rest is known of another model file" },
-        { "other_adapter", "the rest is known with other adapters" },
-        { "other_parameters", "the rest is known under another context or engine" },
-        { "other_tenant", "the rest is known of another user" },
-        { "below_policy", "prompts of this length are not kept: computing a short one is cheap" },
-        { "damaged", "its rows were damaged, and are made anew" },
-        { "in_flight", "another process was still writing its rows" },
-        { "not_read", "the cache is off" },
-        { "refused", "memory or the engine refused its rows" },
-        { "no_logits", "all tokens are known; the last was computed for the first token of the reply" },
-    };
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-        if (strcmp(reasons[i].name, miss) == 0)
-            return reasons[i].words;
-    return miss;
-}
+static const phrase reasons[] = {
+    { "never_seen", "the rest was never seen before" },
+    { "evicted", "the rest was known, and made room for other prompts" },
+    { "other_model", "the rest is known of another model file" },
+    { "other_adapter", "the rest is known with other adapters" },
+    { "other_parameters", "the rest is known under another context or engine" },
+    { "other_tenant", "the rest is known of another user" },
+    { "below_policy", "prompts of this length are not kept: computing a short one is cheap" },
+    { "damaged", "its rows were damaged, and are made anew" },
+    { "in_flight", "another process was still writing its rows" },
+    { "not_read", "the cache is off" },
+    { "refused", "memory or the engine refused its rows" },
+    { "no_logits", "all tokens are known; the last was computed for the first token of the reply" },
+    { NULL, NULL },
+};
 
 void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
 {
@@ -205,10 +199,10 @@ void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
     }
     hth_dialog_view_say(view, "%" PRIu32 " of the prompt's %" PRIu32 " tokens were known%s%s", f->cached_tokens,
                         f->prompt_tokens, f->has_hit && f->cached_tokens > 0 ? ", from " : "",
-                        f->has_hit && f->cached_tokens > 0 ? place_of(f->tier) : "");
+                        f->has_hit && f->cached_tokens > 0 ? words_for(places, f->tier) : "");
     if (!f->has_hit || strcmp(f->miss, "none") == 0)
         return;
-    hth_dialog_view_say(view, "%s", reason_of(f->miss));
+    hth_dialog_view_say(view, "%s", words_for(reasons, f->miss));
     if (f->left_at == 0 || f->left_at >= f->prompt_tokens || strcmp(f->miss, "below_policy") == 0)
         return;
     hth_dialog_view_say(view, "the prompt leaves what is known at token %" PRIu32 ": >>>%s<<<", f->left_at + 1,

@@ -10,7 +10,7 @@
 #include "api/buffer.h"
 #include "chat/dialog_source.h"
 #include "console/progress.h"
-#include "console/word_wrap.h"
+#include "console/wrap.h"
 
 typedef struct hth_dialog_view {
     bool is_terminal; /* standard output */

@@ -1,7 +1,7 @@
 /*
- * cache_open.c - see cache_open.h
+ * cache_open.c - shared by the verbs of `hearth cache`: opening the roots, keys, Ctrl-C, errors
  */
-#include "cli/cache_open.h"
+#include "cli/cache_options.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -204,9 +204,7 @@ hearth_status hth_cache_command_find_key(const hth_cache_command_options *option
 
 int hth_cache_command_fail(hearth_status status, const hearth_error *err)
 {
-    if (status == HEARTH_CANCELLED && hth_cache_command_interrupted()) {
-        (void)fputs("hearth: interrupted; the work so far is kept\n", stderr);
-        return HTH_EXIT_INTERRUPTED;
-    }
+    if (status == HEARTH_CANCELLED && hth_cache_command_interrupted())
+        return hth_say("interrupted; the work so far is kept", HTH_EXIT_INTERRUPTED);
     return hth_say(err->message, HTH_EXIT_FAILED);
 }

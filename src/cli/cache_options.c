@@ -1,12 +1,14 @@
 /*
- * cache_options.c - the options of `hearth cache`: one table for all verbs, of which each verb uses some rows
+ * cache_options.c - `hearth cache`: its options, one table for all verbs, of which each verb uses some rows
  */
 #include "cli/cache_options.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "console/output.h"
 #include "options/commands.h"
+#include "options/manual.h"
 #include "options/option_table.h"
 #include "options/values.h"
 #include "rows/directory.h"
@@ -49,12 +51,10 @@ static const hth_option rows[] = {
     { "force", 0, HTH_OPTION_FLAG, NULL, "replace FILE where it exists", .offset = AT(replace) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "as JSON", .offset = AT(as_json) },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress", .offset = AT(quiet) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
 #define OPTIONS_OF_ALL " cache more-cache index help "
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char closing[] = "\nExit codes: 0 done, 1 failed or nothing cached yet, 2 wrong usage, 130 interrupted.\n";
 
@@ -65,7 +65,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache stat [--json]\n\n"
               "Summarises the content of a cache directory, and shows the prefixes with the most hits.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " json" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_LS] = {
@@ -77,7 +77,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
               "other verbs. POSITION is the place of the row's first token in the prompt, TOKENS the number of its tokens,\n"
               "UNUSED the time since its last use, and HITS the number of requests that it served.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " json kind key full-keys min-hits limit" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_VERIFY] = {
@@ -86,7 +86,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache verify [--json] [-q]\n\n"
               "Reads every row in full and sets damaged rows aside.\n\n",
         .closing = "\nExit codes: 0 done, 1 failed, found damage or nothing cached yet, 2 wrong usage, 130 interrupted.\n",
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " json quiet" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_GC] = {
@@ -96,7 +96,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
               "Evicts the least recently used rows until at most SIZE is left.\n\n",
         .closing = "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
               "130 interrupted.\n",
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " to" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_RM] = {
@@ -106,7 +106,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache rm KEY [--kind KIND] [--tree]\n\n"
               "Removes the rows of a key.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " kind tree" OPTIONS_OF_ALL,
         .arguments = HTH_COMPLETE_NOTHING,
     },
@@ -116,7 +116,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache export KEY FILE [--force]\n\n"
               "Joins the rows of the prefix that KEY ends into one plain KVC file.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " force signing-key quiet" OPTIONS_OF_ALL,
         .arguments = HTH_COMPLETE_NOTHING " " HTH_COMPLETE_FILE,
     },
@@ -126,7 +126,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache import FILE\n\n"
               "Puts the rows of a file of 'hearth cache export' into the cache.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " signing-key quiet" OPTIONS_OF_ALL,
         .arguments = HTH_COMPLETE_FILE,
     },
@@ -136,7 +136,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache repair [-q]\n\n"
               "Makes the index of the cache anew from its files.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = " quiet" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_PIN] = {
@@ -146,7 +146,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
               "Keeps the rows of the prefix that KEY ends, whatever else goes for room, until it is unpinned; at most half of the\n"
               "quota.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = OPTIONS_OF_ALL,
         .arguments = HTH_COMPLETE_NOTHING,
     },
@@ -156,7 +156,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .usage = "usage: hearth cache unpin KEY\n\n"
               "Lets the rows of the prefix that KEY ends age again.\n\n",
         .closing = closing,
-        .options = &table,
+        .options = HTH_OPTION_ROWS(rows),
         .option_names = OPTIONS_OF_ALL,
         .arguments = HTH_COMPLETE_NOTHING,
     },
@@ -187,20 +187,6 @@ static const verb_form forms[HTH_CACHE_VERBS] = {
     [HTH_CACHE_PIN] = { 1, "KEY" }, [HTH_CACHE_UNPIN] = { 1, "KEY" },
 };
 
-/* Read the options of the verb. Returns the index of the first argument; -1, with a message, if an option is wrong. */
-static int read_options(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out)
-{
-    hth_option taken[sizeof(rows) / sizeof(rows[0])];
-    hth_option_table own = { taken, 0 };
-    char command[32];
-
-    for (size_t i = 0; i < table.n; i++)
-        if (hth_manual_takes(verb, &rows[i]))
-            taken[own.n++] = rows[i];
-    (void)snprintf(command, sizeof(command), "hearth cache %s", verb->name); /* sized for it */
-    return hth_option_table_parse(&own, command, argc, argv, out);
-}
-
 static bool read_key(const char *text, const char **out)
 {
     const size_t n = strlen(text);
@@ -208,9 +194,8 @@ static bool read_key(const char *text, const char **out)
     *out = text;
     if (n >= HTH_CACHE_KEY_DIGITS_MIN && n <= (size_t)2 * HTH_KEY_BYTES && strspn(text, "0123456789abcdef") == n)
         return true;
-    (void)fprintf(
-        stderr, "hearth: KEY is '%s'; it must be the first hex digits of a key, as 'hearth cache ls' shows it\n", text);
-    return false;
+    return hth_sayf(false, "KEY is '%s'; it must be the first hex digits of a key, as 'hearth cache ls' shows it",
+                    text);
 }
 
 static bool read_arguments(int n, char **arguments, hth_cache_command_options *out)
@@ -218,18 +203,12 @@ static bool read_arguments(int n, char **arguments, hth_cache_command_options *o
     const verb_form *form = &forms[out->verb];
     const char *name = verbs[out->verb].name;
 
-    if (n > form->n_arguments) {
-        (void)fprintf(stderr, "hearth: 'cache %s' takes no argument '%s'\n", name, arguments[form->n_arguments]);
-        return false;
-    }
-    if (n < form->n_arguments) {
-        (void)fprintf(stderr, "hearth: 'cache %s' needs %s; see 'hearth help cache %s'\n", name, form->arguments, name);
-        return false;
-    }
-    if (out->verb == HTH_CACHE_GC && out->to_bytes == HTH_CACHE_NO_SIZE) {
-        (void)fputs("hearth: 'cache gc' needs --to SIZE, the size to keep\n", stderr);
-        return false;
-    }
+    if (n > form->n_arguments)
+        return hth_sayf(false, "'cache %s' takes no argument '%s'", name, arguments[form->n_arguments]);
+    if (n < form->n_arguments)
+        return hth_sayf(false, "'cache %s' needs %s; see 'hearth help cache %s'", name, form->arguments, name);
+    if (out->verb == HTH_CACHE_GC && out->to_bytes == HTH_CACHE_NO_SIZE)
+        return hth_say("'cache gc' needs --to SIZE, the size to keep", false);
     if (out->verb == HTH_CACHE_IMPORT)
         out->file = arguments[0];
     if (out->verb == HTH_CACHE_EXPORT)
@@ -237,8 +216,8 @@ static bool read_arguments(int n, char **arguments, hth_cache_command_options *o
     return strncmp(form->arguments ? form->arguments : "", "KEY", 3) != 0 || read_key(arguments[0], &out->key_begin);
 }
 
-bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out,
-                             int *exit_out)
+/* Read the command line of a verb. out may point into argv and into itself: do not copy or move it. */
+static bool parse_options(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out, int *exit_out)
 {
     int first;
 
@@ -246,24 +225,36 @@ bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_
                                         .kind = HTH_ROW_KINDS,
                                         .limit = UINT32_MAX,
                                         .to_bytes = HTH_CACHE_NO_SIZE };
-    *exit_out = HTH_EXIT_USAGE;
-    first = read_options(verb, argc, argv, out);
-    if (first < 0)
+    first = hth_manual_parse(verb, &hth_cache_manual, argc, argv, out, exit_out);
+    if (first < 0 || !read_arguments(argc - first, argv + first, out))
         return false;
-    if (out->help) {
-        hth_manual_print(verb, true, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
+    if (out->directory)
+        return true;
+    *exit_out = HTH_EXIT_FAILED;
+    out->directory = out->default_directory;
+    return hth_cache_default_directory(out->default_directory, sizeof(out->default_directory)) ||
+           hth_say("no cache directory is known, since HOME is not set; give one with --cache", false);
+}
+
+/* ---- the command ---- */
+
+int hth_command_cache(int argc, char **argv)
+{
+    hth_cache_command_options options;
+    int result;
+    const hth_manual *verb = hth_verb_read(&hth_cache_manual, argc, argv, &result);
+
+    if (!verb)
+        return result;
+    if (verb == &hth_cache_why_manual)
+        return hth_cache_why(argc - 1, argv + 1);
+    if (!parse_options(verb, argc - 1, argv + 1, &options, &result))
+        return result;
+    switch (options.verb) {
+    case HTH_CACHE_STAT:
+    case HTH_CACHE_LS: return hth_cache_show(&options);
+    case HTH_CACHE_EXPORT:
+    case HTH_CACHE_IMPORT: return hth_cache_transfer(&options);
+    default: return hth_cache_care(&options);
     }
-    if (!read_arguments(argc - first, argv + first, out))
-        return false;
-    if (!out->directory) {
-        if (!hth_cache_default_directory(out->default_directory, sizeof(out->default_directory))) {
-            (void)fputs("hearth: no cache directory is known, since HOME is not set; give one with --cache\n", stderr);
-            *exit_out = HTH_EXIT_FAILED;
-            return false;
-        }
-        out->directory = out->default_directory;
-    }
-    return true;
 }

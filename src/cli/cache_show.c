@@ -13,17 +13,169 @@
 
 #include "api/json_values.h"
 #include "base/utf8.h"
-#include "cli/cache_open.h"
-#include "cli/cache_verbs.h"
-#include "cli/prefixes.h"
-#include "cli/row_models.h"
+#include "cli/cache_options.h"
+#include "cli/result_json.h"
 #include "console/output.h"
 #include "options/commands.h"
 #include "rows/quarantine.h"
+#include "rows/row_file.h"
+#include "rows/row_forest.h"
+#include "wire/lines.h"
 
 enum { PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
 
 typedef hth_cache_command_options options;
+
+/*
+ * ---- the most used prefixes ----
+ *
+ * Rows form trees: the parent of a row is the row of its parent key. All rows of a tree begin with the same tokens,
+ * those of its root, which is a block or, for a short prompt, a tail.
+ */
+
+typedef struct prefix {
+    hth_key root;
+    uint64_t hits; /* of its most used row, because a request uses a row once */
+    uint64_t rows;
+    uint64_t bytes;
+    uint32_t n_tokens_max; /* of the longest prefix in the tree */
+} prefix;
+
+static int most_hits_first(const void *a, const void *b)
+{
+    const prefix *left = a, *right = b;
+
+    if (left->hits != right->hits)
+        return left->hits < right->hits ? 1 : -1;
+    return left->bytes < right->bytes ? 1 : left->bytes > right->bytes ? -1 : 0;
+}
+
+static void add(prefix *sum, const hth_row_meta *row)
+{
+    uint32_t end = row->first_position + row->n_tokens;
+
+    sum->rows++;
+    sum->bytes += row->bytes;
+    if (row->hit_count > sum->hits)
+        sum->hits = row->hit_count;
+    if (end > sum->n_tokens_max)
+        sum->n_tokens_max = end;
+}
+
+/*
+ * Write the trees with the most hits to top[capacity], most used first, and their number to *n_out. A row whose
+ * ancestors are not among rows counts as a tree of its own. False if out of memory.
+ */
+static bool rank_prefixes(const hth_row_meta *rows, size_t n_rows, prefix *top, size_t capacity, size_t *n_out)
+{
+    size_t n = 0, n_roots = 0;
+    hth_row_node *nodes = hth_row_forest_new(rows, n_rows, &n);
+    size_t *roots = malloc((n + 1) * sizeof(*roots)); /* of each node, the index of its sum */
+    prefix *sums = calloc(n + 1, sizeof(*sums));
+
+    if (nodes && roots && sums) {
+        for (size_t i = 0; i < n; i++) {
+            const bool is_root = nodes[i].parent == HTH_ROW_FOREST_ROOT;
+
+            roots[i] = is_root ? n_roots : roots[nodes[i].parent];
+            if (is_root && nodes[i].row->n_tokens == 0)
+                continue; /* logits alone are not a prefix */
+            if (is_root)
+                sums[n_roots++].root = nodes[i].row->id.key;
+            add(&sums[roots[i]], nodes[i].row);
+        }
+        qsort(sums, n_roots, sizeof(*sums), most_hits_first);
+        *n_out = n_roots < capacity ? n_roots : capacity;
+        memcpy(top, sums, *n_out * sizeof(*top));
+    }
+    free(nodes);
+    free(roots);
+    free(sums);
+    return nodes && roots && sums;
+}
+
+/*
+ * ---- the models that rows belong to ----
+ *
+ * A row's file has the name of its model, but the index does not. A row and its parent belong to the same model. So the
+ * file of a row is read only if its parent is not among the rows, or does not name its model.
+ */
+
+typedef struct row_models {
+    char **names; /* [n_names], printable; the first is "", for rows that name no model or cannot be read */
+    size_t n_names;
+    size_t *of_rows; /* [n_rows], indexes into names */
+} row_models;
+
+enum { NAME_BYTES = 256, UNKNOWN = 0 };
+
+/*
+ * The index of a name, which is added if it is new; SIZE_MAX if out of memory. A linear search is enough for the few
+ * models of a machine.
+ */
+static size_t intern(row_models *models, const char *name)
+{
+    char **names;
+    char *copy;
+
+    for (size_t i = 0; i < models->n_names; i++)
+        if (strcmp(models->names[i], name) == 0)
+            return i;
+    names = realloc(models->names, (models->n_names + 1) * sizeof(*names));
+    if (names)
+        models->names = names;
+    copy = names ? strdup(name) : NULL;
+    if (!copy)
+        return SIZE_MAX;
+    names[models->n_names] = copy;
+    return models->n_names++;
+}
+
+static size_t read_one(hth_file_tier_set *files, const hth_row_id *id, row_models *models)
+{
+    const hth_fs *fs = hth_file_tier_fs(hth_file_tier_set_roots(files)[0]);
+    char name[NAME_BYTES] = "";
+    size_t n_bytes = 0;
+    int fd = -1;
+
+    if (hth_file_tier_set_open_file(files, id, &fd, &n_bytes, NULL) == HEARTH_OK) {
+        if (hth_row_file_model(fs, fd, id, n_bytes, name, sizeof(name), NULL) != HEARTH_OK)
+            name[0] = '\0';
+        hth_fs_close(fs, fd);
+    }
+    hth_make_printable(name);
+    return intern(models, name);
+}
+
+/* Read the models of rows[n_rows] from their files. *out must be all zeros. False if out of memory. */
+static bool read_row_models(hth_file_tier_set *files, const hth_row_meta *rows, size_t n_rows, row_models *out)
+{
+    size_t n_nodes = 0;
+    hth_row_node *nodes = hth_row_forest_new(rows, n_rows, &n_nodes);
+    bool done = nodes && intern(out, "") == UNKNOWN;
+
+    out->of_rows = calloc(n_rows + 1, sizeof(*out->of_rows));
+    done = done && out->of_rows;
+    for (size_t i = 0; i < n_rows && done; i++)
+        out->of_rows[i] = SIZE_MAX;
+    for (size_t i = 0; i < n_nodes && done; i++) {
+        const size_t parent = nodes[i].parent;
+        size_t model = parent == HTH_ROW_FOREST_ROOT ? UNKNOWN : out->of_rows[nodes[parent].row - rows];
+
+        if (model == UNKNOWN)
+            model = read_one(files, &nodes[i].row->id, out);
+        done = model != SIZE_MAX;
+        if (done)
+            out->of_rows[nodes[i].row - rows] = model;
+    }
+    for (size_t i = 0; i < n_rows && done; i++) {
+        if (out->of_rows[i] == SIZE_MAX) /* a copy in another root has no node */
+            out->of_rows[i] = read_one(files, &rows[i].id, out);
+        done = out->of_rows[i] != SIZE_MAX;
+    }
+    free(nodes);
+    return done;
+}
 
 /* ---- contents ---- */
 
@@ -31,8 +183,8 @@ typedef struct contents {
     hth_row_list list; /* least recently used first */
     const options *filter;
 
-    hth_row_models models; /* of the displayed rows, or of all for totals */
-    size_t n_hidden;       /* the first rows, which --limit hides */
+    row_models models; /* of the displayed rows, or of all for totals */
+    size_t n_hidden;   /* the first rows, which --limit hides */
 
     bool complete;
     uint64_t quota; /* of all roots; 0: unknown */
@@ -135,7 +287,7 @@ static hearth_status look(const options *o, contents *out, hearth_error *err)
     if (o->verb == HTH_CACHE_LS && out->list.n > o->limit)
         out->n_hidden = out->list.n - o->limit;
     if (status == HEARTH_OK &&
-        !hth_row_models_read(files, out->list.rows + out->n_hidden, out->list.n - out->n_hidden, &out->models))
+        !read_row_models(files, out->list.rows + out->n_hidden, out->list.n - out->n_hidden, &out->models))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the models of the rows; use --limit or --kind");
     hth_file_tier_set_close(files);
     return status;
@@ -145,7 +297,10 @@ static void contents_deinit(contents *c)
 {
     hth_pins_deinit(&c->pins);
     hth_pins_deinit(&c->broken);
-    hth_row_models_deinit(&c->models);
+    for (size_t i = 0; i < c->models.n_names; i++)
+        free(c->models.names[i]);
+    free(c->models.names);
+    free(c->models.of_rows);
     free(c->list.rows);
 }
 
@@ -166,15 +321,6 @@ static const char *time_text(uint64_t seconds, char text[32])
     if (!localtime_r(&time, &parts) || strftime(text, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0)
         (void)snprintf(text, 32, "%" PRIu64, seconds);
     return text;
-}
-
-/* Print and release a JSON value; false if it is NULL because memory ran out. */
-static bool print_json(json_t *value)
-{
-    bool printed = value && json_dumpf(value, stdout, JSON_INDENT(2)) == 0 && fputc('\n', stdout) != EOF;
-
-    json_decref(value);
-    return printed;
 }
 
 typedef struct sums {
@@ -270,10 +416,10 @@ static json_t *models_json(const contents *c)
 /* Print the most used prefixes. */
 static bool print_prefixes(const contents *c)
 {
-    hth_prefix top[PREFIXES_SHOWN];
+    prefix top[PREFIXES_SHOWN];
     size_t n;
 
-    if (!hth_prefixes_rank(c->list.rows, c->list.n, top, PREFIXES_SHOWN, &n))
+    if (!rank_prefixes(c->list.rows, c->list.n, top, PREFIXES_SHOWN, &n))
         return false;
     for (size_t i = 0; i < n && top[i].hits > 0; i++) {
         char key[2 * HTH_KEY_BYTES + 1], hits[32], n_rows[32], a[32];
@@ -289,11 +435,11 @@ static bool print_prefixes(const contents *c)
 
 static json_t *prefixes_json(const contents *c)
 {
-    hth_prefix top[PREFIXES_SHOWN];
+    prefix top[PREFIXES_SHOWN];
     json_t *array = json_array();
     size_t n = 0;
 
-    if (!hth_prefixes_rank(c->list.rows, c->list.n, top, PREFIXES_SHOWN, &n)) {
+    if (!rank_prefixes(c->list.rows, c->list.n, top, PREFIXES_SHOWN, &n)) {
         json_decref(array);
         return NULL;
     }
@@ -340,10 +486,8 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
                   (json_int_t)c->list.n, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
                   "rows_used", (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
                   (int)c->complete, "top_prefixes", prefixes_json(c), "models", models_json(c));
-    if (!object) {
-        (void)fputs("hearth: the directory's name is no UTF-8, or there is no memory\n", stderr);
-        return false;
-    }
+    if (!object)
+        return hth_say("the directory's name is no UTF-8, or there is no memory", false);
     if (o->n_more_directories > 0)
         (void)json_object_set_new(object, "more_directories", more_directories_json(o));
     (void)json_object_set_new(object, "pinned",
@@ -356,7 +500,7 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
     (void)json_object_set_new(object, "newest_use",
                               c->list.n ? json_integer((json_int_t)c->list.rows[c->list.n - 1].last_used_time)
                                         : json_null());
-    return print_json(object);
+    return hth_json_print(object, false);
 }
 
 static bool print_stat(const options *o, const contents *c)
@@ -418,7 +562,7 @@ static bool print_rows_json(const contents *c)
             return false;
         }
     }
-    return print_json(array);
+    return hth_json_print(array, false);
 }
 
 /* Write as much of a model's name as fits in a line; a truncated name ends in two dots. */
@@ -443,10 +587,8 @@ static bool print_rows(const options *o, const contents *c)
 
     if (o->as_json)
         return print_rows_json(c);
-    if (c->list.n == 0) {
-        (void)fprintf(stderr, "hearth: no such row is cached in '%s'; 'hearth run' fills it\n", o->directory);
-        return true;
-    }
+    if (c->list.n == 0)
+        return hth_sayf(true, "no such row is cached in '%s'; 'hearth run' fills it", o->directory);
     printf("%-*s %-8s %8s %6s %10s %6s %5s %s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED", "HITS",
            "MODEL");
     for (size_t i = c->list.n; i-- > c->n_hidden;) {

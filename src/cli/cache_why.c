@@ -13,14 +13,13 @@
 
 #include "api/json_values.h"
 #include "base/controls.h"
-#include "cli/cache_open.h"
-#include "cli/cache_verbs.h"
-#include "cli/prompt_render.h"
+#include "cli/cache_options.h"
+#include "cli/result_json.h"
 #include "console/output.h"
 #include "console/text_file.h"
-#include "models/model.h"
 #include "options/commands.h"
 #include "options/model_source.h"
+#include "options/open_model.h"
 #include "options/run_options.h"
 #include "rows/directory.h"
 
@@ -34,14 +33,6 @@ typedef struct answer {
     char *before;   /* text before the token where the prompt diverged; NULL: it did not */
     size_t n_plain; /* control-token names in the messages that are plain text */
 } answer;
-
-static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
-{
-    (void)level;
-    (void)user_data;
-    if (strcmp(source, "hearth") == 0)
-        (void)fprintf(stderr, "hearth: warning: %s\n", message);
-}
 
 /* ---- asking ---- */
 
@@ -62,35 +53,24 @@ static hearth_status check_used(const hth_model_setup *setup, hearth_error *err)
     return hth_cache_command_fail_empty(directory, err);
 }
 
-static hearth_status open_runtime(const hth_run_options *options, hearth_runtime **out, hearth_error *err)
+static bool is_ended(void *user_data)
 {
-    hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
-
-    if (runtime.ram_bytes_max == 0)
-        runtime.ram_bytes_max = RAM_BYTES;
-    runtime.disk_bytes_max = UINT64_MAX; /* nothing is written, and the recorded quota is kept */
-    runtime.ram_file_bytes_max = UINT64_MAX;
-    runtime.log = options->quiet ? NULL : log_line;
-    runtime.log_level = HEARTH_LOG_WARNING;
-    return hearth_runtime_open(&runtime, out, err);
+    (void)user_data; /* Ctrl-C ends the program */
+    return false;
 }
 
-static hearth_status load(hearth_runtime *runtime, const hth_run_options *options, hearth_model **out,
-                          hearth_error *err)
+/* Open a cache to which nothing is added, and load the model. */
+static hearth_status load(hth_run_options *options, hth_open_model *open, hearth_error *err)
 {
-    hearth_engine_options engine;
-    hearth_model_options model = hth_model_setup_model(&options->setup, &engine);
-    char *template_text = NULL;
-    hearth_status status;
+    hearth_runtime_options *runtime = &options->setup.runtime;
 
-    if (!hth_model_setup_template(&options->setup, &template_text))
-        return HEARTH_IO; /* said */
-    model.chat_template = template_text;
-    status = hearth_model_load(runtime, options->setup.path, &model, out, err);
-    free(template_text);
-    if (status == HEARTH_OK)
-        status = hth_adapter_specs_load(&options->setup.adapters, *out, err);
-    return status;
+    if (runtime->ram_bytes_max == 0)
+        runtime->ram_bytes_max = RAM_BYTES;
+    runtime->disk_bytes_max = UINT64_MAX; /* nothing is written, and the recorded quota is kept */
+    runtime->ram_file_bytes_max = UINT64_MAX;
+    *open = (hth_open_model){ .setup = &options->setup, .is_quiet = options->quiet, .is_ended = is_ended };
+    hth_progress_init(&open->progress, false);
+    return hth_open_model_load(open, err);
 }
 
 /* The text of the tokens before the one where the prompt diverged from the known prefix. */
@@ -140,12 +120,11 @@ static bool print_answer_json(const answer *a)
     json_t *object = hth_api_explanation_json(e, a->n_plain);
     bool is_whole = json_object_set_new(object, "text_before", a->before ? json_string(a->before) : json_null()) == 0 &&
                     json_object_set_new(object, "detail", json_string(e->detail)) == 0;
-    char *text = is_whole ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    bool written = text && puts(text) >= 0;
 
-    free(text);
+    if (is_whole)
+        return hth_json_print(object, false);
     json_decref(object);
-    return written;
+    return false;
 }
 
 /* Print text on one line, even if it has several. */
@@ -236,8 +215,7 @@ int hth_cache_why(int argc, char **argv)
 {
     static hth_run_options options;
     hearth_error err = { .message = "" };
-    hearth_runtime *runtime = NULL;
-    hearth_model *model = NULL;
+    hth_open_model open = { .model = NULL };
     answer a = { .before = NULL };
     static char path[PATH_MAX]; /* as long as the options */
     int result = HTH_EXIT_USAGE;
@@ -247,10 +225,8 @@ int hth_cache_why(int argc, char **argv)
         return HTH_EXIT_OK;
     if (!hth_run_options_parse(argc, argv, &options, &result))
         return result;
-    if (options.prompts_file) {
-        (void)fputs("hearth: 'cache why' explains one prompt; give it with -p or -f\n", stderr);
-        return HTH_EXIT_USAGE;
-    }
+    if (options.prompts_file)
+        return hth_say("'cache why' explains one prompt; give it with -p or -f", HTH_EXIT_USAGE);
     if (check_used(&options.setup, &err) != HEARTH_OK) {
         hth_say_error(&err);
         return HTH_EXIT_FAILED;
@@ -258,11 +234,9 @@ int hth_cache_why(int argc, char **argv)
     status = hth_model_source_find(options.setup.path, false, true, path, &err);
     options.setup.path = path;
     if (status == HEARTH_OK)
-        status = open_runtime(&options, &runtime, &err);
+        status = load(&options, &open, &err);
     if (status == HEARTH_OK)
-        status = load(runtime, &options, &model, &err);
-    if (status == HEARTH_OK)
-        status = ask(model, &options, &a, &err);
+        status = ask(open.model, &options, &a, &err);
     if (status == HEARTH_OK)
         result = tell(&a, options.json);
     else
@@ -270,7 +244,6 @@ int hth_cache_why(int argc, char **argv)
     if (status != HEARTH_OK && *err.message)
         hth_say_error(&err);
     hearth_free(a.before);
-    hearth_model_unref(model);
-    hearth_runtime_close(runtime);
+    hth_open_model_close(&open);
     return result;
 }

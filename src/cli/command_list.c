@@ -7,11 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/man_page.h"
 #include "console/nearest.h"
 #include "console/output.h"
 #include "console/wrap.h"
-#include "options/verb.h"
+#include "options/manual.h"
 
 const hth_command hth_commands[] = {
     { &hth_chat_manual, hth_command_chat, "Use a model" },
@@ -80,7 +79,6 @@ typedef struct help_options {
     bool all;
     bool man;
     bool names;
-    bool help;
 } help_options;
 
 #define AT(field) offsetof(help_options, field)
@@ -91,10 +89,8 @@ static const hth_option rows[] = {
       "print the page for man, in roff: of COMMAND, of the configuration (hearth.conf), or of the program",
       .offset = AT(man) },
     { "names", 0, HTH_OPTION_FLAG, NULL, "print the names of all commands, one a line", .offset = AT(names) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 const hth_manual hth_help_manual = {
     .name = "help",
@@ -108,7 +104,7 @@ const hth_manual hth_help_manual = {
                "\n"
                "  hearth help cache ls\n"
                "  hearth help --man serve | man -l -\n",
-    .options = &table,
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_COMMAND " " HTH_COMPLETE_VERB " " HTH_COMPLETE_NOTHING,
 };
 
@@ -131,10 +127,8 @@ static int explain(const help_options *options, int n, char **names)
     manual = n > 1 ? hth_verb_find(command->manual, names[1]) : command->manual;
     if (!manual)
         return HTH_EXIT_USAGE;
-    if (n > 2) {
-        (void)fprintf(stderr, "hearth: help takes a command and a verb, no '%s'\n", names[2]);
-        return HTH_EXIT_USAGE;
-    }
+    if (n > 2)
+        return hth_sayf(HTH_EXIT_USAGE, "help takes a command and a verb, no '%s'", names[2]);
     if (options->man)
         hth_man_command_print(command->manual, stdout);
     else
@@ -145,17 +139,14 @@ static int explain(const help_options *options, int n, char **names)
 int hth_command_help(int argc, char **argv)
 {
     help_options options = { .all = false };
-    const int first = hth_option_table_parse(&table, "hearth help", argc, argv, &options);
-    int exit_code = HTH_EXIT_OK;
+    int exit_code;
+    const int first = hth_manual_parse(&hth_help_manual, NULL, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help)
-        hth_manual_print(&hth_help_manual, true, stdout);
-    else if (options.names)
-        for (const hth_command *c = hth_commands; c->manual; c++)
-            (void)puts(c->manual->name); /* failures are reported at the end */
-    else
-        exit_code = explain(&options, argc - first, argv + first);
-    return hth_output_end(exit_code);
+        return exit_code;
+    if (!options.names)
+        return hth_output_end(explain(&options, argc - first, argv + first));
+    for (const hth_command *c = hth_commands; c->manual; c++)
+        (void)puts(c->manual->name); /* failures are reported at the end */
+    return hth_output_end(HTH_EXIT_OK);
 }

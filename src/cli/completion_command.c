@@ -7,47 +7,12 @@
 #include "cli/command_list.h"
 #include "console/output.h"
 
-enum { COMPLETION_WORDS_BYTES = 1024 };
+enum { WORDS_BYTES = 1024, PATH_BYTES = 64 };
 
-typedef void (*hth_completion_page_fn)(const char *path, const hth_manual *manual, FILE *out);
-
-/* Print the completion of a shell. */
-static void completion_bash(FILE *out);
-static void completion_zsh(FILE *out);
-static void completion_fish(FILE *out);
-
-enum { PATH_BYTES = 64 };
-
-typedef struct completion_options {
-    bool help;
-} completion_options;
-
-static const hth_option rows[] = {
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(completion_options, help) },
-};
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-const hth_manual hth_completion_manual = {
-    .name = "completion",
-    .summary = "print completions for a shell: bash, zsh or fish",
-    .usage =
-        "usage: hearth completion bash | zsh | fish\n"
-        "\n"
-        "Prints a script with which the shell completes commands, options, their words, files and downloaded models.\n"
-        "'make install' puts it where shells look for it. Without that:\n"
-        "\n"
-        "  bash   source <(hearth completion bash)                                   in ~/.bashrc\n"
-        "  zsh    source <(hearth completion zsh)                                    in ~/.zshrc, after compinit\n"
-        "  fish   hearth completion fish > ~/.config/fish/completions/hearth.fish    once\n"
-        "\n",
-    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n",
-    .options = &table,
-    .arguments = "bash|zsh|fish " HTH_COMPLETE_NOTHING,
-};
+typedef void (*page_fn)(const char *path, const hth_manual *manual, FILE *out);
 
 /* Call visit for each page. */
-static void completion_visit(hth_completion_page_fn visit, FILE *out)
+static void visit_pages(page_fn visit, FILE *out)
 {
     for (const hth_command *c = hth_commands; c->manual; c++) {
         if (!c->manual->verbs)
@@ -78,15 +43,15 @@ static size_t options_of_page(const hth_manual *manual, const hth_option *out[HT
  * The kind of an option's value, as in the arguments of a manual: HTH_COMPLETE_..., or words separated by '|', written
  * to words. NULL if it takes no value, or the value is optional.
  */
-static const char *completion_value(const hth_option *option, char words[COMPLETION_WORDS_BYTES])
+static const char *value_of(const hth_option *option, char words[WORDS_BYTES])
 {
     size_t n = 0;
 
     if (!option->value || hth_option_may_omit_value(option))
         return NULL;
     if (option->kind == HTH_OPTION_WORD) {
-        for (size_t i = 0; option->words[i] && n < COMPLETION_WORDS_BYTES; i++)
-            n += (size_t)snprintf(words + n, COMPLETION_WORDS_BYTES - n, "%s%s", i > 0 ? "|" : "",
+        for (size_t i = 0; option->words[i] && n < WORDS_BYTES; i++)
+            n += (size_t)snprintf(words + n, WORDS_BYTES - n, "%s%s", i > 0 ? "|" : "",
                                   option->words[i]); /* sized for it */
         return words;
     }
@@ -97,29 +62,33 @@ static const char *completion_value(const hth_option *option, char words[COMPLET
     return strstr(option->value, "FILE") || strstr(option->value, "PATH") ? HTH_COMPLETE_FILE : HTH_COMPLETE_NOTHING;
 }
 
-int hth_command_completion(int argc, char **argv)
-{
-    static const struct {
-        const char *name;
-        void (*print)(FILE *out);
-    } shells[] = { { "bash", completion_bash }, { "zsh", completion_zsh }, { "fish", completion_fish } };
-    completion_options options = { .help = false };
-    const int first = hth_option_table_parse(&table, "hearth completion", argc, argv, &options);
+/* The candidates of kinds: the options of fish's `complete`, and the actions of zsh's _arguments. */
+static const struct {
+    const char *kind, *fish, *zsh;
+} kinds[] = {
+    { HTH_COMPLETE_FILE, " -F", "_files" },
+    { HTH_COMPLETE_DIRECTORY, " -a '(__fish_complete_directories)'", "_files -/" },
+    { HTH_COMPLETE_MODEL, " -F -a '(hearth models ls --names 2>/dev/null)'", "_hearth_model" },
+    { HTH_COMPLETE_NAME, " -a '(hearth models ls --names 2>/dev/null)'", "_hearth_name" },
+    { HTH_COMPLETE_SERVED, " -a '(hearth ps --names 2>/dev/null)'", "_hearth_served" },
+    { HTH_COMPLETE_COMMAND, " -a '(hearth help --names)'", "_hearth_command" },
+    { HTH_COMPLETE_VERB, "", "_hearth_verb $words[2]" },
+    { HTH_COMPLETE_NOTHING, "", " " },
+};
 
-    if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_completion_manual, true, stdout);
-        return HTH_EXIT_OK;
+/* Print the candidates of a kind, n bytes. */
+static void print_kind(const char *kind, size_t n, bool for_zsh, FILE *out)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strlen(kinds[i].kind) == n && strncmp(kind, kinds[i].kind, n) == 0) {
+            (void)fputs(for_zsh ? kinds[i].zsh : kinds[i].fish, out);
+            return;
+        }
     }
-    for (size_t i = 0; argc - first == 1 && i < sizeof(shells) / sizeof(shells[0]); i++) {
-        if (strcmp(argv[first], shells[i].name) != 0)
-            continue;
-        shells[i].print(stdout);
-        return hth_output_end(HTH_EXIT_OK);
-    }
-    (void)fputs("hearth: completion needs the name of a shell: bash, zsh or fish\n", stderr);
-    return HTH_EXIT_USAGE;
+    (void)fputs(for_zsh ? "(" : " -a '", out);
+    for (size_t i = 0; i < n; i++)
+        (void)fputc(kind[i] == '|' ? ' ' : kind[i], out);
+    (void)fputc(for_zsh ? ')' : '\'', out);
 }
 
 /*
@@ -216,8 +185,8 @@ static void print_bash_page(const char *path, const hth_manual *manual, FILE *ou
         (void)fprintf(out, "%s--%s", i > 0 ? "|" : "", options[i]->name);
     (void)fputs("'\n        case $2 in\n", out);
     for (size_t i = 0; i < n; i++) {
-        char words[COMPLETION_WORDS_BYTES];
-        const char *value = completion_value(options[i], words);
+        char words[WORDS_BYTES];
+        const char *value = value_of(options[i], words);
 
         if (!value)
             continue;
@@ -229,7 +198,7 @@ static void print_bash_page(const char *path, const hth_manual *manual, FILE *ou
     (void)fputs("        esac ;;\n", out);
 }
 
-static void completion_bash(FILE *out)
+static void print_bash(FILE *out)
 {
     (void)fputs("# bash completion for hearth; made by 'hearth completion bash'\n\n_hearth_commands='", out);
     for (const hth_command *c = hth_commands; c->manual; c++)
@@ -245,7 +214,7 @@ static void completion_bash(FILE *out)
     }
     (void)fputs("    esac\n}\n\n", out);
     (void)fputs(functions, out);
-    completion_visit(print_bash_page, out);
+    visit_pages(print_bash_page, out);
     (void)fputs(more_functions, out);
 }
 
@@ -259,42 +228,14 @@ static void print_description(const char *text, FILE *out)
     (void)fputs("'\n", out);
 }
 
-/* Print the candidates of a kind. */
-static void print_kind(const char *kind, size_t n, FILE *out)
-{
-    static const struct {
-        const char *kind, *words;
-    } kinds[] = {
-        { HTH_COMPLETE_FILE, " -F" },
-        { HTH_COMPLETE_DIRECTORY, " -a '(__fish_complete_directories)'" },
-        { HTH_COMPLETE_MODEL, " -F -a '(hearth models ls --names 2>/dev/null)'" },
-        { HTH_COMPLETE_NAME, " -a '(hearth models ls --names 2>/dev/null)'" },
-        { HTH_COMPLETE_SERVED, " -a '(hearth ps --names 2>/dev/null)'" },
-        { HTH_COMPLETE_COMMAND, " -a '(hearth help --names)'" },
-        { HTH_COMPLETE_VERB, "" },
-        { HTH_COMPLETE_NOTHING, "" },
-    };
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strlen(kinds[i].kind) == n && strncmp(kind, kinds[i].kind, n) == 0) {
-            (void)fputs(kinds[i].words, out);
-            return;
-        }
-    }
-    (void)fputs(" -a '", out);
-    for (size_t i = 0; i < n; i++)
-        (void)fputc(kind[i] == '|' ? ' ' : kind[i], out);
-    (void)fputc('\'', out);
-}
-
 static void print_fish_page(const char *path, const hth_manual *manual, FILE *out)
 {
     const hth_option *options[HTH_OPTIONS_MAX];
     const size_t n = options_of_page(manual, options);
 
     for (size_t i = 0; i < n; i++) {
-        char words[COMPLETION_WORDS_BYTES];
-        const char *value = completion_value(options[i], words);
+        char words[WORDS_BYTES];
+        const char *value = value_of(options[i], words);
 
         (void)fprintf(out, "complete -c hearth -n '__hearth_is %s' -l %s", path, options[i]->name);
         if (options[i]->letter)
@@ -303,7 +244,7 @@ static void print_fish_page(const char *path, const hth_manual *manual, FILE *ou
             const bool is_file = strcmp(value, HTH_COMPLETE_FILE) == 0 || strcmp(value, HTH_COMPLETE_MODEL) == 0;
 
             (void)fputs(is_file ? " -r" : " -x", out);
-            print_kind(value, strlen(value), out);
+            print_kind(value, strlen(value), false, out);
         }
         print_description(options[i]->help, out);
     }
@@ -312,14 +253,14 @@ static void print_fish_page(const char *path, const hth_manual *manual, FILE *ou
 
         if (strncmp(kind, HTH_COMPLETE_NOTHING, n_kind) != 0 && strncmp(kind, HTH_COMPLETE_VERB, n_kind) != 0) {
             (void)fprintf(out, "complete -c hearth -n '__hearth_is %s'", path);
-            print_kind(kind, n_kind, out);
+            print_kind(kind, n_kind, false, out);
             (void)fputc('\n', out);
         }
         kind += n_kind + (kind[n_kind] != '\0');
     }
 }
 
-static void completion_fish(FILE *out)
+static void print_fish(FILE *out)
 {
     (void)fputs("# fish completion for hearth; made by 'hearth completion fish'\n\n"
                 "# Does the command line begin with these words?\n"
@@ -344,7 +285,7 @@ static void completion_fish(FILE *out)
             print_description(c->manual->verbs[i]->summary, out);
         }
     }
-    completion_visit(print_fish_page, out);
+    visit_pages(print_fish_page, out);
 }
 
 /* ---- the completion of zsh: a function for each page, which calls _arguments ---- */
@@ -364,39 +305,11 @@ static void print_text(const char *text, FILE *out)
     }
 }
 
-/* Print the action of _arguments for a kind. */
-static void print_action(const char *kind, size_t n, FILE *out)
-{
-    static const struct {
-        const char *kind, *action;
-    } actions[] = {
-        { HTH_COMPLETE_FILE, "_files" },
-        { HTH_COMPLETE_DIRECTORY, "_files -/" },
-        { HTH_COMPLETE_MODEL, "_hearth_model" },
-        { HTH_COMPLETE_NAME, "_hearth_name" },
-        { HTH_COMPLETE_SERVED, "_hearth_served" },
-        { HTH_COMPLETE_COMMAND, "_hearth_command" },
-        { HTH_COMPLETE_VERB, "_hearth_verb $words[2]" },
-        { HTH_COMPLETE_NOTHING, " " },
-    };
-
-    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
-        if (strlen(actions[i].kind) == n && strncmp(kind, actions[i].kind, n) == 0) {
-            (void)fputs(actions[i].action, out);
-            return;
-        }
-    }
-    (void)fputc('(', out);
-    for (size_t i = 0; i < n; i++)
-        (void)fputc(kind[i] == '|' ? ' ' : kind[i], out);
-    (void)fputc(')', out);
-}
-
 static void print_option(const hth_option *option, FILE *out)
 {
     const bool repeats = option->repeats;
-    char words[COMPLETION_WORDS_BYTES];
-    const char *value = completion_value(option, words);
+    char words[WORDS_BYTES];
+    const char *value = value_of(option, words);
 
     (void)fputs(" \\\n        ", out);
     if (option->letter && !repeats)
@@ -414,7 +327,7 @@ static void print_option(const hth_option *option, FILE *out)
         (void)fputc(':', out);
         print_text(option->value, out);
         (void)fputc(':', out);
-        print_action(value, strlen(value), out);
+        print_kind(value, strlen(value), true, out);
     }
     (void)fputc('\'', out);
 }
@@ -438,7 +351,7 @@ static void print_zsh_page(const char *path, const hth_manual *manual, FILE *out
             (void)fprintf(out, " \\\n        '%zu: :", i);
         else
             (void)fputs(" \\\n        '*: :", out);
-        print_action(kind, n_kind, out);
+        print_kind(kind, n_kind, true, out);
         (void)fputc('\'', out);
         kind += n_kind + (kind[n_kind] != '\0');
     }
@@ -452,7 +365,7 @@ static void print_summary(const hth_manual *manual, FILE *out)
     (void)fputs("'\n", out);
 }
 
-static void completion_zsh(FILE *out)
+static void print_zsh(FILE *out)
 {
     (void)fputs("#compdef hearth\n# zsh completion for hearth; made by 'hearth completion zsh'\n\n"
                 "_hearth_name() {\n"
@@ -482,7 +395,7 @@ static void completion_zsh(FILE *out)
         (void)fputs("    ) ;;\n", out);
     }
     (void)fputs("    esac\n    _describe verb verbs\n}\n\n", out);
-    completion_visit(print_zsh_page, out);
+    visit_pages(print_zsh_page, out);
     (void)fputs("_hearth() {\n"
                 "    local page=_hearth_$words[2]\n"
                 "    if ((CURRENT == 2)); then\n"
@@ -500,4 +413,49 @@ static void completion_zsh(FILE *out)
                 "}\n\n"
                 "if [[ $funcstack[1] == _hearth ]]; then _hearth; else compdef _hearth hearth; fi\n",
                 out);
+}
+
+/* ---- the command ---- */
+
+static const hth_option rows[] = {
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
+};
+
+const hth_manual hth_completion_manual = {
+    .name = "completion",
+    .summary = "print completions for a shell: bash, zsh or fish",
+    .usage =
+        "usage: hearth completion bash | zsh | fish\n"
+        "\n"
+        "Prints a script with which the shell completes commands, options, their words, files and downloaded models.\n"
+        "'make install' puts it where shells look for it. Without that:\n"
+        "\n"
+        "  bash   source <(hearth completion bash)                                   in ~/.bashrc\n"
+        "  zsh    source <(hearth completion zsh)                                    in ~/.zshrc, after compinit\n"
+        "  fish   hearth completion fish > ~/.config/fish/completions/hearth.fish    once\n"
+        "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n",
+    .options = HTH_OPTION_ROWS(rows),
+    .arguments = "bash|zsh|fish " HTH_COMPLETE_NOTHING,
+};
+
+int hth_command_completion(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*print)(FILE *out);
+    } shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
+    char no_options;
+    int exit_code;
+    const int first = hth_manual_parse(&hth_completion_manual, NULL, argc, argv, &no_options, &exit_code);
+
+    if (first < 0)
+        return exit_code;
+    for (size_t i = 0; argc - first == 1 && i < sizeof(shells) / sizeof(shells[0]); i++) {
+        if (strcmp(argv[first], shells[i].name) != 0)
+            continue;
+        shells[i].print(stdout);
+        return hth_output_end(HTH_EXIT_OK);
+    }
+    return hth_say("completion needs the name of a shell: bash, zsh or fish", HTH_EXIT_USAGE);
 }

@@ -38,7 +38,6 @@ typedef struct convert {
     bool no_check;
     bool force;
     bool quiet;
-    bool help;
 
     const char *folder;
     char default_name[NAME_BYTES];
@@ -82,30 +81,24 @@ static const hth_option rows[] = {
       .offset = AT(require_argument_order), .is_common = true },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "say errors only", .offset = AT(quiet), .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "this text", .is_common = true },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] =
-    "usage: hearth convert DIR -o FILE.gguf [--type TYPE] [OPTIONS]\n"
-    "\n"
-    "Makes a GGUF file of a checkpoint in the hub's layout: a folder with config.json, model.safetensors (or\n"
-    "model.safetensors.index.json and the files that it names), and the tokenizer's files. The architectures are\n"
-    "llama, mistral, qwen2, qwen3, gemma, gemma2 and gemma3 (text).\n"
-    "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
-                              "\n"
-                              "  hearth convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf --type q4_k_m\n"
-                              "  hearth convert Qwen3-0.6B -o qwen3.gguf --dry-run\n";
 
 const hth_manual hth_convert_manual = {
     .name = "convert",
     .summary = "make a GGUF file of a checkpoint in safetensors files",
-    .usage = usage,
-    .closing = closing,
-    .options = &table,
+    .usage =
+        "usage: hearth convert DIR -o FILE.gguf [--type TYPE] [OPTIONS]\n"
+        "\n"
+        "Makes a GGUF file of a checkpoint in the hub's layout: a folder with config.json, model.safetensors (or\n"
+        "model.safetensors.index.json and the files that it names), and the tokenizer's files. The architectures are\n"
+        "llama, mistral, qwen2, qwen3, gemma, gemma2 and gemma3 (text).\n"
+        "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+               "\n"
+               "  hearth convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf --type q4_k_m\n"
+               "  hearth convert Qwen3-0.6B -o qwen3.gguf --dry-run\n",
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_DIRECTORY,
 };
 
@@ -123,16 +116,10 @@ static void set_default_name(convert *c)
 
 static bool parse(convert *c, int argc, char **argv, int *exit_out)
 {
-    int first = hth_option_table_parse(&table, "hearth convert", argc, argv, c);
+    const int first = hth_manual_parse(&hth_convert_manual, NULL, argc, argv, c, exit_out);
 
-    *exit_out = HTH_EXIT_USAGE;
     if (first < 0)
         return false;
-    if (c->help) {
-        hth_manual_print(&hth_convert_manual, true, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
     if (argc - first != 1)
         return hth_say("convert needs one DIR, the folder of a checkpoint; 'hearth convert --help' shows an example",
                        false);

@@ -4,29 +4,21 @@
  * Lines are read and embedded a thousand at a time, and results are written when their lines are done. So a file of any
  * length needs memory for only a thousand lines.
  */
-#include <limits.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/run.h"
-#include "console/interrupt.h"
-#include "console/line_reader.h"
 #include "console/output.h"
+#include "console/text_file.h"
 #include "options/commands.h"
-#include "options/model_options.h"
-#include "options/model_source.h"
 #include "options/open_model.h"
 
 enum { LINES_AT_ONCE = 1024 };
 
 typedef struct embed {
     hth_model_setup setup;
-    char model_path[PATH_MAX];
     const char *file;
     const char *query;
     int32_t norm;
@@ -35,19 +27,13 @@ typedef struct embed {
     bool json;
     bool quiet;
     bool verbose;
-    bool help;
-    bool help_all;
 
     char **texts; /* from the command line; NULL: from the file */
     size_t n_texts;
-    hth_open_model open;
+    hth_own_model model;
+    uint64_t request_id;
     const hearth_embeddings *embeddings; /* of the last request */
     size_t n_done;                       /* inputs that have been written */
-    atomic_bool interrupted;
-
-    pthread_mutex_t cancel_lock; /* guards the fields below; the thread of signals holds it while it cancels */
-    hearth_model *to_cancel;     /* NULL: no request runs */
-    uint64_t request_id;
 } embed;
 
 /* ---- options ---- */
@@ -77,46 +63,35 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] = "usage: hearth embed MODEL [TEXT... | -f FILE] [OPTIONS]\n"
-                            "\n"
-                            "Writes the embedding of each text as a line: an array of numbers. With --query, the lines "
-                            "have scores.\nWithout a TEXT and -f, texts are read from standard input, one a line.\n"
-                            "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
-                              "\n"
-                              "  hearth embed bge.gguf 'a fox' 'a dog'\n"
-                              "  hearth embed bge.gguf -f lines.txt --json > vectors.jsonl\n"
-                              "  hearth embed reranker.gguf --query 'What is a fox?' -f documents.txt\n";
-
-static void init(embed *e)
+static void init(void *options)
 {
+    embed *e = options;
+
     hth_model_setup_init(&e->setup);
     e->setup.runtime.cache_disabled = true; /* nothing is stored */
     e->norm = hearth_embed_request_default().norm;
 }
 
-static const void *defaults(void)
-{
-    static embed options;
-
-    init(&options);
-    return &options;
-}
-
 const hth_manual hth_embed_manual = {
     .name = "embed",
     .summary = "make embeddings of texts, or score them for a query",
-    .usage = usage,
-    .closing = closing,
-    .options = &table,
-    .defaults = defaults,
+    .usage = "usage: hearth embed MODEL [TEXT... | -f FILE] [OPTIONS]\n"
+             "\n"
+             "Writes the embedding of each text as a line: an array of numbers. With --query, the lines "
+             "have scores.\nWithout a TEXT and -f, texts are read from standard input, one a line.\n"
+             "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+               "\n"
+               "  hearth embed bge.gguf 'a fox' 'a dog'\n"
+               "  hearth embed bge.gguf -f lines.txt --json > vectors.jsonl\n"
+               "  hearth embed reranker.gguf --query 'What is a fox?' -f documents.txt\n",
+    .options = HTH_OPTION_ROWS(rows),
+    .init = init,
+    .n_bytes = sizeof(embed),
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
@@ -143,61 +118,8 @@ static bool parse(embed *e, int argc, char **argv, int *exit_out)
     int first;
 
     init(e);
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&table, "hearth embed", argc, argv, e);
-    if (first < 0)
-        return false;
-    if (e->help || e->help_all) {
-        hth_manual_print(&hth_embed_manual, e->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
-    return check(e, argc - first, argv + first);
-}
-
-/* ---- the model ---- */
-
-static void interrupt(void *user_data)
-{
-    embed *e = user_data;
-
-    atomic_store(&e->interrupted, true);
-    pthread_mutex_lock(&e->cancel_lock);
-    if (e->to_cancel)
-        (void)hearth_cancel(e->to_cancel, e->request_id, NULL); /* if not found, it has ended */
-    pthread_mutex_unlock(&e->cancel_lock);
-}
-
-static void set_to_cancel(embed *e, hearth_model *model, uint64_t request_id)
-{
-    pthread_mutex_lock(&e->cancel_lock);
-    e->to_cancel = model;
-    e->request_id = request_id;
-    if (model && atomic_load(&e->interrupted))
-        (void)hearth_cancel(model, request_id, NULL); /* if not found, it has ended */
-    pthread_mutex_unlock(&e->cancel_lock);
-}
-
-static bool is_interrupted(void *user_data)
-{
-    return atomic_load(&((embed *)user_data)->interrupted);
-}
-
-static bool load(embed *e)
-{
-    hearth_error err = { .message = "" };
-    hearth_status status;
-
-    e->setup.model.n_parallel = 1;
-    e->setup.model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or stored */
-    e->open = (hth_open_model){
-        .setup = &e->setup, .is_quiet = e->quiet, .is_verbose = e->verbose, .is_ended = is_interrupted, .user_data = e
-    };
-    hth_progress_init(&e->open.progress, !e->quiet);
-    status = hth_open_model_load(&e->open, &err);
-    if (status != HEARTH_OK && !atomic_load(&e->interrupted))
-        hth_say_error(&err);
-    return status == HEARTH_OK;
+    first = hth_manual_parse(&hth_embed_manual, NULL, argc, argv, e, exit_out);
+    return first >= 0 && check(e, argc - first, argv + first);
 }
 
 /* ---- output ---- */
@@ -244,13 +166,19 @@ static void take(uint64_t id, const hearth_embeddings *embeddings, void *user_da
     e->embeddings = hearth_embeddings_ref(embeddings);
 }
 
+static void cancel(void *user_data)
+{
+    const embed *e = user_data;
+
+    (void)hearth_cancel(e->model.open.model, e->request_id, NULL); /* if not found, it has ended */
+}
+
 /* Embed n texts and write the results; false, with a message, on failure. */
 static bool embed_texts(embed *e, char *const *texts, size_t n)
 {
     hearth_embed_request request = hearth_embed_request_default();
     hearth_embed_input inputs[LINES_AT_ONCE];
     hearth_error err = { .message = "" };
-    uint64_t id = 0;
     hearth_status status;
 
     for (size_t i = 0; i < n; i++)
@@ -264,21 +192,19 @@ static bool embed_texts(embed *e, char *const *texts, size_t n)
     request.on_done = take;
     request.user_data = e;
     e->embeddings = NULL;
-    status = hearth_embed_submit(e->open.model, &request, &id, &err);
+    status = hearth_embed_submit(e->model.open.model, &request, &e->request_id, &err);
     if (status == HEARTH_OK) {
-        set_to_cancel(e, e->open.model, id);
-        (void)hearth_wait(e->open.model, id, UINT32_MAX, NULL); /* it was submitted */
-        set_to_cancel(e, NULL, 0);
+        hth_own_model_on_interrupt(&e->model, cancel, e);
+        (void)hearth_wait(e->model.open.model, e->request_id, UINT32_MAX, NULL); /* it was submitted */
+        hth_own_model_on_interrupt(&e->model, NULL, NULL);
         status = e->embeddings->status;
         err = e->embeddings->error;
     }
     if (status != HEARTH_OK) {
-        if (!atomic_load(&e->interrupted) && n > 1)
-            (void)fprintf(stderr, "hearth: of texts %zu to %zu: ", e->n_done + 1, e->n_done + n);
-        else if (!atomic_load(&e->interrupted))
-            (void)fputs("hearth: ", stderr);
-        if (!atomic_load(&e->interrupted))
-            (void)fprintf(stderr, "%s\n", err.message);
+        if (!atomic_load(&e->model.interrupted) && n > 1)
+            (void)hth_sayf(0, "of texts %zu to %zu: %s", e->n_done + 1, e->n_done + n, err.message);
+        else if (!atomic_load(&e->model.interrupted))
+            hth_say_error(&err);
     } else {
         for (size_t i = 0; i < n; i++)
             print_input(e, i);
@@ -334,7 +260,7 @@ static bool embed_file(embed *e)
     bool ok = hth_line_reader_open(e->file, &reader, &err) == HEARTH_OK;
     size_t n = 1;
 
-    while (ok && n > 0 && !atomic_load(&e->interrupted)) {
+    while (ok && n > 0 && !atomic_load(&e->model.interrupted)) {
         ok = read_lines(reader, lines, &n, &err);
         if (ok && n > 0 && !embed_texts(e, lines, n)) {
             ok = false;
@@ -351,32 +277,25 @@ int hth_command_embed(int argc, char **argv)
 {
     embed *e = calloc(1, sizeof(*e));
     int exit_code = HTH_EXIT_FAILED;
-    hearth_error err = { .message = "" };
 
-    if (!e) {
-        (void)fputs("hearth: no memory\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
+    if (!e)
+        return hth_say("no memory", HTH_EXIT_FAILED);
     if (!parse(e, argc, argv, &exit_code)) {
         free(e);
         return exit_code;
     }
     exit_code = HTH_EXIT_FAILED;
-    if (hth_model_source_find(e->setup.path, true, e->quiet, e->model_path, &err) != HEARTH_OK) {
-        hth_say_error(&err);
+    e->setup.model.n_parallel = 1;
+    e->setup.model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or stored */
+    if (!hth_own_model_find(&e->model, &e->setup, e->quiet, e->verbose, "Ctrl-C will end the program at once")) {
         free(e);
         return exit_code;
     }
-    e->setup.path = e->model_path;
-    pthread_mutex_init(&e->cancel_lock, NULL);
-    if (!hth_interrupt_watch(interrupt, e))
-        (void)fputs("hearth: warning: Ctrl-C will end the program at once\n", stderr);
-    if (load(e) && (e->texts ? embed_arguments(e) : embed_file(e)))
+    if (hth_own_model_load(&e->model) && (e->texts ? embed_arguments(e) : embed_file(e)))
         exit_code = HTH_EXIT_OK;
     exit_code = hth_output_end(exit_code);
-    if (atomic_load(&e->interrupted))
+    if (atomic_load(&e->model.interrupted))
         exit_code = HTH_EXIT_INTERRUPTED;
-    hth_open_model_close(&e->open);
-    /* e is not freed, because the thread that waits for signals may still use it. */
+    hth_open_model_close(&e->model.open);
     return exit_code;
 }

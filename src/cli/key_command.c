@@ -29,8 +29,8 @@
 #include "options/commands.h"
 #include "options/config_file.h"
 #include "options/key_file.h"
+#include "options/manual.h"
 #include "options/values.h"
-#include "options/verb.h"
 
 enum { DRAWN_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
 
@@ -38,7 +38,6 @@ typedef struct key_options {
     hth_key_entry entry;
     const char *name;
     const char *file;
-    bool help;
 } key_options;
 
 #define EXPIRY_FORMS \
@@ -89,36 +88,20 @@ static const hth_option new_rows[] = {
       .offset = AT(file) },
     { "models", 0, HTH_OPTION_OWN, "NAMES", "models that it may use, separated by commas (default: all)",
       .read = add_models, .repeats = true },
-    { "requests-per-minute", 0, HTH_OPTION_U32, "N", "requests that it may begin a minute (default: no limit)",
-      .offset = AT(entry.key.requests_per_minute), .low = 1, .high = UINT32_MAX },
-    { "tokens-per-minute", 0, HTH_OPTION_U32, "N",
-      "tokens of prompts and replies a minute, cached ones too (default: no limit)",
-      .offset = AT(entry.key.tokens_per_minute), .low = 1, .high = UINT32_MAX },
-    { "concurrency", 0, HTH_OPTION_U32, "N", "requests at once (default: no limit)",
-      .offset = AT(entry.key.concurrency), .low = 1, .high = UINT32_MAX },
-    { "salt", 0, HTH_OPTION_TEXT, "TEXT",
-      "share cached prompts only with keys of the same salt (default: with all that have none)",
-      .offset = AT(entry.key.salt) },
-    { "admin", 0, HTH_OPTION_FLAG, NULL, "it may use /metrics and /admin", .offset = AT(entry.key.is_admin) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_key_limit_options, .offset = AT(entry) },
     { "expires", 0, HTH_OPTION_OWN, "WHEN",
       "it is refused from then on: 2027-01-31 (UTC), or 90d from now (default: never)", .read = read_expiry },
-    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
 };
-
-static const hth_option_table new_table = { new_rows, sizeof(new_rows) / sizeof(new_rows[0]) };
 
 static const hth_option file_rows[] = {
     { "file", 0, HTH_OPTION_TEXT, "FILE", "the file of keys", .offset = AT(file) },
-    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
 };
 
 static const hth_option hash_rows[] = {
-    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
 };
-
-static const hth_option_table hash_table = { hash_rows, 1 };
-
-static const hth_option_table file_table = { file_rows, sizeof(file_rows) / sizeof(file_rows[0]) };
 
 static const hth_manual new_manual = {
     .name = "new",
@@ -130,7 +113,7 @@ static const hth_manual new_manual = {
              "for the\n"
              "file of keys follows, or is added to --file. 'hearth key add' is the same.\n"
              "\n",
-    .options = &new_table,
+    .options = HTH_OPTION_ROWS(new_rows),
 };
 
 static const hth_manual list_manual = {
@@ -138,7 +121,7 @@ static const hth_manual list_manual = {
     .alias = "ls",
     .summary = "list the keys of a file",
     .usage = "usage: hearth key list --file FILE\n\nLists the keys of a file, without the keys themselves.\n\n",
-    .options = &file_table,
+    .options = HTH_OPTION_ROWS(file_rows),
 };
 
 static const hth_manual remove_manual = {
@@ -147,7 +130,7 @@ static const hth_manual remove_manual = {
     .summary = "remove a key from a file",
     .usage = "usage: hearth key remove NAME --file FILE\n\nRemoves a key from a file. A running server takes the file "
              "over with SIGHUP.\n\n",
-    .options = &file_table,
+    .options = HTH_OPTION_ROWS(file_rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
 
@@ -160,7 +143,7 @@ static const hth_manual expire_manual = {
              "at once\n"
              "(now), or never. A running server takes the file over with SIGHUP.\n"
              "\n",
-    .options = &file_table,
+    .options = HTH_OPTION_ROWS(file_rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
 
@@ -171,7 +154,7 @@ static const hth_manual hash_manual = {
              "\n"
              "Reads a key from standard input and prints its SHA-256 for a block in the file of keys.\n"
              "\n",
-    .options = &hash_table,
+    .options = HTH_OPTION_ROWS(hash_rows),
 };
 
 static const hth_manual *const manuals[] = { &new_manual,    &list_manual, &remove_manual,
@@ -213,87 +196,47 @@ static void draw_key(char key[KEY_BYTES])
     key[n] = '\0';
 }
 
-/* A block that is being written. */
-typedef struct block {
-    char text[BLOCK_BYTES];
-    size_t n;
-    bool is_cut;
-} block;
-
-static void add(block *b, const char *text)
+static void put_number(FILE *out, const char *name, uint32_t number)
 {
-    const size_t n = strlen(text);
-
-    b->is_cut |= n >= sizeof(b->text) - b->n;
-    if (b->is_cut)
-        return;
-    memcpy(b->text + b->n, text, n + 1);
-    b->n += n;
+    if (number > 0)
+        (void)fprintf(out, "  %s = %u;\n", name, number); /* checked at the end, as all of the block */
 }
 
-static void add_quoted(block *b, const char *text)
+/* The block of a key as a new text; NULL if out of memory. */
+static char *make_block(const key_options *o, const char *key, size_t *n_out)
 {
-    char one[8];
+    char hex[2 * HTH_SHA256_BYTES + 1], when[HTH_INSTANT_BYTES], *text = NULL;
+    FILE *out = open_memstream(&text, n_out);
 
-    add(b, "\"");
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-
-        if (c == '"' || c == '\\')
-            (void)snprintf(one, sizeof(one), "\\%c", c);
-        else if (c < ' ' || c == 0x7f)
-            (void)snprintf(one, sizeof(one), "\\u%04x", c);
-        else
-            (void)snprintf(one, sizeof(one), "%c", c);
-        add(b, one);
-    }
-    add(b, "\"");
-}
-
-static void add_number(block *b, const char *name, uint32_t number)
-{
-    char line[64];
-
-    if (number == 0)
-        return;
-    (void)snprintf(line, sizeof(line), "  %s = %u;\n", name, number); /* sized for it */
-    add(b, line);
-}
-
-static bool make_block(const key_options *o, const char *key, block *b)
-{
-    char hex[2 * HTH_SHA256_BYTES + 1];
-
+    if (!out)
+        return NULL;
     digest_of(key, hex);
-    add(b, "key ");
-    add_quoted(b, o->name);
-    add(b, " {\n  sha256 = \"");
-    add(b, hex);
-    add(b, "\";\n");
+    (void)fputs("key ", out);
+    hth_config_quote(o->name, out);
+    (void)fprintf(out, " {\n  sha256 = \"%s\";\n", hex);
     for (size_t i = 0; i < o->entry.key.n_models; i++) {
-        add(b, i == 0 ? "  models = [" : ", ");
-        add_quoted(b, o->entry.models[i]);
+        (void)fputs(i == 0 ? "  models = [" : ", ", out);
+        hth_config_quote(o->entry.models[i], out);
     }
-    add(b, o->entry.key.n_models > 0 ? "];\n" : "");
-    add_number(b, "requests_per_minute", o->entry.key.requests_per_minute);
-    add_number(b, "tokens_per_minute", o->entry.key.tokens_per_minute);
-    add_number(b, "concurrency", o->entry.key.concurrency);
+    (void)fputs(o->entry.key.n_models > 0 ? "];\n" : "", out);
+    put_number(out, "requests_per_minute", o->entry.key.requests_per_minute);
+    put_number(out, "tokens_per_minute", o->entry.key.tokens_per_minute);
+    put_number(out, "concurrency", o->entry.key.concurrency);
     if (o->entry.key.salt) {
-        add(b, "  salt = ");
-        add_quoted(b, o->entry.key.salt);
-        add(b, ";\n");
+        (void)fputs("  salt = ", out);
+        hth_config_quote(o->entry.key.salt, out);
+        (void)fputs(";\n", out);
     }
-    add(b, o->entry.key.is_admin ? "  admin = true;\n" : "");
+    (void)fputs(o->entry.key.is_admin ? "  admin = true;\n" : "", out);
     if (o->entry.key.expires_s) {
-        char when[HTH_INSTANT_BYTES];
-
         hth_instant_write(o->entry.key.expires_s, when);
-        add(b, "  expires = \"");
-        add(b, when);
-        add(b, "\";\n");
+        (void)fprintf(out, "  expires = \"%s\";\n", when);
     }
-    add(b, "}\n");
-    return !b->is_cut;
+    (void)fputs("}\n", out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* ---- the file of keys ---- */
@@ -304,19 +247,13 @@ static bool read_old(hth_pool *pool, const char *path, hth_config_file *out, hth
     hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
     hearth_error err;
 
-    if (!problems || stat(path, st) != 0) {
-        (void)fprintf(stderr, "hearth: cannot read '%s': %s\n", path, problems ? strerror(errno) : "no memory");
-        return false;
-    }
-    if (hth_config_file_read(pool, path, out, &err) != HEARTH_OK) {
-        (void)fprintf(stderr, "hearth: %s; nothing was changed\n", err.message);
-        return false;
-    }
+    if (!problems || stat(path, st) != 0)
+        return hth_sayf(false, "cannot read '%s': %s", path, problems ? strerror(errno) : "no memory");
+    if (hth_config_file_read(pool, path, out, &err) != HEARTH_OK)
+        return hth_sayf(false, "%s; nothing was changed", err.message);
     if (out->n_text > 0)
         hth_key_file_read(pool, path, keys, problems); /* refuses a file that other users can write to */
-    if (problems->n_errors > 0)
-        (void)fprintf(stderr, "hearth: %s; nothing was changed\n", hth_problems_first(problems));
-    return problems->n_errors == 0;
+    return problems->n_errors == 0 || hth_sayf(false, "%s; nothing was changed", hth_problems_first(problems));
 }
 
 static bool has_key(const hth_server_options *keys, const char *name)
@@ -386,7 +323,7 @@ static bool write_file(const char *path, const struct stat *old, const char *tex
 }
 
 /* Does the new text have one key more than the old file? If not, print why nothing is written. */
-static bool check_appended(hth_pool *pool, const hth_config_file *old, const char *path, const char *text, size_t n,
+static bool check_appended(hth_pool *pool, const hth_config_file *old, const char *path, const char *text,
                            size_t n_keys)
 {
     hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
@@ -397,7 +334,7 @@ static bool check_appended(hth_pool *pool, const hth_config_file *old, const cha
 
     while (n_blank < old->n_text && strchr(" \t\r\n", old->text[n_blank]))
         n_blank++;
-    if (problems && hth_config_file_parse(pool, path, text, n, &root, &err) == HEARTH_OK) {
+    if (problems && hth_config_file_parse(pool, path, text, strlen(text), &root, &err) == HEARTH_OK) {
         hth_key_file_read_tree(pool, path, root, &keys, problems);
         if (problems->n_errors == 0 && keys.n_keys == n_keys)
             return true;
@@ -405,50 +342,50 @@ static bool check_appended(hth_pool *pool, const hth_config_file *old, const cha
             (void)hth_fail(&err, HEARTH_CORRUPT, "%s", hth_problems_first(problems));
     }
     if (n_blank < old->n_text && (old->text[n_blank] == '{' || old->text[n_blank] == '['))
-        (void)fprintf(stderr,
-                      "hearth: '%s' is JSON, to which no block can be added; nothing was changed; make the key without "
-                      "--file and put it under \"key\" by hand, or keep such keys in another file\n",
-                      path);
-    else
-        (void)fprintf(stderr,
-                      "hearth: '%s' could not be read with another block at its end%s%s; nothing was changed; make the "
-                      "key without --file and add it by hand\n",
-                      path, err.message[0] ? ": " : "", err.message);
-    return false;
+        return hth_sayf(false,
+                        "'%s' is JSON, to which no block can be added; nothing was changed; make the key without "
+                        "--file and put it under \"key\" by hand, or keep such keys in another file",
+                        path);
+    return hth_sayf(false,
+                    "'%s' could not be read with another block at its end%s%s; nothing was changed; make the key "
+                    "without --file and add it by hand",
+                    path, err.message[0] ? ": " : "", err.message);
 }
 
-static bool append_block(hth_pool *pool, const char *path, const char *name, const block *b)
+/* The text of a file with a block at its end, after an empty line; NULL if out of memory. */
+static const char *appended(hth_pool *pool, const hth_config_file *file, const char *block)
+{
+    const char *lines = file->n_text == 0 ? "" : file->text[file->n_text - 1] == '\n' ? "\n" : "\n\n";
+    const size_t n_lines = strlen(lines), n_block = strlen(block);
+    char *text = hth_pool_alloc(pool, file->n_text + n_lines + n_block + 1);
+
+    if (!text)
+        return NULL;
+    memcpy(text, file->text, file->n_text);
+    memcpy(text + file->n_text, lines, n_lines);
+    memcpy(text + file->n_text + n_lines, block, n_block + 1);
+    return text;
+}
+
+static bool append_block(hth_pool *pool, const char *path, const char *name, const char *block)
 {
     const bool is_new = access(path, F_OK) != 0 && errno == ENOENT;
     hth_config_file file = { .text = "" };
     hth_server_options keys = { .n_keys = 0 };
     struct stat old;
-    const char *lines;
-    char *text;
-    size_t n;
+    const char *text;
 
     if (!is_new && !read_old(pool, path, &file, &keys, &old))
         return false;
-    if (has_key(&keys, name)) {
-        (void)fprintf(stderr,
-                      "hearth: there is a key '%s' in '%s' already; take another name, or remove it ('hearth key "
-                      "remove')\n",
-                      name, path);
-        return false;
-    }
-    lines = file.n_text == 0 ? "" : file.text[file.n_text - 1] == '\n' ? "\n" : "\n\n";
-    n = file.n_text + strlen(lines) + b->n;
-    text = hth_pool_alloc(pool, n + 1);
-    if (!text) {
-        (void)fputs("hearth: no memory\n", stderr);
-        return false;
-    }
-    memcpy(text, file.text, file.n_text);
-    memcpy(text + file.n_text, lines, strlen(lines));
-    memcpy(text + file.n_text + strlen(lines), b->text, b->n);
-    text[n] = '\0';
-    return check_appended(pool, &file, path, text, n, keys.n_keys + 1) &&
-           write_file(path, is_new ? NULL : &old, text, n);
+    if (has_key(&keys, name))
+        return hth_sayf(false,
+                        "there is a key '%s' in '%s' already; take another name, or remove it ('hearth key remove')",
+                        name, path);
+    text = appended(pool, &file, block);
+    if (!text)
+        return hth_say("no memory", false);
+    return check_appended(pool, &file, path, text, keys.n_keys + 1) &&
+           write_file(path, is_new ? NULL : &old, text, strlen(text));
 }
 
 /* ---- listing ---- */
@@ -497,24 +434,25 @@ static void print_keys(const hth_server_options *keys)
 /* Show the key only after it has been written. */
 static int make_new(const key_options *o)
 {
-    char key[KEY_BYTES];
-    block *b = calloc(1, sizeof(*b));
+    char key[KEY_BYTES], *block;
     hth_pool *pool = hth_pool_new();
     const int lock = o->file ? lock_folder_of(o->file) : -1;
     int exit_code = HTH_EXIT_FAILED;
+    size_t n = 0;
 
     draw_key(key);
-    if (!b || !pool)
-        (void)fputs("hearth: no memory\n", stderr);
-    else if (!make_block(o, key, b))
-        (void)fputs("hearth: the block of this key is too long; give fewer models, or a shorter salt\n", stderr);
-    else if (!o->file || append_block(pool, o->file, o->name, b))
+    block = make_block(o, key, &n);
+    if (!block || !pool)
+        (void)hth_say("no memory", 0);
+    else if (n >= BLOCK_BYTES)
+        (void)hth_say("the block of this key is too long; give fewer models, or a shorter salt", 0);
+    else if (!o->file || append_block(pool, o->file, o->name, block))
         exit_code = HTH_EXIT_OK;
     unlock_folder(lock);
     if (exit_code == HTH_EXIT_OK) {
         (void)printf("%s\n", key);
         if (!o->file)
-            (void)printf("\n%s", b->text);
+            (void)printf("\n%s", block);
         exit_code = hth_output_end(HTH_EXIT_OK);
         if (exit_code == HTH_EXIT_OK && isatty(STDERR_FILENO))
             (void)fprintf(stderr, "The first line is the key, which is shown only now. %s\n",
@@ -523,7 +461,7 @@ static int make_new(const key_options *o)
     }
     hth_wipe(key, sizeof(key));
     hth_pool_free(pool);
-    free(b);
+    free(block);
     return exit_code;
 }
 
@@ -534,17 +472,13 @@ static int hash_given(void)
 
     if (isatty(STDIN_FILENO))
         (void)fputs("the key: ", stderr);
-    if (!fgets(key, sizeof(key), stdin)) {
-        (void)fputs("hearth: no key came on standard input\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
+    if (!fgets(key, sizeof(key), stdin))
+        return hth_say("no key came on standard input", HTH_EXIT_FAILED);
     n = strcspn(key, "\r\n");
-    if (n == 0 || n > GIVEN_KEY_BYTES_MAX || strspn(key, " \t") > 0 || key[n - 1] == ' ') {
-        (void)fprintf(stderr,
-                      "hearth: a key is a line of 1 to %d characters that neither begins nor ends with a space\n",
-                      GIVEN_KEY_BYTES_MAX);
-        return HTH_EXIT_FAILED;
-    }
+    if (n == 0 || n > GIVEN_KEY_BYTES_MAX || strspn(key, " \t") > 0 || key[n - 1] == ' ')
+        return hth_sayf(HTH_EXIT_FAILED,
+                        "a key is a line of 1 to %d characters that neither begins nor ends with a space",
+                        GIVEN_KEY_BYTES_MAX);
     key[n] = '\0';
     digest_of(key, hex);
     hth_wipe(key, sizeof(key));
@@ -552,88 +486,30 @@ static int hash_given(void)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static int command_new(int argc, char **argv)
+/* Change a file of keys, or list it. */
+static int with_file(const hth_manual *verb, const key_options *o)
 {
-    key_options *o = calloc(1, sizeof(*o));
-    int exit_code = HTH_EXIT_USAGE, first;
-
-    if (!o) {
-        (void)fputs("hearth: no memory\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
-    first = hth_option_table_parse(&new_table, "hearth key new", argc, argv, o);
-    if (first >= 0 && o->help) {
-        hth_manual_print(&new_manual, true, stdout);
-        exit_code = HTH_EXIT_OK;
-    } else if (first >= 0 && first < argc) {
-        (void)fprintf(stderr, "hearth: unexpected argument '%s'; give the owner of the key with --name\n", argv[first]);
-    } else if (first >= 0 && !o->name) {
-        (void)fputs("hearth: 'key new' needs --name, the owner of the key\n", stderr);
-    } else if (first >= 0) {
-        exit_code = make_new(o);
-    }
-    free(o);
-    return exit_code;
-}
-
-/* Read the options and n arguments of a command on an existing file. Returns an exit code, or -1 to continue. */
-static int read_arguments(const hth_manual *manual, const char *needs, int n, int argc, char **argv, key_options *o,
-                          int *first_out)
-{
-    char command[32];
-    int first;
-
-    (void)snprintf(command, sizeof(command), "hearth key %s", manual->name); /* sized for it */
-    first = hth_option_table_parse(manual->options, command, argc, argv, o);
-    *first_out = first;
-    if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (o->help) {
-        hth_manual_print(manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (argc - first == n && o->file)
-        return -1;
-    (void)fprintf(stderr, "hearth: '%s' needs %s\n", command + strlen("hearth "), needs);
-    return HTH_EXIT_USAGE;
-}
-
-typedef hearth_status (*edit_fn)(hth_pool *pool, const hth_config_file *file, const key_options *o,
-                                 const char **text_out, size_t *n_out, hearth_error *err);
-
-static hearth_status edit_remove(hth_pool *pool, const hth_config_file *file, const key_options *o,
-                                 const char **text_out, size_t *n_out, hearth_error *err)
-{
-    return hth_key_text_remove(pool, file, o->name, text_out, n_out, err);
-}
-
-static hearth_status edit_expiry(hth_pool *pool, const hth_config_file *file, const key_options *o,
-                                 const char **text_out, size_t *n_out, hearth_error *err)
-{
-    return hth_key_text_set_expiry(pool, file, o->name, o->entry.key.expires_s, text_out, n_out, err);
-}
-
-/* Change the file; edit NULL: list its keys. */
-static int with_file(const key_options *o, edit_fn edit)
-{
+    const bool changes = verb != &list_manual;
     hth_pool *pool = hth_pool_new();
     hth_config_file file;
     hth_server_options keys = { .n_keys = 0 };
     struct stat old;
     hearth_error err = { .message = "" };
+    hearth_status status;
     const char *text = NULL;
     size_t n = 0;
-    const int lock = edit ? lock_folder_of(o->file) : -1;
+    const int lock = changes ? lock_folder_of(o->file) : -1;
     bool ok = pool && read_old(pool, o->file, &file, &keys, &old);
 
     if (!pool)
-        (void)fputs("hearth: no memory\n", stderr);
-    if (ok && edit) {
-        ok = edit(pool, &file, o, &text, &n, &err) == HEARTH_OK;
-        if (!ok)
+        (void)hth_say("no memory", 0);
+    if (ok && changes) {
+        status = verb == &remove_manual
+                   ? hth_key_text_remove(pool, &file, o->name, &text, &n, &err)
+                   : hth_key_text_set_expiry(pool, &file, o->name, o->entry.key.expires_s, &text, &n, &err);
+        if (status != HEARTH_OK)
             hth_say_error(&err);
-        else
-            ok = write_file(o->file, &old, text, n);
+        ok = status == HEARTH_OK && write_file(o->file, &old, text, n);
         if (ok && isatty(STDERR_FILENO))
             (void)fputs("A running server takes it over with SIGHUP.\n", stderr);
     } else if (ok) {
@@ -645,73 +521,42 @@ static int with_file(const key_options *o, edit_fn edit)
     return ok ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }
 
-static int command_list(int argc, char **argv)
+/* Take the arguments of a verb. False, with a message: they are wrong, or an option is missing. */
+static bool read_arguments(const hth_manual *verb, int n, char **arguments, key_options *o)
 {
-    key_options o = { .name = NULL };
-    int first, exit_code = read_arguments(&list_manual, "--file FILE, the file of keys", 0, argc, argv, &o, &first);
-
-    return exit_code >= 0 ? exit_code : with_file(&o, NULL);
-}
-
-static int command_remove(int argc, char **argv)
-{
-    key_options o = { .name = NULL };
-    int first, exit_code = read_arguments(&remove_manual, "the key's NAME and --file FILE", 1, argc, argv, &o, &first);
-
-    if (exit_code >= 0)
-        return exit_code;
-    o.name = argv[first];
-    return with_file(&o, edit_remove);
-}
-
-static int command_expire(int argc, char **argv)
-{
-    key_options o = { .name = NULL };
     hearth_error err;
-    int first, exit_code = read_arguments(&expire_manual, "the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", 2,
-                                          argc, argv, &o, &first);
 
-    if (exit_code >= 0)
-        return exit_code;
-    o.name = argv[first];
-    if (!read_expiry(&o, "WHEN", argv[first + 1], &err))
-        return hth_say(err.message, HTH_EXIT_USAGE);
-    return with_file(&o, edit_expiry);
-}
-
-static int command_hash(int argc, char **argv)
-{
-    key_options o = { .name = NULL };
-    const int first = hth_option_table_parse(&hash_table, "hearth key hash", argc, argv, &o);
-
-    if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (o.help) {
-        hth_manual_print(&hash_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (first == argc)
-        return hash_given();
-    (void)fputs("hearth: 'key hash' takes no argument; the key comes on standard input, where no list of processes "
-                "shows it\n",
-                stderr);
-    return HTH_EXIT_USAGE;
+    if (verb == &new_manual && n > 0)
+        return hth_sayf(false, "unexpected argument '%s'; give the owner of the key with --name", arguments[0]);
+    if (verb == &new_manual && !o->name)
+        return hth_say("'key new' needs --name, the owner of the key", false);
+    if (verb == &hash_manual && n > 0)
+        return hth_say("'key hash' takes no argument; the key comes on standard input, where no list of processes "
+                       "shows it",
+                       false);
+    if (verb == &list_manual && (n != 0 || !o->file))
+        return hth_say("'key list' needs --file FILE, the file of keys", false);
+    if (verb == &remove_manual && (n != 1 || !o->file))
+        return hth_say("'key remove' needs the key's NAME and --file FILE", false);
+    if (verb == &expire_manual && (n != 2 || !o->file))
+        return hth_say("'key expire' needs the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", false);
+    if (n > 0)
+        o->name = arguments[0];
+    return n < 2 || read_expiry(o, "WHEN", arguments[1], &err) || hth_say(err.message, false);
 }
 
 int hth_command_key(int argc, char **argv)
 {
-    static const struct {
-        const hth_manual *manual;
-        int (*run)(int argc, char **argv);
-    } commands[] = {
-        { &new_manual, command_new },       { &list_manual, command_list }, { &remove_manual, command_remove },
-        { &expire_manual, command_expire }, { &hash_manual, command_hash },
-    };
-    int exit_code;
+    key_options o = { .name = NULL };
+    int exit_code, first;
     const hth_manual *verb = hth_verb_read(&hth_key_manual, argc, argv, &exit_code);
 
-    for (size_t i = 0; verb && i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (commands[i].manual == verb)
-            return commands[i].run(argc - 1, argv + 1);
-    return exit_code;
+    if (!verb)
+        return exit_code;
+    first = hth_manual_parse(verb, &hth_key_manual, --argc, ++argv, &o, &exit_code);
+    if (first < 0)
+        return exit_code;
+    if (!read_arguments(verb, argc - first, argv + first, &o))
+        return HTH_EXIT_USAGE;
+    return verb == &new_manual ? make_new(&o) : verb == &hash_manual ? hash_given() : with_file(verb, &o);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 #include "api/json_values.h"
 #include "base/controls.h"
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/status.h"
 #include "base/utf8.h"
@@ -28,28 +30,10 @@
 #include "options/manual.h"
 #include "options/option_table.h"
 #include "options/values.h"
-#include "options/verb.h"
 #include "rows/key.h"
 #include "rows/kvc_signature.h"
 
-/* Run `hearth kvc key`; argv begins with "key". Returns the exit code. */
-static int kvc_key(int argc, char **argv);
-extern const hth_manual hth_kvc_key_manual;
-
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
-
-/* Print the usage error of command ("kvc key") and a hint to the help. Returns the exit code. */
-static int kvc_usage_error(const char *command, const char *format, ...)
-{
-    va_list arguments;
-
-    (void)fputs("hearth: ", stderr);
-    va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "; see 'hearth %s --help'\n", command);
-    return HTH_EXIT_USAGE;
-}
 
 /* Is value a SHA-256 hash in hex? An hth_option_check_fn. */
 static bool kvc_check_hash(const char *shown, const char *value, hearth_error *err)
@@ -114,30 +98,14 @@ static bool starts_at_0(const hth_kvc_info *info)
     return !info->has_first_position || info->first_position == 0;
 }
 
-static hearth_status read_all(int fd, const char *path, uint8_t *bytes, size_t n_bytes, hearth_error *err)
-{
-    size_t n_read = 0;
-
-    while (n_read < n_bytes) {
-        ssize_t n = read(fd, bytes + n_read, n_bytes - n_read);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return hth_fail_errno(err, errno, "cannot read '%s'", path);
-        if (n == 0)
-            return hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", path);
-        n_read += (size_t)n;
-    }
-    return HEARTH_OK;
-}
-
 static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_out, hearth_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block */
     hearth_status status;
     uint8_t *bytes = NULL;
+    size_t n_read = 0;
     struct stat st;
+    int result;
 
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open '%s'", path);
@@ -154,10 +122,16 @@ static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %jd bytes of '%s'", (intmax_t)st.st_size, path);
         goto out;
     }
-    status = read_all(fd, path, bytes, (size_t)st.st_size, err);
-    if (status != HEARTH_OK)
+    result = hth_fs_read_full(hth_fs_system(), fd, bytes, (size_t)st.st_size, 0, &n_read);
+    if (result < 0) {
+        status = hth_fail_errno(err, -result, "cannot read '%s'", path);
         goto out;
-
+    }
+    if (n_read < (size_t)st.st_size) {
+        status = hth_fail(err, HEARTH_IO, "'%s' became shorter while it was read; try again", path);
+        goto out;
+    }
+    status = HEARTH_OK;
     *bytes_out = bytes;
     *n_out = (size_t)st.st_size;
     bytes = NULL;
@@ -226,11 +200,6 @@ static hearth_status inspection_init(inspection *file, const char *path, const e
     if (file->head_sound)
         check_signature(file, expected->signing_key);
     return HEARTH_OK;
-}
-
-static void inspection_deinit(inspection *file)
-{
-    free(file->bytes);
 }
 
 /* ---- as JSON: with the names of the reference vectors' sidecars, and of our own records ---- */
@@ -416,6 +385,20 @@ static void print_label(const char *label)
     printf("  %-*s", LABEL_WIDTH, label);
 }
 
+/* Print a line of a label and a formatted value. */
+static void print_field(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_field(const char *label, const char *format, ...)
+{
+    va_list arguments;
+
+    print_label(label);
+    va_start(arguments, format);
+    (void)vprintf(format, arguments); /* failures are reported at the end */
+    va_end(arguments);
+    putchar('\n');
+}
+
 static void print_hex(const char *label, const uint8_t *bytes, size_t n_bytes)
 {
     print_label(label);
@@ -505,30 +488,22 @@ static void print_own_records(const inspection *file)
 
     if (info->model.data)
         print_text("model", info->model);
-    if (info->has_kind) {
-        print_label("row kind");
-        printf("%s\n", hth_row_kind_name(info->kind));
-    }
-    if (info->has_first_position) {
-        print_label("first position");
-        printf("%" PRIu32 "\n", info->first_position);
-    }
+    if (info->has_kind)
+        print_field("row kind", "%s", hth_row_kind_name(info->kind));
+    if (info->has_first_position)
+        print_field("first position", "%" PRIu32, info->first_position);
     if (info->has_parent)
         print_hash(file, "parent key", info->parent.bytes, HTH_KEY_BYTES);
     if (info->has_own_key)
         print_hash(file, "own key", info->own_key.bytes, HTH_KEY_BYTES);
-    if (info->logits.data) {
-        print_label("logits");
-        printf("%" PRIu32 ", after the last token\n", info->logits.n / 4);
-    }
+    if (info->logits.data)
+        print_field("logits", "%" PRIu32 ", after the last token", info->logits.n / 4);
     if (info->engine_build.data)
         print_text("engine build", info->engine_build);
     if (info->hmac.data)
         print_hash(file, "HMAC", info->hmac.data, info->hmac.n);
-    if (info->has_head_crc) {
-        print_label("head CRC32C");
-        printf("%08" PRIx32 "\n", info->head_crc32c);
-    }
+    if (info->has_head_crc)
+        print_field("head CRC32C", "%08" PRIx32, info->head_crc32c);
 }
 
 static void print_signature(const inspection *file)
@@ -540,8 +515,7 @@ static void print_signature(const inspection *file)
         [SIGNATURE_BAD] = "wrong: made with another key, or the file was changed since",
     };
 
-    print_label("signature");
-    printf("%s\n", sentences[file->signature]);
+    print_field("signature", "%s", sentences[file->signature]);
 }
 
 static void print_info(const inspection *file)
@@ -550,27 +524,20 @@ static void print_info(const inspection *file)
     char size[32], image[32];
 
     print_hash(file, starts_at_0(info) ? "key of its tokens" : "key it claims", file->key.bytes, HTH_KEY_BYTES);
-    print_label("size");
-    printf("%s, image %s at byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", hth_size_text(file->n_bytes, size),
-           hth_size_text(info->image_byte_count, image), info->image_offset, info->image_crc32c);
-    print_label("save reason");
-    printf("%s\n", hearth_save_reason_name(info->save_reason));
+    print_field("size", "%s, image %s at byte %" PRIu64 ", CRC32C %08" PRIx32, hth_size_text(file->n_bytes, size),
+                hth_size_text(info->image_byte_count, image), info->image_offset, info->image_crc32c);
+    print_field("save reason", "%s", hearth_save_reason_name(info->save_reason));
     if (info->save_reason_detail.data)
         print_text("detail", info->save_reason_detail);
     print_time("created", info->creation_time);
     print_time("last used", info->last_used_time);
-    print_label("hits");
-    printf("%" PRIu32 "\n", info->hit_count);
+    print_field("hits", "%" PRIu32, info->hit_count);
     print_hash(file, "fingerprint", info->keyspace.fingerprint, sizeof(info->keyspace.fingerprint));
-    print_label("fingerprint mode");
-    printf("%s\n", fingerprint_mode_name(info->keyspace.fingerprint_mode));
-    print_label("quant type");
-    printf("%s (%u bits)\n", hth_quant_name(info->keyspace.quant_byte), info->quant_bits);
+    print_field("fingerprint mode", "%s", fingerprint_mode_name(info->keyspace.fingerprint_mode));
+    print_field("quant type", "%s (%u bits)", hth_quant_name(info->keyspace.quant_byte), info->quant_bits);
     print_hash(file, "ctx params hash", info->keyspace.ctx_params_hash, sizeof(info->keyspace.ctx_params_hash));
-    print_label("context size");
-    printf("%" PRIu32 "\n", info->context_size);
-    print_label("cached tokens");
-    printf("%" PRIu32 "\n", info->cached_token_count);
+    print_field("context size", "%" PRIu32, info->context_size);
+    print_field("cached tokens", "%" PRIu32, info->cached_token_count);
     print_tokens(info);
     if (info->prompt.n > 0)
         print_text("prompt", info->prompt);
@@ -616,7 +583,6 @@ typedef struct inspect_options {
     const char *key; /* NULL: any */
     const char *signing_key_file;
     bool full_keys;
-    bool help;
 } inspect_options;
 
 static bool check_key_begin(const char *shown, const char *value, hearth_error *err)
@@ -639,25 +605,18 @@ static const hth_option inspect_rows[] = {
       "the key that every file must be signed with: 64 hex digits, or 32 bytes and more, which others may neither read "
       "nor write",
       .offset = AT(signing_key_file) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table inspect_table = { inspect_rows, sizeof(inspect_rows) / sizeof(inspect_rows[0]) };
-
-static const char inspect_usage[] =
-    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] [--full-keys] FILE...\n"
-    "\n"
-    "Reads KVC files whole and shows their content and whether they verify.\n"
-    "\n";
-static const char inspect_closing[] =
-    "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
 
 static const hth_manual inspect_manual = {
     .name = "inspect",
     .summary = "show the content of row files and whether they verify",
-    .usage = inspect_usage,
-    .closing = inspect_closing,
-    .options = &inspect_table,
+    .usage = "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] [--full-keys] FILE...\n"
+             "\n"
+             "Reads KVC files whole and shows their content and whether they verify.\n"
+             "\n",
+    .closing = "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n",
+    .options = HTH_OPTION_ROWS(inspect_rows),
     .arguments = HTH_COMPLETE_FILE,
 };
 
@@ -699,7 +658,7 @@ static bool inspect(const char *path, const expectation *expected, bool (*print)
     (void)fflush(stdout); /* keeps the order of the two streams; failures are reported at the end */
     if (!file.sound)
         report_fault(&file);
-    inspection_deinit(&file);
+    free(file.bytes);
     return sound;
 }
 
@@ -718,20 +677,16 @@ static int inspect_files(int n_paths, char **paths, const expectation *expected,
 static int command_inspect(int argc, char **argv)
 {
     inspect_options options = { .json = false };
-    int first = hth_option_table_parse(&inspect_table, "hearth kvc inspect", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&inspect_manual, &hth_kvc_manual, argc, argv, &options, &exit_code);
     hth_signing_key *signing_key = NULL;
     expectation expected = { .key_begin = NULL };
     hearth_error err = { .message = "" };
-    int exit_code;
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&inspect_manual, true, stdout);
-        return hth_output_end(HTH_EXIT_OK);
-    }
+        return exit_code;
     if (first == argc)
-        return kvc_usage_error("kvc inspect", "no file to inspect");
+        return hth_say("no file to inspect; see 'hearth kvc inspect --help'", HTH_EXIT_USAGE);
     expected.key_begin = options.key;
     expected.full_keys = options.full_keys;
     if (options.signing_key_file &&
@@ -743,33 +698,10 @@ static int command_inspect(int argc, char **argv)
     return exit_code;
 }
 
-/* ---- hearth kvc ---- */
-
-static const hth_manual *const verbs[] = { &inspect_manual, &hth_kvc_key_manual, NULL };
-
-const hth_manual hth_kvc_manual = {
-    .name = "kvc",
-    .summary = "inspect row files; compute keys",
-    .usage = "Works on single files of rows, and needs no cache.\n\n",
-    .closing = "'hearth help kvc VERB' explains each.\n",
-    .verbs = verbs,
-};
-
-int hth_command_kvc(int argc, char **argv)
-{
-    int exit_code;
-    const hth_manual *verb = hth_verb_read(&hth_kvc_manual, argc, argv, &exit_code);
-
-    if (!verb)
-        return exit_code;
-    return verb == &inspect_manual ? command_inspect(argc - 1, argv + 1) : kvc_key(argc - 1, argv + 1);
-}
-
 /* ---- `hearth kvc key`: the key of a list of tokens ---- */
 
 typedef struct key_options {
     const char *fingerprint, *quant, *ctx_params_hash;
-    bool help;
 } key_options;
 
 static const hth_option rows[] = {
@@ -779,26 +711,22 @@ static const hth_option rows[] = {
       .offset = offsetof(key_options, quant) },
     { "ctx-params-hash", 0, HTH_OPTION_TEXT, "HEX", "hash of the context's parameters, 64 hex digits",
       .offset = offsetof(key_options, ctx_params_hash), .check = kvc_check_hash },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(key_options, help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
 
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] =
-    "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
-    "\n"
-    "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's parameters and\n"
-    "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix. '-' reads the tokens from\n"
-    "standard input, separated by spaces, lines or commas.\n"
-    "\n";
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
-
-const hth_manual hth_kvc_key_manual = {
+static const hth_manual key_manual = {
     .name = "key",
     .summary = "compute the key of a list of tokens",
-    .usage = usage,
-    .closing = closing,
-    .options = &table,
+    .usage = "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
+             "\n"
+             "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's "
+             "parameters and\n"
+             "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix. '-' reads the "
+             "tokens from\n"
+             "standard input, separated by spaces, lines or commas.\n"
+             "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n",
+    .options = HTH_OPTION_ROWS(rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
 
@@ -809,32 +737,25 @@ typedef struct token_list {
     size_t capacity;
 } token_list;
 
-static bool add_token(token_list *list, uint32_t token)
-{
-    hearth_token *tokens = hth_grown(list->tokens, list->n, &list->capacity, sizeof(*tokens));
-
-    if (!tokens)
-        return false;
-    list->tokens = tokens;
-    list->tokens[list->n++] = (hearth_token)token;
-    return true;
-}
-
 /* Add the token of a word. Returns the exit code. */
 static int add_word(token_list *list, const char *word)
 {
     unsigned long long value = 0;
+    hearth_token *tokens;
     char *end = NULL;
 
     errno = 0;
     if (word[0] >= '0' && word[0] <= '9')
         value = strtoull(word, &end, 10);
     if (!end || *end || errno || value > UINT32_MAX)
-        return kvc_usage_error("kvc key", "'%s' is no token, which is a number from 0 to %" PRIu32, word, UINT32_MAX);
-    if (!add_token(list, (uint32_t)value)) {
-        (void)fprintf(stderr, "hearth: no memory for more than %zu tokens; give fewer\n", list->n);
-        return HTH_EXIT_FAILED;
-    }
+        return hth_sayf(HTH_EXIT_USAGE,
+                        "'%s' is no token, which is a number from 0 to %" PRIu32 "; see 'hearth kvc key --help'", word,
+                        UINT32_MAX);
+    tokens = hth_grown(list->tokens, list->n, &list->capacity, sizeof(*tokens));
+    if (!tokens)
+        return hth_sayf(HTH_EXIT_FAILED, "no memory for more than %zu tokens; give fewer", list->n);
+    list->tokens = tokens;
+    list->tokens[list->n++] = (hearth_token)value;
     return HTH_EXIT_OK;
 }
 
@@ -867,11 +788,9 @@ static int add_input(token_list *list)
                 return exit_code;
         }
     } while (c != EOF);
-    if (ferror(stdin)) {
-        (void)fprintf(stderr, "hearth: cannot read the tokens: %s; check where standard input comes from\n",
-                      strerror(errno));
-        return HTH_EXIT_FAILED;
-    }
+    if (ferror(stdin))
+        return hth_sayf(HTH_EXIT_FAILED, "cannot read the tokens: %s; check where standard input comes from",
+                        strerror(errno));
     return HTH_EXIT_OK;
 }
 
@@ -892,33 +811,52 @@ static int print_key(const hth_keyspace *keyspace, int n_words, char **words)
             hth_hex_encode(key.bytes, HTH_KEY_BYTES, hex);
             puts(hex);
         } else {
-            (void)fprintf(stderr, "hearth: no memory to compute a key; close other programs\n");
-            exit_code = HTH_EXIT_FAILED;
+            exit_code = hth_say("no memory to compute a key; close other programs", HTH_EXIT_FAILED);
         }
     }
     free(list.tokens);
     return hth_output_end(exit_code);
 }
 
-static int kvc_key(int argc, char **argv)
+static int command_key(int argc, char **argv)
 {
     hth_keyspace keyspace = { .quant_byte = 0 };
     key_options options = { .quant = NULL };
-    int first = hth_option_table_parse(&table, "hearth kvc key", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&key_manual, &hth_kvc_manual, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_kvc_key_manual, true, stdout);
-        return hth_output_end(HTH_EXIT_OK);
-    }
+        return exit_code;
     if (!options.quant || !options.fingerprint || !options.ctx_params_hash ||
         !hth_hex_decode(options.fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)) ||
         !hth_hex_decode(options.ctx_params_hash, keyspace.ctx_params_hash, sizeof(keyspace.ctx_params_hash)))
-        return kvc_usage_error("kvc key", "a key needs --fingerprint, --quant and --ctx-params-hash");
+        return hth_say("a key needs --fingerprint, --quant and --ctx-params-hash; see 'hearth kvc key --help'",
+                       HTH_EXIT_USAGE);
     keyspace.quant_byte = hth_quant_byte(options.quant);
     if (!hth_quant_name(keyspace.quant_byte))
         (void)fprintf(stderr, "hearth: quant type '%s' is not known; its key is that of every unknown type\n",
                       options.quant);
     return print_key(&keyspace, argc - first, argv + first);
+}
+
+/* ---- hearth kvc ---- */
+
+static const hth_manual *const verbs[] = { &inspect_manual, &key_manual, NULL };
+
+const hth_manual hth_kvc_manual = {
+    .name = "kvc",
+    .summary = "inspect row files; compute keys",
+    .usage = "Works on single files of rows, and needs no cache.\n\n",
+    .closing = "'hearth help kvc VERB' explains each.\n",
+    .verbs = verbs,
+};
+
+int hth_command_kvc(int argc, char **argv)
+{
+    int exit_code;
+    const hth_manual *verb = hth_verb_read(&hth_kvc_manual, argc, argv, &exit_code);
+
+    if (!verb)
+        return exit_code;
+    return verb == &inspect_manual ? command_inspect(argc - 1, argv + 1) : command_key(argc - 1, argv + 1);
 }

@@ -1,11 +1,11 @@
 /*
- * man_page.c - see man_page.h
+ * man_page.c - manuals as pages for `man`, in roff
  *
  * A paragraph of a manual is filled. An indented line is an item, "  word   text", if two spaces follow its word;
  * otherwise it is an example and is not changed.
  */
-#include "cli/man_page.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command_list.h"
@@ -16,21 +16,16 @@ enum { DEFAULT_BYTES = 512 };
 /* Print text as roff, so that no character is read as a request or an escape. */
 static void put(const char *text, size_t n, FILE *out)
 {
+    static const char special[] = "\\-'^~`";
+    static const char *const names[] = { "\\e", "\\-", "\\(aq", "\\(ha", "\\(ti", "\\(ga" };
+
+    if (n > 0 && (text[0] == '.' || text[0] == '\''))
+        (void)fputs("\\&", out);
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 && (text[i] == '.' || text[i] == '\''))
-            (void)fputs("\\&", out);
-        if (text[i] == '\\')
-            (void)fputs("\\e", out);
-        else if (text[i] == '-')
-            (void)fputs("\\-", out);
-        else if (text[i] == '\'')
-            (void)fputs("\\(aq", out);
-        else if (text[i] == '^')
-            (void)fputs("\\(ha", out);
-        else if (text[i] == '~')
-            (void)fputs("\\(ti", out);
-        else if (text[i] == '`')
-            (void)fputs("\\(ga", out);
+        const char *found = strchr(special, text[i]);
+
+        if (found)
+            (void)fputs(names[found - special], out);
         else
             (void)fputc(text[i], out);
     }
@@ -120,7 +115,7 @@ static void put_option(const hth_option *option, const void *defaults, FILE *out
 
 static void put_options(const hth_manual *manual, FILE *out)
 {
-    const char *defaults = manual->defaults ? manual->defaults() : NULL;
+    char *defaults = hth_manual_defaults(manual);
     hth_flat_table flat;
 
     hth_option_table_flatten(manual->options, true, &flat);
@@ -139,6 +134,7 @@ static void put_options(const hth_manual *manual, FILE *out)
             put_option(option, defaults ? defaults + flat.rows[i].offset : NULL, out);
         }
     }
+    free(defaults);
 }
 
 /* ---- pages ---- */

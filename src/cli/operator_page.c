@@ -22,7 +22,7 @@ static const hth_option rows[] = {
       .offset = offsetof(hth_operator, key) },
 };
 
-const hth_option_table hth_operator_options = { rows, sizeof(rows) / sizeof(rows[0]) };
+const hth_option_table hth_operator_options = HTH_OPTION_TABLE_OF(rows);
 
 static int refuse(const char *url, long status, const hth_buffer *body)
 {

@@ -21,7 +21,6 @@ typedef struct ps_options {
     bool watch;
     bool names;
     bool json;
-    bool help;
 } ps_options;
 
 #define AT(field) offsetof(ps_options, field)
@@ -37,30 +36,25 @@ static const hth_option rows[] = {
       .offset = AT(watch) },
     { "names", 0, HTH_OPTION_FLAG, NULL, "the names alone, one a line", .offset = AT(names) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] =
-    "usage: hearth ps [--url URL] [--memory] [--watch | --json | --names]\n"
-    "\n"
-    "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
-    "requests at work and waiting, the time since their last use, the time until they leave memory, and the part of\n"
-    "prompts that came from the cache. Only operators see them: start the server with --admin unix:FILE and ask\n"
-    "there, or use an operator's key ('hearth help key').\n"
-    "\n"
-    "  hearth ps --url unix:/run/hearth/admin.sock\n"
-    "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";
 
 const hth_manual hth_ps_manual = {
     .name = "ps",
     .summary = "show the models of a running server, their state and memory",
-    .usage = usage,
-    .closing = closing,
-    .options = &table,
+    .usage =
+        "usage: hearth ps [--url URL] [--memory] [--watch | --json | --names]\n"
+        "\n"
+        "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
+        "requests at work and waiting, the time since their last use, the time until they leave memory, and the part "
+        "of\n"
+        "prompts that came from the cache. Only operators see them: start the server with --admin unix:FILE and ask\n"
+        "there, or use an operator's key ('hearth help key').\n"
+        "\n"
+        "  hearth ps --url unix:/run/hearth/admin.sock\n"
+        "\n",
+    .closing = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n",
+    .options = HTH_OPTION_ROWS(rows),
 };
 
 /* A number in the object, or in its member object inner; 0 if it is missing. */
@@ -259,12 +253,6 @@ static int print_names(const json_t *page)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static int print_json(const hth_buffer *body)
-{
-    (void)hth_output_text(hth_buffer_text(body), body->n); /* failures are reported at the end */
-    return hth_output_end(HTH_EXIT_OK);
-}
-
 /* Request and print once. shown is as above, for --watch. */
 static int show(const ps_options *options, char **shown)
 {
@@ -272,12 +260,14 @@ static int show(const ps_options *options, char **shown)
     int exit_code = hth_operator_ask(&options->server, "/admin/models", NULL, &body);
     json_t *page = exit_code == HTH_EXIT_OK ? json_loadb(hth_buffer_text(&body), body.n, 0, NULL) : NULL;
 
-    if (exit_code == HTH_EXIT_OK && options->json)
-        exit_code = print_json(&body);
-    else if (exit_code == HTH_EXIT_OK && options->names)
+    if (exit_code == HTH_EXIT_OK && options->json) {
+        (void)hth_output_text(hth_buffer_text(&body), body.n); /* failures are reported at the end */
+        exit_code = hth_output_end(HTH_EXIT_OK);
+    } else if (exit_code == HTH_EXIT_OK && options->names) {
         exit_code = print_names(page);
-    else if (exit_code == HTH_EXIT_OK)
+    } else if (exit_code == HTH_EXIT_OK) {
         exit_code = options->watch ? print_again(page, options->memory, shown) : print_page(page, options->memory);
+    }
     json_decref(page);
     hth_buffer_deinit(&body);
     return exit_code;
@@ -298,21 +288,14 @@ static int watch(const ps_options *options)
 int hth_command_ps(int argc, char **argv)
 {
     ps_options options = { .json = false };
-    const int first = hth_option_table_parse(&table, "hearth ps", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&hth_ps_manual, NULL, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_ps_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (first < argc) {
-        (void)fprintf(stderr, "hearth: ps takes no '%s'; 'hearth ps --help' lists its options\n", argv[first]);
-        return HTH_EXIT_USAGE;
-    }
-    if (options.watch && (options.json || options.names)) {
-        (void)fputs("hearth: --watch is for people; programs read the stream GET /admin/events\n", stderr);
-        return HTH_EXIT_USAGE;
-    }
+        return exit_code;
+    if (first < argc)
+        return hth_sayf(HTH_EXIT_USAGE, "ps takes no '%s'; 'hearth ps --help' lists its options", argv[first]);
+    if (options.watch && (options.json || options.names))
+        return hth_say("--watch is for people; programs read the stream GET /admin/events", HTH_EXIT_USAGE);
     return options.watch ? watch(&options) : show(&options, NULL);
 }

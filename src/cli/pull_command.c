@@ -14,8 +14,8 @@
 #include "hub/pull.h"
 #include "hub/registry.h"
 #include "options/commands.h"
+#include "options/model_source.h"
 #include "options/option_table.h"
-#include "options/pull_view.h"
 
 enum { NAME_COLUMNS = 50 };
 
@@ -24,7 +24,6 @@ typedef struct pull_options {
     bool list;
     bool json;
     bool quiet;
-    bool help;
 } pull_options;
 
 #define AT(field) offsetof(pull_options, field)
@@ -35,41 +34,39 @@ static const hth_option rows[] = {
     { "list", 0, HTH_OPTION_FLAG, NULL, "show the repository's models and download nothing", .offset = AT(list) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "of --list: one JSON object a line", .offset = AT(json) },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress", .offset = AT(quiet) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] =
-    "usage: hearth pull OWNER/REPO[:QUANT | :FILE.gguf] [--revision REVISION] [--quiet]\n"
-    "       hearth pull OWNER/REPO --list [--json] [--revision REVISION]\n"
-    "       hearth pull NAME[:TAG] | ollama:OWNER/NAME[:TAG] [--quiet]\n"
-    "\n"
-    "Downloads a model in GGUF format from a hub, and prints the path of its file. Without QUANT and FILE, Q4_K_M is\n"
-    "taken, or the next best. All parts of a split file are taken. What is there already is not downloaded again, and\n"
-    "a download that ended early goes on. --list shows the models that there are, their sizes, and those that were\n"
-    "downloaded; * marks the one that is taken without QUANT.\n"
-    "\n"
-    "NAME[:TAG] is a model of a registry of Ollama's kind, which HEARTH_OLLAMA_REGISTRY names. It comes into Ollama's\n"
-    "folder, where Ollama finds it, too.\n"
-    "\n";
-
-static const char closing[] =
-    "\nVariables: HF_TOKEN or HF_TOKEN_PATH (the token for private and gated models), HF_HUB_CACHE or HF_HOME (the\n"
-    "folder), HF_ENDPOINT (the hub; default " HTH_HUB_ENDPOINT "), HF_HUB_OFFLINE=1 (download nothing),\n"
-    "HEARTH_OLLAMA_REGISTRY (the registry, https://HOST[:PORT]; default: none), OLLAMA_MODELS (Ollama's folder).\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.\n"
-    "\n"
-    "  hearth pull OWNER/REPO --list\n"
-    "  hearth pull OWNER/REPO:Q4_K_M\n"
-    "  HEARTH_OLLAMA_REGISTRY=https://HOST hearth pull NAME:TAG\n";
 
 const hth_manual hth_pull_manual = {
     .name = "pull",
     .summary = "download a model from a hub or a registry",
-    .usage = usage,
-    .closing = closing,
-    .options = &table,
+    .usage = "usage: hearth pull OWNER/REPO[:QUANT | :FILE.gguf] [--revision REVISION] [--quiet]\n"
+             "       hearth pull OWNER/REPO --list [--json] [--revision REVISION]\n"
+             "       hearth pull NAME[:TAG] | ollama:OWNER/NAME[:TAG] [--quiet]\n"
+             "\n"
+             "Downloads a model in GGUF format from a hub, and prints the path of its file. Without QUANT and FILE, "
+             "Q4_K_M is\n"
+             "taken, or the next best. All parts of a split file are taken. What is there already is not downloaded "
+             "again, and\n"
+             "a download that ended early goes on. --list shows the models that there are, their sizes, and those that "
+             "were\n"
+             "downloaded; * marks the one that is taken without QUANT.\n"
+             "\n"
+             "NAME[:TAG] is a model of a registry of Ollama's kind, which HEARTH_OLLAMA_REGISTRY names. It comes into "
+             "Ollama's\n"
+             "folder, where Ollama finds it, too.\n"
+             "\n",
+    .closing =
+        "\nVariables: HF_TOKEN or HF_TOKEN_PATH (the token for private and gated models), HF_HUB_CACHE or HF_HOME "
+        "(the\n"
+        "folder), HF_ENDPOINT (the hub; default " HTH_HUB_ENDPOINT "), HF_HUB_OFFLINE=1 (download nothing),\n"
+        "HEARTH_OLLAMA_REGISTRY (the registry, https://HOST[:PORT]; default: none), OLLAMA_MODELS (Ollama's folder).\n"
+        "Exit codes: 0 done, 1 failed, 2 wrong usage.\n"
+        "\n"
+        "  hearth pull OWNER/REPO --list\n"
+        "  hearth pull OWNER/REPO:Q4_K_M\n"
+        "  HEARTH_OLLAMA_REGISTRY=https://HOST hearth pull NAME:TAG\n",
+    .options = HTH_OPTION_ROWS(rows),
 };
 
 static bool print_offer(const hth_hub_offer *o, bool as_json)
@@ -95,11 +92,9 @@ static int list(const pull_options *options, const char *text)
 
     if (hth_hub_reference_read(text, &reference, &err) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_USAGE);
-    if (reference.choice[0]) {
-        (void)fprintf(stderr, "hearth: --list shows all models of '%s'; leave out ':%s'\n", reference.repo,
-                      reference.choice);
-        return HTH_EXIT_USAGE;
-    }
+    if (reference.choice[0])
+        return hth_sayf(HTH_EXIT_USAGE, "--list shows all models of '%s'; leave out ':%s'", reference.repo,
+                        reference.choice);
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
         hth_hub_offers_read(&settings, reference.repo, options->revision, &offers, &n, &err) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_FAILED);
@@ -116,61 +111,18 @@ static int list(const pull_options *options, const char *text)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static bool is_ollama(const char *text)
-{
-    hth_ollama_reference unused;
-
-    return strncmp(text, HTH_OLLAMA_PREFIX, strlen(HTH_OLLAMA_PREFIX)) == 0 ||
-           hth_ollama_reference_read(text, &unused, NULL) == HEARTH_OK;
-}
-
-/* Both set the exit code of a wrong name. */
-static hearth_status pull_from_hub(const pull_options *options, const char *text, const hth_hub_watch *watch,
-                                   char path[PATH_MAX], int *exit_code, hearth_error *err)
-{
-    hth_hub_settings settings;
-    hth_hub_reference reference;
-    hearth_status status = hth_hub_reference_read(text, &reference, err);
-
-    if (status != HEARTH_OK) {
-        *exit_code = HTH_EXIT_USAGE;
-        return status;
-    }
-    status = hth_hub_settings_read(&settings, err);
-    return status == HEARTH_OK ? hth_hub_pull(&settings, &reference, options->revision, watch, path, err) : status;
-}
-
-static hearth_status pull_from_registry(const char *text, const hth_hub_watch *watch, char path[PATH_MAX],
-                                        int *exit_code, hearth_error *err)
-{
-    hth_hub_settings settings;
-    hth_ollama_reference reference;
-    hearth_status status = hth_ollama_reference_read(text, &reference, err);
-
-    if (status != HEARTH_OK) {
-        *exit_code = HTH_EXIT_USAGE;
-        return status;
-    }
-    status = hth_ollama_settings_read(text, true, &settings, err);
-    return status == HEARTH_OK ? hth_ollama_pull(&settings, &reference, watch, path, err) : status;
-}
-
 static int pull(const pull_options *options, const char *text)
 {
-    hth_pull_view view;
-    hth_hub_watch watch;
+    hth_hub_reference at_hub;
+    hth_ollama_reference at_registry;
     char path[PATH_MAX];
-    int exit_code = HTH_EXIT_FAILED;
     hearth_error err = { .message = "" };
-    hearth_status status;
 
-    hth_pull_view_init(&view, options->quiet);
-    watch = hth_pull_view_watch(&view);
-    status = is_ollama(text) ? pull_from_registry(text, &watch, path, &exit_code, &err)
-                             : pull_from_hub(options, text, &watch, path, &exit_code, &err);
-    hth_pull_view_end(&view);
-    if (status != HEARTH_OK)
-        return hth_say(err.message, exit_code);
+    if ((hth_model_source_is_ollama(text) ? hth_ollama_reference_read(text, &at_registry, &err)
+                                          : hth_hub_reference_read(text, &at_hub, &err)) != HEARTH_OK)
+        return hth_say(err.message, HTH_EXIT_USAGE);
+    if (hth_model_source_pull(text, options->revision, options->quiet, path, &err) != HEARTH_OK)
+        return hth_say(err.message, HTH_EXIT_FAILED);
     (void)puts(path); /* failures are reported at the end */
     if (!options->quiet)
         (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);
@@ -180,30 +132,19 @@ static int pull(const pull_options *options, const char *text)
 int hth_command_pull(int argc, char **argv)
 {
     pull_options options = { .revision = NULL };
-    const int first = hth_option_table_parse(&table, "hearth pull", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&hth_pull_manual, NULL, argc, argv, &options, &exit_code);
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_pull_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (first + 1 != argc) {
-        (void)fputs(
-            "hearth: pull needs one model, OWNER/REPO[:QUANT] or NAME[:TAG]; 'hearth pull --help' shows an example\n",
-            stderr);
-        return HTH_EXIT_USAGE;
-    }
-    if (options.json && !options.list) {
-        (void)fputs("hearth: --json needs --list\n", stderr);
-        return HTH_EXIT_USAGE;
-    }
-    if (is_ollama(argv[first]) && (options.list || options.revision)) {
-        (void)fprintf(stderr,
-                      "hearth: --list and --revision are for models of a hub, OWNER/REPO; '%s' is one of a "
-                      "registry\n",
-                      argv[first]);
-        return HTH_EXIT_USAGE;
-    }
+        return exit_code;
+    if (first + 1 != argc)
+        return hth_say("pull needs one model, OWNER/REPO[:QUANT] or NAME[:TAG]; 'hearth pull --help' shows an example",
+                       HTH_EXIT_USAGE);
+    if (options.json && !options.list)
+        return hth_say("--json needs --list", HTH_EXIT_USAGE);
+    if (hth_model_source_is_ollama(argv[first]) && (options.list || options.revision))
+        return hth_sayf(HTH_EXIT_USAGE,
+                        "--list and --revision are for models of a hub, OWNER/REPO; '%s' is one of a registry",
+                        argv[first]);
     return options.list ? list(&options, argv[first]) : pull(&options, argv[first]);
 }

@@ -20,13 +20,12 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "cli/prompt_render.h"
 #include "cli/result_json.h"
 #include "cli/run.h"
-#include "console/line_reader.h"
 #include "console/output.h"
+#include "console/text_file.h"
 #include "options/commands.h"
-#include "options/prompt_line.h"
+#include "options/run_options.h"
 
 enum {
     WINDOW_FACTOR = 8,    /* prompts that are read but not written, per running one */
@@ -180,7 +179,7 @@ static void submit(many *m)
     pthread_mutex_lock(&m->lock);
     m->n_in_flight++;
     pthread_mutex_unlock(&m->lock);
-    status = hearth_submit(m->run->open.model, &m->request, &it->request_id, &err);
+    status = hearth_submit(m->run->model.open.model, &m->request, &it->request_id, &err);
     if (status == HEARTH_OK) {
         put_away(m);
         return;
@@ -216,18 +215,14 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
     m->request.on_token = count_token;
     m->request.on_done = take_result;
     m->request.user_data = it;
-    status = it->replies ? hth_prompt_render(m->run->open.model, &m->run->options, m->line.prompt, &m->request, &err)
-                         : hth_fail(&err, HEARTH_NO_MEMORY, "no memory for the replies");
+    status = it->replies
+               ? hth_prompt_render(m->run->model.open.model, &m->run->options, m->line.prompt, &m->request, &err)
+               : hth_fail(&err, HEARTH_NO_MEMORY, "no memory for the replies");
     m->has_prompt = status == HEARTH_OK;
     if (m->has_prompt)
         submit(m);
     else
         refuse(m, where, &err);
-}
-
-static bool is_blank(const char *text, size_t n)
-{
-    return strspn(text, " \t") == n;
 }
 
 /* ---- output ---- */
@@ -264,7 +259,7 @@ static bool write_failure(const many *m, const item *it)
 static bool write_json(const many *m, const item *it, uint32_t index, const hearth_result *result)
 {
     json_t *object = head_json(it);
-    json_t *rest = hth_result_json(result, m->run->open.model);
+    json_t *rest = hth_result_json(result, m->run->model.open.model);
 
     if (it->n > 1)
         json_object_set_new(object, "reply", json_integer(index));
@@ -334,7 +329,7 @@ static void write_item(many *m, item *it)
 {
     bool written = m->output_failed;
 
-    hth_progress_end(&m->run->open.progress);
+    hth_progress_end(&m->run->model.open.progress);
     if (it->failure.status == HEARTH_OK)
         qsort(it->replies, it->n, sizeof(*it->replies), by_request_id);
     count(m, it);
@@ -363,14 +358,6 @@ static bool is_complete(many *m, const item *it)
     return complete;
 }
 
-static void write_complete_items(many *m)
-{
-    while (m->n_written < m->n_begun && is_complete(m, &m->items[m->n_written % m->window])) {
-        write_item(m, &m->items[m->n_written % m->window]);
-        m->n_written++;
-    }
-}
-
 static void show_progress(many *m)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -378,7 +365,7 @@ static void show_progress(many *m)
     char hits[48] = "";
     char text[256];
 
-    if (hearth_model_info_get(m->run->open.model, &info, NULL) != HEARTH_OK)
+    if (hearth_model_info_get(m->run->model.open.model, &info, NULL) != HEARTH_OK)
         return;
     if (m->prompt_tokens > 0)
         (void)snprintf(hits, sizeof(hits), "; %.0f%% of prompt tokens cached", /* sized for it */
@@ -386,7 +373,7 @@ static void show_progress(many *m)
     (void)snprintf(text, sizeof(text), /* likewise */
                    "%" PRIu64 " done, %" PRIu32 " running, %" PRIu32 " waiting; %.0f tokens/s%s", m->n_written,
                    info.n_running, info.n_waiting, (double)atomic_load(&m->n_drawn) / seconds, hits);
-    hth_progress_say(&m->run->open.progress, text);
+    hth_progress_say(&m->run->model.open.progress, text);
 }
 
 /* ---- the loop ---- */
@@ -398,7 +385,8 @@ static void cancel_all(many *m)
         item *it = &m->items[i % m->window];
 
         for (uint32_t j = 0; it->failure.status == HEARTH_OK && j < it->n; j++)
-            (void)hearth_cancel(m->run->open.model, it->request_id + j, NULL); /* if not found, it has just ended */
+            (void)hearth_cancel(m->run->model.open.model, it->request_id + j,
+                                NULL); /* if not found, it has just ended */
     }
     if (m->has_prompt) { /* it was never submitted */
         hth_prompt_line_deinit(&m->line);
@@ -420,7 +408,7 @@ static void wait_for_events(many *m, bool wants_input)
 {
     struct pollfd fds[2] = { { .fd = m->wake[0], .events = POLLIN },
                              { .fd = hth_line_reader_fd(m->reader), .events = POLLIN } };
-    int timeout_ms = m->run->open.progress.enabled ? PROGRESS_MS : -1;
+    int timeout_ms = m->run->model.open.progress.enabled ? PROGRESS_MS : -1;
     hearth_error err;
     char bytes[256];
 
@@ -432,7 +420,7 @@ static void wait_for_events(many *m, bool wants_input)
     if (!wants_input || !fds[1].revents || hth_line_reader_fill(m->reader, &err) == HEARTH_OK)
         return;
     m->input_failed = true;
-    hth_progress_end(&m->run->open.progress);
+    hth_progress_end(&m->run->model.open.progress);
     hth_say_error(&err);
 }
 
@@ -451,7 +439,7 @@ static bool take_input(many *m, bool *wants_input)
         n_in_flight(m) >= (uint64_t)IN_FLIGHT_FACTOR * m->run->options.parallel)
         return false;
     text = hth_line_reader_next(m->reader, &n, &number);
-    if (text && !is_blank(text, n))
+    if (text && strspn(text, " \t") < n)
         begin(m, text, n, number);
     *wants_input = !text && !hth_line_reader_is_done(m->reader);
     return text != NULL;
@@ -463,8 +451,9 @@ static void run_prompts(many *m)
         bool wants_input = false;
         bool went_on = true;
 
-        write_complete_items(m);
-        if (!m->is_cancelled && (atomic_load(&m->run->interrupted) || m->output_failed))
+        while (m->n_written < m->n_begun && is_complete(m, &m->items[m->n_written % m->window]))
+            write_item(m, &m->items[m->n_written++ % m->window]);
+        if (!m->is_cancelled && (atomic_load(&m->run->model.interrupted) || m->output_failed))
             cancel_all(m);
         if (m->n_written == m->n_begun && !m->has_prompt && !reads_on(m))
             return;
@@ -485,9 +474,9 @@ static void print_summary(const many *m)
     (void)fprintf(stderr,
                   "hearth: %s%" PRIu64 " prompts in %.2f s: %" PRIu64 " done, %" PRIu64 " failed%s; %" PRIu64
                   " prompt tokens, %" PRIu64 " cached (%.0f%%); %" PRIu64 " tokens at %.1f/s\n",
-                  atomic_load(&m->run->interrupted) ? "interrupted; "
-                  : m->is_cancelled                 ? "stopped; "
-                                                    : "",
+                  atomic_load(&m->run->model.interrupted) ? "interrupted; "
+                  : m->is_cancelled                       ? "stopped; "
+                                                          : "",
                   m->n_complete + m->n_failed + m->n_cut + m->n_untouched, seconds, m->n_complete, m->n_failed, more,
                   m->prompt_tokens, m->cached_tokens,
                   m->prompt_tokens ? 100.0 * (double)m->cached_tokens / (double)m->prompt_tokens : 0.0,
@@ -496,7 +485,7 @@ static void print_summary(const many *m)
 
 static int exit_code_of(const many *m)
 {
-    if (atomic_load(&m->run->interrupted))
+    if (atomic_load(&m->run->model.interrupted))
         return HTH_EXIT_INTERRUPTED;
     return m->n_failed > 0 || m->input_failed || m->output_failed ? HTH_EXIT_FAILED : HTH_EXIT_OK;
 }
@@ -517,10 +506,10 @@ int hth_run_many(hth_run *run)
     }
     if (m && m->items && hth_line_reader_open(run->options.prompts_file, &m->reader, &err) == HEARTH_OK) {
         if (hth_os_pipe(m->wake)) {
-            hth_run_set_interrupt(run, wake_up, m);
+            hth_own_model_on_interrupt(&run->model, wake_up, m);
             run_prompts(m);
-            hth_run_set_interrupt(run, NULL, NULL);
-            hth_progress_end(&run->open.progress);
+            hth_own_model_on_interrupt(&run->model, NULL, NULL);
+            hth_progress_end(&run->model.open.progress);
             if (!run->options.quiet)
                 print_summary(m);
             exit_code = exit_code_of(m);

@@ -12,12 +12,12 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "cli/cache_options.h"
-#include "cli/prompt_render.h"
 #include "cli/result_json.h"
 #include "cli/run.h"
 #include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
+#include "options/run_options.h"
 
 typedef struct reply {
     bool done;
@@ -47,10 +47,10 @@ static void show_prefill(uint64_t id, hearth_phase phase, uint32_t n_done, uint3
 
     (void)id; /* there is one prompt */
     (void)snprintf(detail, sizeof(detail), "%" PRIu32 " of %" PRIu32 " tokens", n_done, n_total); /* sized for it */
-    hth_progress_draw(&o->run->open.progress, phase == HEARTH_PHASE_RESTORE ? "restoring" : "reading prompt",
+    hth_progress_draw(&o->run->model.open.progress, phase == HEARTH_PHASE_RESTORE ? "restoring" : "reading prompt",
                       (double)n_done / n_total, detail);
     if (n_done == n_total)
-        hth_progress_end(&o->run->open.progress);
+        hth_progress_end(&o->run->model.open.progress);
 }
 
 static bool show_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
@@ -60,7 +60,7 @@ static bool show_text(uint64_t id, const char *text, size_t n_bytes, void *user_
     (void)id; /* several replies are not streamed */
     if (o->first_text_ns == 0) {
         o->first_text_ns = hth_os_monotonic_ns();
-        hth_progress_end(&o->run->open.progress);
+        hth_progress_end(&o->run->model.open.progress);
     }
     if (o->run->options.json || o->n > 1)
         return true;
@@ -89,7 +89,7 @@ static void cancel(void *user_data)
 
     pthread_mutex_lock(&o->lock);
     for (uint32_t i = 0; o->request_id != 0 && i < o->n; i++)
-        (void)hearth_cancel(o->run->open.model, o->request_id + i, NULL); /* not found: it has just ended */
+        (void)hearth_cancel(o->run->model.open.model, o->request_id + i, NULL); /* not found: it has just ended */
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -124,7 +124,7 @@ static bool has_outcome(const hearth_result *result)
 static bool write_json(const one *o, uint32_t index, const hearth_result *result)
 {
     uint64_t first_ns = o->first_text_ns ? o->first_text_ns : hth_os_monotonic_ns();
-    json_t *object = hth_result_json(result, o->run->open.model);
+    json_t *object = hth_result_json(result, o->run->model.open.model);
 
     json_object_set_new(object, "since_start_ms", hth_milliseconds_json((double)(first_ns - o->run->begin_ns) / 1e6));
     json_object_set_new(object, "load_ms", hth_milliseconds_json(o->run->load_ms));
@@ -185,7 +185,7 @@ static bool submit(one *o)
     hearth_request request = hth_run_options_request(options);
     hearth_error err = { .message = "" };
     hearth_status status =
-        text ? hth_prompt_render(o->run->open.model, options, text, &request, &err) : HEARTH_IO; /* said */
+        text ? hth_prompt_render(o->run->model.open.model, options, text, &request, &err) : HEARTH_IO; /* said */
     uint64_t id = 0;
 
     if (text && status != HEARTH_OK)
@@ -200,7 +200,7 @@ static bool submit(one *o)
     request.user_data = o;
     /* The lock keeps on_done and Ctrl-C out until the id of the request is stored. */
     pthread_mutex_lock(&o->lock);
-    status = hearth_submit(o->run->open.model, &request, &id, &err);
+    status = hearth_submit(o->run->model.open.model, &request, &id, &err);
     if (status == HEARTH_OK)
         o->request_id = id;
     pthread_mutex_unlock(&o->lock);
@@ -221,7 +221,7 @@ static bool write_replies(one *o)
         while (!o->replies[i].done)
             pthread_cond_wait(&o->changed, &o->lock);
         pthread_mutex_unlock(&o->lock);
-        hth_progress_end(&o->run->open.progress);
+        hth_progress_end(&o->run->model.open.progress);
         ok = conclude(o, i, o->replies[i].result) && ok;
         hearth_result_unref(o->replies[i].result);
     }
@@ -234,22 +234,20 @@ int hth_run_one(hth_run *run)
     bool ok;
 
     o.replies = calloc(o.n, sizeof(*o.replies));
-    if (!o.replies) {
-        (void)fputs("hearth: no memory\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
+    if (!o.replies)
+        return hth_say("no memory", HTH_EXIT_FAILED);
     pthread_mutex_init(&o.lock, NULL);
     pthread_cond_init(&o.changed, NULL);
     ok = submit(&o);
     if (ok) {
-        hth_run_set_interrupt(run, cancel, &o);
+        hth_own_model_on_interrupt(&run->model, cancel, &o);
         ok = write_replies(&o);
-        hth_run_set_interrupt(run, NULL, NULL);
+        hth_own_model_on_interrupt(&run->model, NULL, NULL);
     }
     pthread_cond_destroy(&o.changed);
     pthread_mutex_destroy(&o.lock);
     free(o.replies);
     if (!ok)
         return HTH_EXIT_FAILED;
-    return atomic_load(&run->interrupted) ? HTH_EXIT_INTERRUPTED : HTH_EXIT_OK;
+    return atomic_load(&run->model.interrupted) ? HTH_EXIT_INTERRUPTED : HTH_EXIT_OK;
 }

@@ -22,26 +22,6 @@
 #include "options/model_source.h"
 #include "options/serve_config.h"
 
-static const char usage[] =
-    "usage: hearth serve [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
-    "\n"
-    "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. Each model runs in a worker\n"
-    "process. When a worker dies, a new one takes over and continues its requests. A prompt that was computed once is\n"
-    "not computed again, also after a restart. Without a model it serves those that were downloaded, each with the\n"
-    "first request for it.\n"
-    "\n";
-
-static const char closing[] =
-    "\nMost options are also keys of the configuration file; docs/operating.md explains them.\n"
-    "SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
-    "5min.\n"
-    "Most flags of llama-server are taken, too (docs/flags.md has the table), and\n"
-    "its variables of the environment.\n"
-    "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates anew.\n"
-    "\n"
-    "  hearth serve -m models/hearth-tiny.gguf\n"
-    "  hearth serve --config /etc/hearth/hearth.conf --check\n";
-
 typedef struct serve {
     hth_pool *pool; /* of the translated command line */
     int argc;
@@ -198,15 +178,6 @@ static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 
 /* ---- the command ---- */
 
-/* Find this program's executable, which also runs the workers. */
-static bool find_program(serve *s)
-{
-    if (hth_os_program_path(s->program, sizeof(s->program)))
-        return true;
-    (void)fputs("hearth: cannot find the program's own file, which starts the workers; is /proc mounted?\n", stderr);
-    return false;
-}
-
 static int run(serve *s)
 {
     const hth_front_hooks hooks = {
@@ -223,8 +194,9 @@ static int run(serve *s)
     hearth_error err = { .message = "" };
     hearth_status status;
 
-    if (!find_program(s))
-        return HTH_EXIT_FAILED;
+    if (!hth_os_program_path(s->program, sizeof(s->program))) /* it runs the workers, too */
+        return hth_say("cannot find the program's own file, which starts the workers; is /proc mounted?",
+                       HTH_EXIT_FAILED);
     status = hth_front_run(&s->set->options, &hooks, &err);
     if (s->flags.port_file)
         (void)unlink(s->flags.port_file); /* it may not exist */
@@ -269,10 +241,8 @@ static int act(serve *s, hth_problems *problems)
             "no model was named: serving the %zu of the hub's cache, each with the first request for it ('hearth "
             "models ls' lists them)\n",
             s->set->options.n_models);
-    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout) && !ferror(stdout)) {
-        (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
-        return HTH_EXIT_FAILED;
-    }
+    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout) && !ferror(stdout))
+        return hth_sayf(HTH_EXIT_FAILED, "the configuration cannot be printed: %s", strerror(errno));
     if (s->flags.print_config && (s->flags.n_api_keys > 0 || s->flags.api_key_file))
         (void)fputs("hearth: warning: the printed configuration lacks the keys of --api-key and --api-key-file; put "
                     "them into a file, which 'keys' names\n",
@@ -280,21 +250,38 @@ static int act(serve *s, hth_problems *problems)
     return s->flags.check || s->flags.print_config ? hth_output_end(HTH_EXIT_OK) : run(s);
 }
 
-static const void *defaults(void)
+static void init(void *options)
 {
-    static hth_serve_options options;
-
-    hth_serve_options_init(&options);
-    return &options;
+    hth_serve_options_init(options);
 }
 
 const hth_manual hth_serve_manual = {
     .name = "serve",
     .summary = "serve models with the APIs of OpenAI, Anthropic, Ollama, llama.cpp",
-    .usage = usage,
-    .closing = closing,
+    .usage = "usage: hearth serve [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
+             "\n"
+             "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. Each model runs in a "
+             "worker\n"
+             "process. When a worker dies, a new one takes over and continues its requests. A prompt that was computed "
+             "once is\n"
+             "not computed again, also after a restart. Without a model it serves those that were downloaded, each "
+             "with the\n"
+             "first request for it.\n"
+             "\n",
+    .closing =
+        "\nMost options are also keys of the configuration file; docs/operating.md explains them.\n"
+        "SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
+        "5min.\n"
+        "Most flags of llama-server are taken, too (docs/flags.md has the table), and\n"
+        "its variables of the environment.\n"
+        "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates "
+        "anew.\n"
+        "\n"
+        "  hearth serve -m models/hearth-tiny.gguf\n"
+        "  hearth serve --config /etc/hearth/hearth.conf --check\n",
     .options = &hth_serve_flags,
-    .defaults = defaults,
+    .init = init,
+    .n_bytes = sizeof(hth_serve_options),
 };
 
 static bool parse(serve *s, hth_problems *problems, int *exit_out)
@@ -309,23 +296,15 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
         hth_problems_print(problems, stderr);
         return false;
     }
-    first = hth_option_table_parse(&hth_serve_flags, "hearth serve", s->argc, s->argv, &s->flags);
+    first = hth_manual_parse(&hth_serve_manual, NULL, s->argc, s->argv, &s->flags, exit_out);
     if (first < 0)
         return false;
-    *exit_out = HTH_EXIT_OK;
-    if (s->flags.help || s->flags.help_all) {
-        hth_manual_print(&hth_serve_manual, s->flags.help_all, stdout);
-        return false;
-    }
     if (s->flags.print_keys) {
         hth_serve_keys_print(stdout);
+        *exit_out = HTH_EXIT_OK;
         return false;
     }
-    *exit_out = HTH_EXIT_USAGE;
-    if (first == s->argc)
-        return true;
-    (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
-    return false;
+    return first == s->argc || hth_sayf(false, "unexpected argument '%s'; a model is given with -m", s->argv[first]);
 }
 
 /*
@@ -374,9 +353,8 @@ int hth_command_serve(int argc, char **argv)
             exit_code = load_and_act(s, problems);
         hth_serve_set_free(s->set ? &s->set->options : NULL);
     }
-    if (s) {
+    if (s)
         hth_pool_free(s->pool);
-    }
     free(problems);
     free(s);
     return exit_code;

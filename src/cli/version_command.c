@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "cache/cache.h"
+#include "cli/result_json.h"
+#include "console/output.h"
 #include "engine/backend.h"
 #include "options/commands.h"
 #include "options/option_table.h"
@@ -24,28 +26,23 @@ typedef struct engine_facts {
 
 typedef struct version_options {
     bool json;
-    bool help;
 } version_options;
 
 static const hth_option rows[] = {
     { "json", 0, HTH_OPTION_FLAG, NULL, "print one JSON object", .offset = offsetof(version_options, json) },
-    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(version_options, help) },
+    { "help", 'h', HTH_OPTION_END, .help = "show this help" },
 };
-
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] = "usage: hearth version [--json]\n"
-                            "\n"
-                            "Shows the versions of Hearth, of the engine module and of the row format, and the devices "
-                            "that the engine can\n"
-                            "compute on in this machine, by back end.\n"
-                            "\n";
 
 const hth_manual hth_version_manual = {
     .name = "version",
     .summary = "show versions of program, engine and formats",
-    .usage = usage,
-    .options = &table,
+    .usage = "usage: hearth version [--json]\n"
+             "\n"
+             "Shows the versions of Hearth, of the engine module and of the row format, and the devices "
+             "that the engine can\n"
+             "compute on in this machine, by back end.\n"
+             "\n",
+    .options = HTH_OPTION_ROWS(rows),
 };
 
 static void ask_engine(engine_facts *out)
@@ -63,8 +60,6 @@ static void ask_engine(engine_facts *out)
 static bool print_json(const engine_facts *engine)
 {
     json_t *devices = json_array();
-    json_t *object;
-    char *text;
 
     for (size_t i = 0; i < engine->n_devices; i++) {
         const hth_engine_device *device = &engine->devices[i];
@@ -74,14 +69,10 @@ static bool print_json(const engine_facts *engine)
                                               "description", device->description, "memory_bytes",
                                               (json_int_t)device->memory_bytes));
     }
-    object = json_pack("{s:s, s:s, s:i, s:i, s:o}", "hearth", HEARTH_VERSION, "engine", engine->build, "kvc_version",
-                       HTH_KVC_VERSION, "block_tokens", (int)HTH_BLOCK_TOKENS, "devices", devices);
-    text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    if (text)
-        puts(text);
-    free(text);
-    json_decref(object);
-    return text != NULL;
+    return hth_json_print(json_pack("{s:s, s:s, s:i, s:i, s:o}", "hearth", HEARTH_VERSION, "engine", engine->build,
+                                    "kvc_version", HTH_KVC_VERSION, "block_tokens", (int)HTH_BLOCK_TOKENS, "devices",
+                                    devices),
+                          false);
 }
 
 static void print_device(const hth_engine_device *device)
@@ -108,23 +99,18 @@ static void print_text(const engine_facts *engine)
 int hth_command_version(int argc, char **argv)
 {
     version_options options = { .json = false };
-    int first = hth_option_table_parse(&table, "hearth version", argc, argv, &options);
+    int exit_code;
+    const int first = hth_manual_parse(&hth_version_manual, NULL, argc, argv, &options, &exit_code);
     engine_facts engine;
 
     if (first < 0)
-        return HTH_EXIT_USAGE;
-    if (options.help) {
-        hth_manual_print(&hth_version_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (first < argc) {
-        (void)fprintf(stderr, "hearth: version takes no argument '%s'; leave it out\n", argv[first]);
-        return HTH_EXIT_USAGE;
-    }
+        return exit_code;
+    if (first < argc)
+        return hth_sayf(HTH_EXIT_USAGE, "version takes no argument '%s'; leave it out", argv[first]);
     ask_engine(&engine);
     if (!options.json)
         print_text(&engine);
-    else if (!print_json(&engine))
+    else if (!print_json(&engine) && !ferror(stdout)) /* main reports the other failure */
         return HTH_EXIT_FAILED;
     return HTH_EXIT_OK;
 }

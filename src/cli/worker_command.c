@@ -39,8 +39,6 @@ typedef struct worker_options {
     bool no_sandbox;
     bool quiet;
     bool verbose;
-    bool help;
-    bool help_all;
     hth_model_setup setup;
 } worker_options;
 
@@ -107,23 +105,14 @@ static const hth_option rows[] = {
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "errors only", .offset = AT(quiet), .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
       .is_common = true },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] = "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
-                            "\n"
-                            "Serves one model on a unix socket that only its owner can open, with the HTTP interface "
-                            "of\n'hearth serve', which starts such processes itself. By hand:\n\n"
-                            "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
-                            "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
-                            "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
-                            "\n";
-
-static void init(worker_options *out)
+static void init(void *options)
 {
+    worker_options *out = options;
+
     *out = (worker_options){
         .status_fd = -1,
         .control_fd = -1,
@@ -137,20 +126,20 @@ static void init(worker_options *out)
     hth_model_setup_init(&out->setup);
 }
 
-static const void *defaults(void)
-{
-    static worker_options options;
-
-    init(&options);
-    return &options;
-}
-
 const hth_manual hth_worker_manual = {
     .name = "worker",
     .summary = "serve one model on a unix socket; 'hearth serve' starts such processes",
-    .usage = usage,
-    .options = &table,
-    .defaults = defaults,
+    .usage = "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
+             "\n"
+             "Serves one model on a unix socket that only its owner can open, with the HTTP interface "
+             "of\n'hearth serve', which starts such processes itself. By hand:\n\n"
+             "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
+             "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
+             "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
+             "\n",
+    .options = HTH_OPTION_ROWS(rows),
+    .init = init,
+    .n_bytes = sizeof(worker_options),
 };
 
 /* True if the options are complete. Otherwise *exit_out is the exit code, and all messages have been printed. */
@@ -159,23 +148,14 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
     int first;
 
     init(out);
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&table, "hearth worker", argc, argv, out);
+    first = hth_manual_parse(&hth_worker_manual, NULL, argc, argv, out, exit_out);
     if (first < 0)
         return false;
-    if (out->help || out->help_all) {
-        hth_manual_print(&hth_worker_manual, out->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
     if (first < argc)
-        (void)fprintf(stderr, "hearth: '%s' is one argument too many; see 'hearth worker --help'\n", argv[first]);
-    else if (!out->pressure_library && (!out->setup.path || (!out->socket_path && !out->measures)))
-        (void)fprintf(stderr, "hearth: %s is missing; see 'hearth worker --help'\n",
-                      out->setup.path ? "--socket" : "--model");
-    else
-        return true;
-    return false;
+        return hth_sayf(false, "'%s' is one argument too many; see 'hearth worker --help'", argv[first]);
+    if (!out->pressure_library && (!out->setup.path || (!out->socket_path && !out->measures)))
+        return hth_sayf(false, "%s is missing; see 'hearth worker --help'", out->setup.path ? "--socket" : "--model");
+    return true;
 }
 
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -189,18 +169,9 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     (void)fprintf(stderr, "%s: %s: %s\n", source, names[level], message);
 }
 
-static hth_fit_found found_of(const worker_options *options)
-{
-    hth_fit_found found = { .n = 0 };
-
-    for (size_t i = 0; i < options->n_found; i++)
-        (void)hth_found_read(options->found[i], &found.at[found.n++]); /* its form was checked */
-    return found;
-}
-
 static hearth_status run(const worker_options *options, const char *template_text, hearth_error *err)
 {
-    const hth_fit_found found = found_of(options);
+    hth_fit_found found = { .n = 0 };
     const hth_server_options *server = &options->server;
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
     hearth_engine_options engine;
@@ -227,6 +198,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .sandbox = !options->no_sandbox,
     };
 
+    for (size_t i = 0; i < options->n_found; i++)
+        (void)hth_found_read(options->found[i], &found.at[found.n++]); /* its form was checked */
     worker.settings.slot_limits.free_min = runtime.disk_free_min;
     runtime.ram_memory_fd = options->ram_fd;
     if (options->ram_share < UINT64_MAX)

@@ -5,87 +5,50 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 static const int64_t instant_max_s = INT64_C(253402300799); /* the last second of the year 9999 */
 
-/* Read n digits; false if there are fewer. */
-static bool read_digits(const char **at, int n, int *out)
+/* Does the text have this form, with a digit for each 0? */
+static bool has_form(const char *text, const char *form)
 {
-    int value = 0;
-
-    for (int i = 0; i < n; i++, (*at)++) {
-        if (!isdigit((unsigned char)**at))
+    for (; *form; form++, text++)
+        if (*form == '0' ? !isdigit((unsigned char)*text) : *text != *form)
             return false;
-        value = 10 * value + (**at - '0');
-    }
-    *out = value;
-    return true;
+    return *text == '\0';
 }
 
-static bool read_separator(const char **at, char c)
+/* The number that begins there; 0: the text is shorter. */
+static int number_at(const char *text, size_t at)
 {
-    return *(*at)++ == c;
-}
-
-static bool is_leap(int year)
-{
-    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-}
-
-static int64_t days_before_year(int64_t year)
-{
-    return 365 * year + (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400;
-}
-
-static bool read_date(const char **at, int64_t *days_out)
-{
-    static const int lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-    int year, month, day;
-    int64_t days;
-
-    if (!read_digits(at, 4, &year) || !read_separator(at, '-') || !read_digits(at, 2, &month) ||
-        !read_separator(at, '-') || !read_digits(at, 2, &day))
-        return false;
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > lengths[month - 1] + (month == 2 && is_leap(year)))
-        return false;
-    days = days_before_year(year) - days_before_year(1970) + day - 1;
-    for (int i = 1; i < month; i++)
-        days += lengths[i - 1] + (i == 2 && is_leap(year));
-    *days_out = days;
-    return true;
-}
-
-static bool read_time(const char **at, int64_t *seconds_out)
-{
-    int hour, minute, second = 0;
-
-    if (!read_digits(at, 2, &hour) || !read_separator(at, ':') || !read_digits(at, 2, &minute))
-        return false;
-    if (**at == ':') {
-        (*at)++;
-        if (!read_digits(at, 2, &second))
-            return false;
-    }
-    if (hour > 23 || minute > 59 || second > 59)
-        return false;
-    *seconds_out = INT64_C(3600) * hour + INT64_C(60) * minute + second;
-    return true;
+    return at < strlen(text) ? (int)strtol(text + at, NULL, 10) : 0;
 }
 
 static bool read_absolute(const char *text, int64_t *out)
 {
-    const char *at = text;
-    int64_t days, seconds = 0;
+    static const char *const forms[] = { "0000-00-00", "0000-00-00T00:00Z", "0000-00-00T00:00:00Z" };
+    struct tm given, real;
+    bool is_known = false;
+    time_t at;
 
-    if (!read_date(&at, &days))
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        is_known = is_known || has_form(text, forms[i]);
+    if (!is_known)
         return false;
-    if (*at && (!read_separator(&at, 'T') || !read_time(&at, &seconds) || !read_separator(&at, 'Z') || *at))
+    given = (struct tm){ .tm_year = number_at(text, 0) - 1900,
+                         .tm_mon = number_at(text, 5) - 1,
+                         .tm_mday = number_at(text, 8),
+                         .tm_hour = number_at(text, 11),
+                         .tm_min = number_at(text, 14),
+                         .tm_sec = number_at(text, 17) };
+    real = given;
+    at = timegm(&real); /* which moves a day or an hour that does not exist */
+    if (real.tm_mon != given.tm_mon || real.tm_mday != given.tm_mday || real.tm_hour != given.tm_hour ||
+        real.tm_min != given.tm_min || real.tm_sec != given.tm_sec || at <= 0) /* 0 means "never" */
         return false;
-    if (days == 0 && seconds == 0)
-        return false; /* 0 means "never" */
-    *out = 86400 * days + seconds;
+    *out = (int64_t)at;
     return true;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "console/exit_code.h"
+#include "console/output.h"
 
 typedef struct watch {
     sigset_t signals;

@@ -12,7 +12,6 @@
 
 #include "base/controls.h"
 #include "base/status.h"
-#include "console/exit_code.h"
 #include "console/wrap.h"
 
 enum { LINE_BYTES = 4096 };
@@ -81,6 +80,18 @@ int hth_output_end(int exit_code)
 int hth_say(const char *message, int returned)
 {
     (void)fprintf(stderr, "hearth: %s\n", message); /* there is no other place to report it */
+    return returned;
+}
+
+int hth_sayf(int returned, const char *format, ...)
+{
+    va_list arguments;
+
+    (void)fputs("hearth: ", stderr); /* as above */
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', stderr);
     return returned;
 }
 

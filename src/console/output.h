@@ -8,8 +8,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "console/word_wrap.h"
+#include "console/wrap.h"
 #include "hearth.h"
+
+/* The exit codes of the program. */
+enum { HTH_EXIT_OK = 0, HTH_EXIT_FAILED = 1, HTH_EXIT_USAGE = 2, HTH_EXIT_INTERRUPTED = 130 };
 
 /*
  * Write text from a model or another program to standard output: to a terminal without control characters, which could
@@ -39,6 +42,7 @@ int hth_output_end(int exit_code);
 
 /* Print an error on standard error. Returns `returned`, for the caller to return. */
 int hth_say(const char *message, int returned);
+int hth_sayf(int returned, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void hth_say_error(const hearth_error *err);
 
 #endif

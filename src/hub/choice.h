@@ -7,9 +7,20 @@
 #ifndef HTH_HUB_CHOICE_H
 #define HTH_HUB_CHOICE_H
 
+#include <stdbool.h>
+
 #include "hub/listing.h"
-#include "hub/quant.h"
-#include "hub/reference.h"
+
+enum { HTH_HUB_QUANT_BYTES = 32 };
+
+/*
+ * The quant in the name of a GGUF file: "Q4_K_M" of "Model-8B-Q4_K_M-00001-of-00002.gguf". Names follow conventions, not
+ * a format. The reader takes the last word that looks like a quant in the file's name, otherwise in its directory's,
+ * and writes it in capital letters. False, with "", if the path has none.
+ */
+bool hth_hub_quant_of(const char *path, char out[HTH_HUB_QUANT_BYTES]);
+/* Does the path contain this text as a word, in either case, not inside a longer word or quant? */
+bool hth_hub_path_has_word(const char *path, const char *word);
 
 /*
  * Find the files of the model: their indexes in listing->files, in the order of the parts, [*n_out], which the caller

@@ -379,19 +379,6 @@ static hearth_status git_digest(const hth_hub_partial *partial, char out[HTH_HUB
     return status;
 }
 
-/* sha has all bytes, unless the digest is git's. */
-static hearth_status finish_digest(const hth_hub_partial *partial, bool is_git, hth_sha256 *sha,
-                                   char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
-{
-    uint8_t bytes[HTH_SHA256_BYTES];
-
-    if (is_git)
-        return git_digest(partial, out, err);
-    hth_sha256_peek(sha, bytes);
-    hth_hex_encode(bytes, sizeof(bytes), out);
-    return HEARTH_OK;
-}
-
 /* Wait for a piece, showing progress meanwhile. False if it cannot be had. */
 static bool wait_for(download *d, size_t piece)
 {
@@ -415,43 +402,43 @@ static bool wait_for(download *d, size_t piece)
     return is_there;
 }
 
-/* The digest of an existing blob. */
-static hearth_status blob_digest(const download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+/* The digest of a blob, of which pieces are still to come if waits is true. */
+static hearth_status digest(download *d, const hth_hub_partial *partial, bool waits, char out[HTH_HUB_DIGEST_BYTES],
+                            hearth_error *err)
 {
     const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
-    const char *blob = d->blob->path;
-    hth_hub_partial whole = { .fd = open(blob, O_RDONLY | O_CLOEXEC), .bytes = d->file->bytes };
-    hth_sha256 *sha = hth_sha256_new();
-    hearth_status status = !sha         ? hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum")
-                         : whole.fd < 0 ? hth_fail_errno(err, errno, "cannot read '%s'", blob)
-                                        : HEARTH_OK;
-
-    (void)snprintf(whole.path, sizeof(whole.path), "%s", blob); /* as long */
-    for (size_t i = 0; !is_git && status == HEARTH_OK && (uint64_t)i * HTH_HUB_PIECE_BYTES < whole.bytes; i++)
-        status = hash_piece(&whole, i, sha, err);
-    if (status == HEARTH_OK)
-        status = finish_digest(&whole, is_git, sha, out, err);
-    hth_sha256_free(sha);
-    hth_hub_partial_close(&whole);
-    return status;
-}
-
-static hearth_status digest(download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
-{
-    const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
+    uint8_t bytes[HTH_SHA256_BYTES];
     hth_sha256 *sha = hth_sha256_new();
     hearth_status status = sha ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum");
 
-    for (size_t i = 0; i < d->partial.n_pieces && status == HEARTH_OK; i++) {
-        if (!wait_for(d, i))
+    for (size_t i = 0; i < partial->n_pieces && status == HEARTH_OK; i++) {
+        if (waits && !wait_for(d, i))
             status = d->failed ? hth_fail(err, d->status, "%s", d->err.message) /* the threads have ended */
                                : hth_fail(err, HEARTH_IO, "'%s' did not come; pull again", d->file->path);
         else if (!is_git)
-            status = hash_piece(&d->partial, i, sha, err);
+            status = hash_piece(partial, i, sha, err);
     }
-    if (status == HEARTH_OK)
-        status = finish_digest(&d->partial, is_git, sha, out, err);
+    if (status == HEARTH_OK && is_git) {
+        status = git_digest(partial, out, err);
+    } else if (status == HEARTH_OK) {
+        hth_sha256_peek(sha, bytes);
+        hth_hex_encode(bytes, sizeof(bytes), out);
+    }
     hth_sha256_free(sha);
+    return status;
+}
+
+static hearth_status digest_of_blob(download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+{
+    hth_hub_partial whole = { .fd = open(d->blob->path, O_RDONLY | O_CLOEXEC),
+                              .bytes = d->file->bytes,
+                              .n_pieces = (size_t)((d->file->bytes + HTH_HUB_PIECE_BYTES - 1) / HTH_HUB_PIECE_BYTES) };
+    hearth_status status;
+
+    (void)snprintf(whole.path, sizeof(whole.path), "%s", d->blob->path); /* as long */
+    status =
+        whole.fd < 0 ? hth_fail_errno(err, errno, "cannot read '%s'", whole.path) : digest(d, &whole, false, out, err);
+    hth_hub_partial_close(&whole);
     return status;
 }
 
@@ -503,7 +490,7 @@ static hearth_status transfer_all(download *d, hearth_error *err)
     if (d->watch->on_progress)
         d->watch->on_progress(d->file->path, d->n_arrived, d->file->bytes, d->watch->user_data);
     n = start_threads(d, transfers, threads, err);
-    status = n > 0 ? digest(d, found, err) : HEARTH_NO_MEMORY;
+    status = n > 0 ? digest(d, &d->partial, true, found, err) : HEARTH_NO_MEMORY;
     if (status != HEARTH_OK)
         fail_with(d, status, &(hearth_error){ .message = "" }); /* ends the threads; the first failure is kept */
     for (size_t i = 0; i < n; i++) {
@@ -555,7 +542,7 @@ static hearth_status download_locked(download *d, const link_place *place, heart
     } else if (place->shelf ? hth_hub_is_linked(place->shelf, place->commit, d->file) : d->blob->is_known) {
         return HEARTH_OK;
     } else {
-        status = blob_digest(d, found, err);
+        status = digest_of_blob(d, found, err);
         if (status == HEARTH_OK && strcmp(found, d->file->digest) != 0) {
             if (d->watch->on_note)
                 d->watch->on_note("the file changed since it was downloaded; it is downloaded again",

@@ -5,11 +5,14 @@
  */
 #include "hub/pull.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/grow.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "hub/choice.h"
 #include "hub/client.h"
@@ -63,17 +66,27 @@ static hearth_status find_in(const hth_hub_shelf *shelf, const char *commit, con
     return status;
 }
 
+/* Find the model in the newest snapshot that has it. */
 static bool find_in_any(const hth_hub_shelf *shelf, const hth_hub_reference *wanted, char path_out[PATH_MAX])
 {
-    hth_hub_snapshot *snapshots = NULL;
-    size_t n = 0;
+    char folder[PATH_MAX], path[PATH_MAX];
+    DIR *directory = hth_hub_snapshot_path(shelf, "", "", folder) ? opendir(folder) : NULL;
+    const struct dirent *entry;
+    time_t newest = 0;
     bool found = false;
+    struct stat st;
 
-    if (hth_hub_snapshots_read(shelf, &snapshots, &n, NULL) != HEARTH_OK)
-        return false;
-    for (size_t i = 0; i < n && !found; i++)
-        found = find_in(shelf, snapshots[i].commit, wanted, path_out, NULL) == HEARTH_OK;
-    free(snapshots);
+    while (directory && (entry = readdir(directory)) != NULL) {
+        if (!hth_is_hex(entry->d_name, HTH_HUB_COMMIT_BYTES - 1) ||
+            !hth_hub_snapshot_path(shelf, entry->d_name, "", path) || stat(path, &st) != 0 ||
+            (found && st.st_mtime <= newest) || find_in(shelf, entry->d_name, wanted, path, NULL) != HEARTH_OK)
+            continue;
+        found = true;
+        newest = st.st_mtime;
+        (void)snprintf(path_out, PATH_MAX, "%s", path); /* as large */
+    }
+    if (directory)
+        (void)closedir(directory); /* only read from */
     return found;
 }
 

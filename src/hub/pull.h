@@ -4,9 +4,9 @@
 #ifndef HTH_HUB_PULL_H
 #define HTH_HUB_PULL_H
 
+#include "hub/choice.h"
 #include "hub/download.h"
-#include "hub/quant.h"
-#include "hub/reference.h"
+#include "hub/listing.h"
 
 #define HTH_HUB_REVISION "main"
 

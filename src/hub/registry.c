@@ -19,7 +19,6 @@
 #include "base/gguf_name.h"
 #include "base/status.h"
 #include "hub/client.h"
-#include "hub/manifest.h"
 #include "hub/ollama.h"
 
 #define JOIN(out, format, ...) (snprintf(out, sizeof(out), format, __VA_ARGS__) < (int)sizeof(out))

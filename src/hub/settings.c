@@ -97,22 +97,13 @@ bool hth_hub_endpoint_take(const char *value, char out[HTH_HUB_ENDPOINT_BYTES])
     return true;
 }
 
-static hearth_status read_endpoint(hth_hub_settings *out, hearth_error *err)
-{
-    const char *value = variable("HF_ENDPOINT") ? variable("HF_ENDPOINT") : HTH_HUB_ENDPOINT;
-
-    if (!hth_hub_endpoint_take(value, out->endpoint))
-        return hth_fail(err, HEARTH_MISUSE, "HF_ENDPOINT is not the address of a hub; the default is %s",
-                        HTH_HUB_ENDPOINT);
-    return HEARTH_OK;
-}
-
 hearth_status hth_hub_settings_read(hth_hub_settings *out, hearth_error *err)
 {
     hth_hub_settings settings = { .is_offline = hth_hub_is_offline(),
                                   .called = "hub",
                                   .cache_variable = "HF_HUB_CACHE" };
     const char *cache = variable("HF_HUB_CACHE") ? variable("HF_HUB_CACHE") : variable("HUGGINGFACE_HUB_CACHE");
+    const char *endpoint = variable("HF_ENDPOINT") ? variable("HF_ENDPOINT") : HTH_HUB_ENDPOINT;
     char home[PATH_MAX] = "";
     hearth_status status;
 
@@ -122,9 +113,10 @@ hearth_status hth_hub_settings_read(hth_hub_settings *out, hearth_error *err)
         return hth_fail(err, HEARTH_MISUSE, "there is no folder for models; set HOME, HF_HOME or HF_HUB_CACHE");
     if (!join(settings.cache, cache ? cache : home, cache ? "" : "/hub"))
         return hth_fail(err, HEARTH_MISUSE, "the path of the folder for models is too long; set HF_HUB_CACHE");
-    status = read_endpoint(&settings, err);
-    if (status == HEARTH_OK)
-        status = read_token(home, &settings, err);
+    if (!hth_hub_endpoint_take(endpoint, settings.endpoint))
+        return hth_fail(err, HEARTH_MISUSE, "HF_ENDPOINT is not the address of a hub; the default is %s",
+                        HTH_HUB_ENDPOINT);
+    status = read_token(home, &settings, err);
     if (status == HEARTH_OK)
         *out = settings;
     return status;

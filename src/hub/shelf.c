@@ -14,13 +14,12 @@
 #include <unistd.h>
 
 #include "base/gguf_name.h"
-#include "base/grow.h"
 #include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 
-enum { LEVELS_MAX = 8, SNAPSHOTS_MAX = 65536, COMMIT_DIGITS = HTH_HUB_COMMIT_BYTES - 1 };
+enum { LEVELS_MAX = 8, COMMIT_DIGITS = HTH_HUB_COMMIT_BYTES - 1 };
 
 #define JOIN(out, format, ...) (snprintf(out, PATH_MAX, format, __VA_ARGS__) < PATH_MAX)
 
@@ -126,49 +125,6 @@ hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revis
 }
 
 /* ---- snapshots ---- */
-
-static int by_age(const void *a, const void *b)
-{
-    const hth_hub_snapshot *first = a, *second = b;
-
-    return first->mtime > second->mtime ? -1 : first->mtime < second->mtime;
-}
-
-hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapshot **out, size_t *n_out,
-                                     hearth_error *err)
-{
-    char folder[PATH_MAX], path[PATH_MAX];
-    DIR *directory = JOIN(folder, "%s/snapshots", shelf->folder) ? opendir(folder) : NULL;
-    hth_hub_snapshot *snapshots = NULL, *grown;
-    size_t n = 0, capacity = 0;
-    const struct dirent *entry;
-    bool failed = false;
-    struct stat st;
-
-    while (directory && !failed && (entry = readdir(directory)) != NULL) {
-        if (!hth_is_hex(entry->d_name, COMMIT_DIGITS) || !JOIN(path, "%s/%s", folder, entry->d_name) ||
-            stat(path, &st) != 0)
-            continue;
-        grown = n < SNAPSHOTS_MAX ? hth_grown_by(snapshots, n, 1, &capacity, sizeof(*snapshots)) : NULL;
-        failed = !grown;
-        if (failed)
-            continue;
-        snapshots = grown;
-        snapshots[n].mtime = (int64_t)st.st_mtime;
-        (void)snprintf(snapshots[n++].commit, HTH_HUB_COMMIT_BYTES, "%.*s", COMMIT_DIGITS, entry->d_name);
-    }
-    if (directory)
-        (void)closedir(directory);
-    if (failed) {
-        free(snapshots);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the snapshots in '%s'", folder);
-    }
-    if (n > 0)
-        qsort(snapshots, n, sizeof(*snapshots), by_age);
-    *out = snapshots;
-    *n_out = n;
-    return HEARTH_OK;
-}
 
 /* The target of a file's link. */
 static void link_target(const hth_hub_file *file, char out[PATH_MAX])

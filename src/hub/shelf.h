@@ -44,15 +44,6 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
 hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revision, const char *commit,
                                    hearth_error *err);
 
-typedef struct hth_hub_snapshot {
-    char commit[HTH_HUB_COMMIT_BYTES];
-    int64_t mtime; /* Unix seconds */
-} hth_hub_snapshot;
-
-/* The existing snapshots, newest first, [*n_out], which the caller frees. HEARTH_NO_MEMORY. */
-hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapshot **out, size_t *n_out,
-                                     hearth_error *err);
-
 /* Is the file of a snapshot a link to its blob? */
 bool hth_hub_is_linked(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file);
 /*

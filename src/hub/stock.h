@@ -4,7 +4,7 @@
 #ifndef HTH_HUB_STOCK_H
 #define HTH_HUB_STOCK_H
 
-#include "hub/quant.h"
+#include "hub/choice.h"
 #include "hub/shelf.h"
 
 enum { HTH_HUB_NAME_BYTES = HTH_HUB_REPO_BYTES + HTH_HUB_PATH_BYTES };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "console/output.h"
 #include "options/commands.h"
 #include "options/values.h"
 
@@ -108,30 +109,14 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] = "usage: hearth bench MODEL [OPTIONS]\n"
-                            "       hearth bench --url URL [OPTIONS]\n"
-                            "       hearth bench --compare A.json B.json [--html FILE]\n"
-                            "\n"
-                            "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
-                            "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
-                            "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
-                            "Both write tables, and a page with plots for a browser.\n"
-                            "\n";
-
-static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
-                              "\n"
-                              "  hearth bench models/hearth-tiny.gguf --quick\n"
-                              "  hearth bench model.gguf --json today.json --html today.html\n"
-                              "  hearth bench --url http://127.0.0.1:8080 --rate 4 --json hearth.json\n";
-
-static void init(hth_bench_options *out)
+static void init(void *options)
 {
+    hth_bench_options *out = options;
+
     *out = (hth_bench_options){
         .lengths = { .values = { 512, 2048, 8192 }, .n = 3 },
         .sequences = { .values = { 1, 2, 4, 8 }, .n = 4 },
@@ -144,43 +129,43 @@ static void init(hth_bench_options *out)
     hth_model_setup_init(&out->setup);
 }
 
-static const void *defaults(void)
-{
-    static hth_bench_options options;
-
-    init(&options);
-    return &options;
-}
-
 const hth_manual hth_bench_manual = {
     .name = "bench",
     .summary = "measure a model on this machine, or a server, with plots",
-    .usage = usage,
-    .closing = closing,
-    .options = &table,
-    .defaults = defaults,
+    .usage = "usage: hearth bench MODEL [OPTIONS]\n"
+             "       hearth bench --url URL [OPTIONS]\n"
+             "       hearth bench --compare A.json B.json [--html FILE]\n"
+             "\n"
+             "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
+             "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
+             "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
+             "Both write tables, and a page with plots for a browser.\n"
+             "\n",
+    .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+               "\n"
+               "  hearth bench models/hearth-tiny.gguf --quick\n"
+               "  hearth bench model.gguf --json today.json --html today.html\n"
+               "  hearth bench --url http://127.0.0.1:8080 --rate 4 --json hearth.json\n",
+    .options = HTH_OPTION_ROWS(rows),
+    .init = init,
+    .n_bytes = sizeof(hth_bench_options),
     .arguments = HTH_COMPLETE_MODEL,
 };
-
-static bool wrong(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return false;
-}
 
 static bool check(hth_bench_options *o, int n_arguments, char **arguments)
 {
     if (o->compares && n_arguments != 2)
-        return wrong("--compare needs two files that 'hearth bench --json' wrote");
+        return hth_say("--compare needs two files that 'hearth bench --json' wrote", false);
     if (o->compares && o->url)
-        return wrong("--compare and --url exclude each other; give one");
+        return hth_say("--compare and --url exclude each other; give one", false);
     if (o->html_file && o->no_html)
-        return wrong("--html and --no-html exclude each other; give one");
+        return hth_say("--html and --no-html exclude each other; give one", false);
     if (o->url && n_arguments > 0)
-        return wrong("with --url the server has the model; choose one of its models with --model");
+        return hth_say("with --url the server has the model; choose one of its models with --model", false);
     if (!o->compares && !o->url && n_arguments != 1)
-        return wrong("bench needs one MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub, or --url; 'hearth bench "
-                     "--help' shows an example");
+        return hth_say("bench needs one MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub, or --url; 'hearth bench "
+                       "--help' shows an example",
+                       false);
     o->n_ctx = o->setup.model.n_ctx;
     for (int i = 0; i < n_arguments; i++)
         o->arguments[i] = arguments[i];
@@ -192,14 +177,6 @@ bool hth_bench_options_parse(int argc, char **argv, hth_bench_options *out, int 
     int first;
 
     init(out);
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&table, "hearth bench", argc, argv, out);
-    if (first < 0)
-        return false;
-    if (out->help || out->help_all) {
-        hth_manual_print(&hth_bench_manual, out->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
-    return check(out, argc - first, argv + first);
+    first = hth_manual_parse(&hth_bench_manual, NULL, argc, argv, out, exit_out);
+    return first >= 0 && check(out, argc - first, argv + first);
 }

@@ -44,8 +44,6 @@ typedef struct hth_bench_options {
     bool compares;
     bool quiet;
     bool verbose;
-    bool help;
-    bool help_all;
 
     const char *arguments[2]; /* the model, or the files to compare */
 } hth_bench_options;

@@ -1,14 +1,14 @@
 /*
  * commands.h - the commands of the program, one function for each
  *
- * argv[0] is the name of the command. The result is an exit code (exit_code.h).
+ * argv[0] is the name of the command. The result is an exit code (console/output.h).
  * Messages go to standard error and begin with "hearth: "; results go to standard output.
  * Each command has a manual.
  */
 #ifndef HTH_OPTIONS_COMMANDS_H
 #define HTH_OPTIONS_COMMANDS_H
 
-#include "console/exit_code.h"
+#include "console/output.h"
 #include "options/manual.h"
 
 int hth_command_chat(int argc, char **argv);

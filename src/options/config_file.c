@@ -9,13 +9,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "base/utf8.h"
+#include "console/text_file.h"
 #include "sched/text_stream.h"
 
 typedef struct scanner {
@@ -34,10 +34,8 @@ typedef struct chain {
     const hth_config_node **link;
 } chain;
 
-static hearth_status fail_at(const scanner *s, unsigned line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static hearth_status fail_at(const scanner *s, unsigned line, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static hearth_status fail_at(const scanner *s, unsigned line, const char *format,
+                                                                   ...)
 {
     char message[sizeof(((hearth_error *)NULL)->message)];
     va_list arguments;
@@ -243,8 +241,7 @@ static bool is_quote(const scanner *s)
 
 /* ---- values ---- */
 
-static hearth_status read_section(scanner *s, hth_config_node *section, bool has_braces);
-static hearth_status read_value(scanner *s, hth_config_node *out);
+static hearth_status read_inside(scanner *s, hth_config_node *out, char closing);
 
 /* NULL without memory. */
 static hth_config_node *add_node(const scanner *s, chain *to)
@@ -285,35 +282,6 @@ static hearth_status skip_separators(scanner *s)
     return status;
 }
 
-static hearth_status read_list(scanner *s, hth_config_node *list)
-{
-    chain elements = { &list->first };
-    hearth_status status;
-
-    list->kind = HTH_CONFIG_LIST;
-    s->at++;
-    for (;;) {
-        hth_config_node *element;
-
-        status = skip_separators(s);
-        if (status == HEARTH_OK && s->at == s->end)
-            return fail_at(s, list->line, "the list that begins here has no end, ']'");
-        if (status != HEARTH_OK || *s->at == ']')
-            break;
-        element = add_node(s, &elements);
-        if (!element)
-            return no_memory(s);
-        status = read_value(s, element);
-        if (status == HEARTH_OK)
-            status = read_end(s, ']', list->key ? list->key : "an element");
-        if (status != HEARTH_OK)
-            break;
-    }
-    if (status == HEARTH_OK)
-        s->at++;
-    return status;
-}
-
 static hearth_status read_value_here(scanner *s, hth_config_node *out)
 {
     hearth_status status;
@@ -333,7 +301,7 @@ static hearth_status read_value_here(scanner *s, hth_config_node *out)
     if (s->depth == HTH_CONFIG_DEPTH_MAX)
         return fail_at(s, s->line, "sections and lists are nested more than %d deep", HTH_CONFIG_DEPTH_MAX);
     s->depth++;
-    status = *s->at == '{' ? read_section(s, out, true) : read_list(s, out);
+    status = read_inside(s, out, *s->at == '{' ? '}' : ']');
     s->depth--;
     return status;
 }
@@ -400,20 +368,15 @@ static hearth_status read_word(scanner *s, hth_config_node *node)
     return status;
 }
 
-static hearth_status read_member(scanner *s, chain *members, const char **key_out)
+static hearth_status read_member(scanner *s, hth_config_node *node)
 {
-    hth_config_node *node = add_node(s, members);
     bool has_brace = false, has_sign;
-    hearth_status status;
+    hearth_status status = read_key(s, &node->key);
 
-    if (!node)
-        return no_memory(s);
-    status = read_key(s, &node->key);
     if (status == HEARTH_OK)
         status = skip(s, false);
     if (status != HEARTH_OK)
         return status;
-    *key_out = node->key;
     has_sign = s->at < s->end && (*s->at == '=' || *s->at == ':');
     if (has_sign) {
         s->at++;
@@ -428,32 +391,37 @@ static hearth_status read_member(scanner *s, chain *members, const char **key_ou
     return read_word(s, node);
 }
 
-static hearth_status read_section(scanner *s, hth_config_node *section, bool has_braces)
+/* Read the elements of a list or the members of a section. closing: '\0' for the members of a file without braces. */
+static hearth_status read_inside(scanner *s, hth_config_node *out, char closing)
 {
-    chain members = { &section->first };
-    const char closing = has_braces ? '}' : '\0';
-    const char *key = NULL;
-    hearth_status status = HEARTH_OK;
+    const bool is_list = closing == ']';
+    chain inside = { &out->first };
+    hearth_status status;
 
-    section->kind = HTH_CONFIG_SECTION;
-    s->at += has_braces;
+    out->kind = is_list ? HTH_CONFIG_LIST : HTH_CONFIG_SECTION;
+    s->at += closing != '\0';
     for (;;) {
+        hth_config_node *node;
+
         status = skip_separators(s);
-        if (status != HEARTH_OK || s->at == s->end || *s->at == '}')
+        if (status != HEARTH_OK || s->at == s->end || *s->at == (is_list ? ']' : '}'))
             break;
-        status = read_member(s, &members, &key);
+        node = add_node(s, &inside);
+        if (!node)
+            return no_memory(s);
+        status = is_list ? read_value(s, node) : read_member(s, node);
         if (status == HEARTH_OK)
-            status = read_end(s, closing, key);
+            status = read_end(s, closing, !is_list ? node->key : out->key ? out->key : "an element");
         if (status != HEARTH_OK)
             break;
     }
     if (status != HEARTH_OK)
         return status;
-    if (has_braces && s->at == s->end)
-        return fail_at(s, section->line, "the section that begins here has no end, '}'");
-    if (!has_braces && s->at < s->end)
+    if (closing && s->at == s->end)
+        return fail_at(s, out->line, "the %s that begins here has no end, '%c'", is_list ? "list" : "section", closing);
+    if (!closing && s->at < s->end)
         return fail_at(s, s->line, "there are more '}' than '{'; take one out");
-    s->at += has_braces;
+    s->at += closing != '\0';
     return HEARTH_OK;
 }
 
@@ -472,7 +440,7 @@ hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char
     root->line = root->key_line = 1;
     status = skip_to_brace(&s, &has_braces); /* as in JSON */
     if (status == HEARTH_OK)
-        status = read_section(&s, root, has_braces);
+        status = read_inside(&s, root, has_braces ? '}' : '\0');
     if (status == HEARTH_OK && has_braces)
         status = skip_separators(&s);
     if (status == HEARTH_OK && s.at < s.end)
@@ -484,37 +452,24 @@ hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char
 
 /* ---- files ---- */
 
-static hearth_status read_all(hth_pool *pool, int fd, const char *name, const char **out, size_t *n_out,
-                              hearth_error *err)
+static hearth_status read_all(hth_pool *pool, int fd, const char *name, hth_config_file *out, hearth_error *err)
 {
-    size_t n = 0, capacity = 0;
-    char *text = NULL;
-    ssize_t got = 1;
+    hth_buffer text = { .text = NULL };
+    hearth_status status = HEARTH_OK;
 
-    while (got != 0) {
-        if (n == capacity) {
-            char *grown;
-
-            if (n >= HTH_CONFIG_BYTES_MAX)
-                return hth_fail(err, HEARTH_CORRUPT, "'%s' is larger than %d MiB, so it is no configuration", name,
-                                HTH_CONFIG_BYTES_MAX >> 20);
-            capacity = capacity ? 2 * capacity : 64 << 10;
-            grown = hth_pool_alloc(pool, capacity + 1);
-            if (!grown)
-                return hth_fail(err, HEARTH_NO_MEMORY, "no memory to read '%s'", name);
-            if (n > 0)
-                memcpy(grown, text, n);
-            text = grown;
-        }
-        got = read(fd, text + n, capacity - n);
-        if (got < 0 && errno != EINTR)
-            return hth_fail_errno(err, errno, "cannot read '%s'", name);
-        if (got > 0)
-            n += (size_t)got;
+    if (hth_read_to_end(fd, HTH_CONFIG_BYTES_MAX, &text)) {
+        out->n_text = text.n;
+        out->text = hth_pool_text(pool, hth_buffer_text(&text), text.n);
+        if (!out->text)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to read '%s'", name);
+    } else if (errno == EFBIG) {
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is larger than %d MiB, so it is no configuration", name,
+                          HTH_CONFIG_BYTES_MAX >> 20);
+    } else {
+        status = hth_fail_errno(err, errno, "cannot read '%s'", name);
     }
-    *out = text;
-    *n_out = n;
-    return HEARTH_OK;
+    hth_buffer_deinit(&text);
+    return status;
 }
 
 hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_file *out, hearth_error *err)
@@ -522,8 +477,6 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
     bool is_stdin = strcmp(path, "-") == 0;
     const char *name = is_stdin ? "standard input" : path;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    const char *text = "";
-    size_t n = 0;
     struct stat st;
     hearth_status status = HEARTH_OK;
 
@@ -533,7 +486,7 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
     if (fstat(fd, &st) != 0)
         status = hth_fail_errno(err, errno, "cannot read the type of '%s'", name);
     if (status == HEARTH_OK)
-        status = read_all(pool, fd, name, &text, &n, err);
+        status = read_all(pool, fd, name, out, err);
     if (!is_stdin)
         (void)close(fd); /* only read */
     if (status != HEARTH_OK)
@@ -541,7 +494,21 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
     out->permissions = (uint32_t)st.st_mode & 0777;
     out->owner = (uint32_t)st.st_uid;
     out->is_regular = S_ISREG(st.st_mode);
-    out->text = text;
-    out->n_text = n;
-    return hth_config_file_parse(pool, name, text, n, &out->root, err);
+    return hth_config_file_parse(pool, name, out->text, out->n_text, &out->root, err);
+}
+
+void hth_config_quote(const char *text, FILE *out)
+{
+    (void)fputc('"', out);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            (void)fprintf(out, "\\%c", c);
+        else if (c < ' ' || c == 0x7f)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fputc(c, out);
+    }
+    (void)fputc('"', out);
 }

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "options/pool.h"
 #include "hearth.h"
@@ -63,5 +64,8 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
 /* Likewise from memory, n bytes. */
 hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char *text, size_t n,
                                     const hth_config_node **out, hearth_error *err);
+
+/* Write a text in double quotes, so that a file may have it. */
+void hth_config_quote(const char *text, FILE *out);
 
 #endif

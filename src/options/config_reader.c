@@ -27,7 +27,9 @@ typedef struct member {
     char shown[SHOWN_BYTES];
 } member;
 
-void hth_config_say(const hth_config_reader *reader, unsigned line, const char *format, ...)
+/* Add an error for this line to the reader's problems. */
+__attribute__((format(printf, 3, 4))) static void say(const hth_config_reader *reader, unsigned line,
+                                                      const char *format, ...)
 {
     char message[480];
     va_list arguments;
@@ -104,9 +106,9 @@ static void wrong_type(const member *m, const hth_config_node *value, const char
     static const char *const kinds[] = { "a section", "a list", "a text", "" };
 
     if (value->kind == HTH_CONFIG_PLAIN)
-        hth_config_say(m->reader, value->line, "%s is '%s'; it must be %s", m->shown, value->text, expected);
+        say(m->reader, value->line, "%s is '%s'; it must be %s", m->shown, value->text, expected);
     else
-        hth_config_say(m->reader, value->line, "%s is %s; it must be %s", m->shown, kinds[value->kind], expected);
+        say(m->reader, value->line, "%s is %s; it must be %s", m->shown, kinds[value->kind], expected);
 }
 
 static void read_text(const member *m, unsigned line, const char *text)
@@ -114,7 +116,7 @@ static void read_text(const member *m, unsigned line, const char *text)
     hearth_error err;
 
     if (!hth_option_read(m->option, m->options, m->shown, text, &err))
-        hth_config_say(m->reader, line, "%s", err.message);
+        say(m->reader, line, "%s", err.message);
 }
 
 static void read_path(const member *m, const hth_config_node *value)
@@ -125,7 +127,7 @@ static void read_path(const member *m, const hth_config_node *value)
     if (path)
         read_text(m, value->line, path);
     else
-        hth_config_say(m->reader, value->line, "%s is too long, or there is no memory for it", m->shown);
+        say(m->reader, value->line, "%s is too long, or there is no memory for it", m->shown);
 }
 
 static void read_flag(const member *m, const hth_config_node *value)
@@ -162,7 +164,7 @@ static void read_single(const member *m, const hth_config_node *value)
     else if (is_text && value->kind == HTH_CONFIG_PLAIN && is_no_text(value->text))
         wrong_type(m, value, "a text; one that looks like a number, true, false or null belongs in quotes");
     else if (!*value->text)
-        hth_config_say(m->reader, value->line, "%s is empty; leave it out, or give it a value", m->shown);
+        say(m->reader, value->line, "%s is empty; leave it out, or give it a value", m->shown);
     else if (m->option->is_path && !(m->option->is_word && m->option->is_word(value->text)))
         read_path(m, value);
     else
@@ -196,7 +198,7 @@ static void read_pairs(const member *m, const hth_config_node *value)
         if (pair->kind != HTH_CONFIG_PLAIN)
             wrong_type(&one, pair, "a number");
         else if ((size_t)snprintf(text, sizeof(text), "%s=%s", pair->key, pair->text) >= sizeof(text))
-            hth_config_say(m->reader, pair->line, "%s is too long", one.shown);
+            say(m->reader, pair->line, "%s is too long", one.shown);
         else
             read_text(&one, pair->line, text);
     }
@@ -278,15 +280,13 @@ static void say_unknown(const hth_config_reader *reader, const hth_config_node *
     for (size_t i = 0; i < HTH_CONFIG_OWN_KEYS_MAX && scope->own_keys[i]; i++)
         hth_nearest_try(&nearest, scope->own_keys[i]);
     if (nearest.name)
-        hth_config_say(reader, node->key_line, "'%.64s' is no key %s; did you mean '%s'?", node->key, scope->where,
-                       nearest.name);
+        say(reader, node->key_line, "'%.64s' is no key %s; did you mean '%s'?", node->key, scope->where, nearest.name);
     else if (section)
-        hth_config_say(reader, node->key_line, "'%.64s' is no key %s; it belongs in the section '%s'", node->key,
-                       scope->where, section);
+        say(reader, node->key_line, "'%.64s' is no key %s; it belongs in the section '%s'", node->key, scope->where,
+            section);
     else
-        hth_config_say(reader, node->key_line,
-                       "'%.64s' is no key %s; docs/operating.md and 'hearth serve --print-keys' list them", node->key,
-                       scope->where);
+        say(reader, node->key_line, "'%.64s' is no key %s; docs/operating.md and 'hearth serve --print-keys' list them",
+            node->key, scope->where);
 }
 
 static bool is_own(const hth_config_scope *scope, const char *key)
@@ -335,8 +335,79 @@ void hth_config_read(const hth_config_reader *reader, const hth_config_node *sec
         if (before == 0 && row->option->repeats)
             (void)hth_option_read(m.option, m.options, m.shown, NULL, &err); /* drop values from other sources */
         if (before > 0 && !row->option->repeats)
-            hth_config_say(reader, node->key_line, "'%s' was given before, in line %u", m.shown, before);
+            say(reader, node->key_line, "'%s' was given before, in line %u", m.shown, before);
         else
             read_value(&m, node);
     }
+}
+
+/* ---- presets ---- */
+
+void hth_config_presets_check(hth_config_presets *presets, const hth_config_reader *reader, void *options)
+{
+    const hth_config_scope scope = { .prefix = "", .where = "of a preset" };
+    const size_t n_before = reader->problems->n_errors;
+
+    for (size_t i = 0; i < presets->n; i++) {
+        const hth_config_node *preset = presets->sections[i];
+
+        hth_config_read(reader, preset, presets->table, options, &scope);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(preset->key, presets->sections[j]->key) == 0)
+                say(reader, preset->key_line, "there is a preset '%.64s' already, in line %u", preset->key,
+                    presets->sections[j]->key_line);
+    }
+    presets->is_wrong = reader->problems->n_errors > n_before;
+}
+
+/* The destination of a section's presets. */
+typedef struct destination {
+    const hth_config_presets *presets;
+    void *options;
+} destination;
+
+static void read_preset(const destination *to, const hth_config_reader *reader, const hth_config_node *name)
+{
+    const hth_config_scope scope = { .prefix = "", .where = "of a preset" };
+    hth_config_reader of_presets = *reader;
+
+    of_presets.directory = to->presets->directory;
+    if (name->kind != HTH_CONFIG_QUOTED && name->kind != HTH_CONFIG_PLAIN) {
+        say(reader, name->line, "'preset' has the name of a preset, or a list of names");
+        return;
+    }
+    for (size_t i = 0; i < to->presets->n; i++)
+        if (strcmp(to->presets->sections[i]->key, name->text) == 0) {
+            if (!to->presets->is_wrong) /* otherwise each model would repeat the same errors */
+                hth_config_read(&of_presets, to->presets->sections[i], to->presets->table, to->options, &scope);
+            return;
+        }
+    say(reader, name->line, "there is no preset '%.64s' in %s; add preset \"%.64s\" { ... }", name->text,
+        reader->name ? "this file" : "the configuration file", name->text);
+}
+
+static void read_presets(const hth_config_reader *reader, const hth_config_node *node, void *user_data)
+{
+    if (node->kind != HTH_CONFIG_LIST)
+        read_preset(user_data, reader, node);
+    for (const hth_config_node *name = node->kind == HTH_CONFIG_LIST ? node->first : NULL; name; name = name->next)
+        read_preset(user_data, reader, name);
+}
+
+static void pass_over(const hth_config_reader *reader, const hth_config_node *node, void *user_data)
+{
+    (void)reader, (void)node, (void)user_data;
+}
+
+void hth_config_presets_read(const hth_config_presets *presets, const hth_config_reader *reader,
+                             const hth_config_node *section, const char *where, void *options)
+{
+    const hth_config_scope scope = { .prefix = "", .where = where, .own_keys = { "preset" }, .read_own = pass_over };
+    destination to = { presets, options };
+
+    /* Presets are read first, wherever the section names them. */
+    for (const hth_config_node *node = section->first; node; node = node->next)
+        if (strcmp(node->key, "preset") == 0)
+            read_presets(reader, node, &to);
+    hth_config_read(reader, section, presets->table, options, &scope);
 }

@@ -1,7 +1,7 @@
 /*
- * default_options.c - see default_options.h
+ * default_options.c - the rows of request values, and the recommendations beside a model
  */
-#include "options/default_options.h"
+#include "options/model_options.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -63,7 +63,7 @@ static const hth_option thinking_rows[] = {
       .offset = AT(thinking_message), .check = check_message, .key = "reasoning_budget_message" },
 };
 
-const hth_option_table hth_thinking_options = { thinking_rows, sizeof(thinking_rows) / sizeof(thinking_rows[0]) };
+const hth_option_table hth_thinking_options = HTH_OPTION_TABLE_OF(thinking_rows);
 
 static bool read_samplers(void *options, const char *shown, const char *value, hearth_error *err)
 {
@@ -125,7 +125,7 @@ static const hth_option sampling_rows[] = {
         .read = read_samplers, .write = write_samplers, .key = "samplers" },
 };
 
-const hth_option_table hth_sampling_options = { sampling_rows, sizeof(sampling_rows) / sizeof(sampling_rows[0]) };
+const hth_option_table hth_sampling_options = HTH_OPTION_TABLE_OF(sampling_rows);
 
 static const hth_option rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_sampling_options },
@@ -144,7 +144,7 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options },
 };
 
-const hth_option_table hth_default_options = { rows, sizeof(rows) / sizeof(rows[0]) };
+const hth_option_table hth_default_options = HTH_OPTION_TABLE_OF(rows);
 
 /* ---- recommendations beside a model ---- */
 

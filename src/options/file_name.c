@@ -8,7 +8,7 @@
 
 #include "base/controls.h"
 #include "base/hash.h"
-#include "options/serve_config_inside.h"
+#include "options/serve_options.h"
 #include "sched/text_stream.h"
 
 bool hth_name_make_safe(char *text, const char *others)

@@ -14,29 +14,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/llama_flag_table.h"
-
-enum { WORDS_PER_WORD = 130 /* each value of a list becomes an option */, NAME_BYTES = 64 };
+enum { WORDS_PER_WORD = 130 /* each value of a list becomes an option */, VARIABLES_MAX = 256 };
 
 #define TEMPLATE_VALUES "chat-template-kwargs"
 
-const char *hth_llama_flag_name(size_t i)
+/* The name after this one in the names of a flag, at first NULL; NULL: there is none. *n_out: its bytes. */
+static const char *next_name(const hth_llama_flag *f, const char *name, size_t *n_out)
 {
-    for (size_t f = 0; f < hth_llama_n_flags; f++)
-        for (size_t name = 0; name < HTH_LLAMA_NAMES_MAX && hth_llama_flags[f].names[name]; name++)
-            if (i-- == 0)
-                return hth_llama_flags[f].names[name];
-    return NULL;
+    name = name ? name + *n_out + strspn(name + *n_out, " ") : f->names;
+    *n_out = strcspn(name, " ");
+    return *n_out > 0 ? name : NULL;
+}
+
+bool hth_llama_flag_name(size_t i, char out[HTH_LLAMA_NAME_BYTES])
+{
+    for (size_t f = 0; f < hth_llama_n_flags; f++) {
+        size_t n;
+
+        for (const char *name = NULL; (name = next_name(&hth_llama_flags[f], name, &n)) != NULL;)
+            if (i-- == 0) {
+                (void)snprintf(out, HTH_LLAMA_NAME_BYTES, "%.*s", (int)n, name); /* sized for it */
+                return true;
+            }
+    }
+    return false;
 }
 
 /* ---- words ---- */
 
-/* Is the first part of a word, n bytes up to its '=', this name? llama-server treats '_' in long names as '-'. */
-static bool is_named(const char *word, size_t n, const char *name)
+/*
+ * Is the first part of a word, n bytes up to its '=', this name of n_name bytes? llama-server treats '_' in long names
+ * as '-'.
+ */
+static bool is_named(const char *word, size_t n, const char *name, size_t n_name)
 {
     const bool is_long = n > 2 && word[0] == '-' && word[1] == '-';
 
-    if (strlen(name) != n)
+    if (n_name != n)
         return false;
     for (size_t i = 0; i < n; i++)
         if (word[i] != name[i] && !(is_long && word[i] == '_' && name[i] == '-'))
@@ -46,10 +60,13 @@ static bool is_named(const char *word, size_t n, const char *name)
 
 static const hth_llama_flag *flag_of(const char *word, size_t n)
 {
-    for (size_t i = 0; i < hth_llama_n_flags; i++)
-        for (size_t j = 0; j < HTH_LLAMA_NAMES_MAX && hth_llama_flags[i].names[j]; j++)
-            if (is_named(word, n, hth_llama_flags[i].names[j]))
+    for (size_t i = 0; i < hth_llama_n_flags; i++) {
+        size_t n_name;
+
+        for (const char *name = NULL; (name = next_name(&hth_llama_flags[i], name, &n_name)) != NULL;)
+            if (is_named(word, n, name, n_name))
                 return &hth_llama_flags[i];
+    }
     return NULL;
 }
 
@@ -64,12 +81,13 @@ static const hth_option *own_of(const hth_flat_table *own, const char *word, siz
 {
     for (size_t i = 0; i < own->n; i++) {
         const hth_option *row = own->rows[i].option;
-        char name[NAME_BYTES];
+        char name[HTH_LLAMA_NAME_BYTES];
 
         if (row->kind == HTH_OPTION_HEADING)
             continue;
         (void)snprintf(name, sizeof(name), "--%s", row->name); /* fits: no name is longer */
-        if ((n > 2 && is_named(word, n, name)) || (row->letter != 0 && word[1] == row->letter && word[2] == '\0'))
+        if ((n > 2 && is_named(word, n, name, strlen(name))) ||
+            (row->letter != 0 && word[1] == row->letter && word[2] == '\0'))
             return row;
     }
     return NULL;
@@ -134,7 +152,8 @@ static bool add_template_value(line *l, const hth_llama_flag *f, const char *val
         return true;
     member = json_loads(value, JSON_DECODE_ANY, NULL);
     if (!member)
-        hth_problems_add(l->problems, "%s has a value that is no text: %s", f->names[0], value);
+        hth_problems_add(l->problems, "%s has a value that is no text: %s", f->names,
+                         value); /* these flags have one name */
     return !member || json_object_set_new(l->more_values, f->to, member) == 0;
 }
 
@@ -279,33 +298,31 @@ static bool is_overruled(const line *l, const char *word)
     return is_in(l, row->name);
 }
 
-/* The words for a variable, [2] in out; none if it is empty or leaves the default. */
-static size_t words_of(const hth_llama_variable *variable, const hth_flat_table *own, hth_environment_fn environment,
-                       char **out)
+/* The words for a variable, [2] in out; none if it is empty or leaves the default. The first is NULL without memory. */
+static size_t words_of(const line *e, const hth_llama_variable *variable, hth_environment_fn environment, char **out)
 {
-    static const char prefix[] = "LLAMA_ARG_";
     const hth_llama_flag *f = flag_of(variable->flag, strlen(variable->flag));
-    const hth_option *row = own_of(own, variable->flag, strlen(variable->flag));
+    const hth_option *row = own_of(e->own, variable->flag, strlen(variable->flag));
     const bool takes_value = f ? f->takes != HTH_LLAMA_NOTHING : row && row->value;
-    const char *value = environment(variable->name), *known;
-    char off[NAME_BYTES];
+    const char *value = environment(variable->name), *known, *flag;
+    bool is_off;
+    char off[HTH_LLAMA_NAME_BYTES + 4];
 
-    if (variable->flag_off) { /* only its presence counts */
-        (void)snprintf(off, sizeof(off), "%sNO_%s", prefix, variable->name + strlen(prefix)); /* fits */
+    if (variable->flag_off[0]) { /* only its presence counts */
+        (void)snprintf(off, sizeof(off), HTH_LLAMA_VARIABLE_PREFIX "NO_%s",
+                       variable->name + strlen(HTH_LLAMA_VARIABLE_PREFIX)); /* fits */
         value = environment(off) ? "off" : value;
     }
     if (!value || !*value)
         return 0;
     known = hth_llama_switch(value);
-    out[0] = (char *)variable->flag; /* getopt does not change it */
+    is_off = !takes_value && known && strcmp(known, "off") == 0;
+    flag = is_off ? variable->flag_off : variable->flag;
+    out[0] = hth_pool_text(e->pool, flag, strlen(flag));
     out[1] = (char *)value;
     if (takes_value)
         return 2;
-    if (known && strcmp(known, "off") == 0) {
-        out[0] = (char *)variable->flag_off;
-        return variable->flag_off ? 1 : 0;
-    }
-    return known && strcmp(known, "on") == 0 ? 1 : 0;
+    return known && *flag && (is_off || strcmp(known, "on") == 0) ? 1 : 0;
 }
 
 /* Translate the words of a variable, and put them before those of the command line, unless that overrides them. */
@@ -333,11 +350,13 @@ static bool take_variable(line *e, const line *l, const hth_llama_variable *vari
 
 static bool take_environment(line *e, const line *l, hth_environment_fn environment)
 {
-    for (size_t i = 0; environment && i < hth_llama_n_variables; i++) {
-        char *words[2];
-        const size_t n = words_of(&hth_llama_variables[i], e->own, environment, words);
+    hth_llama_variable variable;
 
-        if (n > 0 && !take_variable(e, l, &hth_llama_variables[i], words, n))
+    for (size_t i = 0; environment && hth_llama_variable_at(i, &variable); i++) {
+        char *words[2];
+        const size_t n = words_of(e, &variable, environment, words);
+
+        if (n > 0 && (!words[0] || !take_variable(e, l, &variable, words, n)))
             return false;
     }
     return true;
@@ -379,7 +398,7 @@ bool hth_llama_flags_translate(hth_pool *pool, const hth_option_table *own, int 
     const size_t n_words = argc > 0 ? (size_t)argc - 1 : 0;
     line l = { .words = NULL }, e = { .words = NULL };
     bool ok = flat && begin(&l, pool, problems, flat, n_words) &&
-              begin(&e, pool, problems, flat, 2 * hth_llama_n_variables + n_words + WORDS_PER_WORD);
+              begin(&e, pool, problems, flat, 2 * VARIABLES_MAX + n_words + WORDS_PER_WORD);
 
     if (ok) {
         hth_option_table_flatten(own, true, flat);

@@ -6,13 +6,32 @@
 #ifndef HTH_OPTIONS_MODEL_OPTIONS_H
 #define HTH_OPTIONS_MODEL_OPTIONS_H
 
-#include "options/default_options.h"
-#include "options/option_table.h"
-#include "options/tuning_options.h"
+#include "api/defaults.h"
 #include "hearth.h"
 #include "models/adapter_spec.h"
+#include "options/option_table.h"
+
+/*
+ * Options for request values that clients do not send: rows in an hth_api_defaults, for rows of the kind
+ * HTH_OPTION_TABLE. An option that is not set has no value, so that the model's recommendation applies.
+ */
+extern const hth_option_table hth_default_options;
+/* Only the rows of the sampling numbers, likewise in an hth_api_defaults. */
+extern const hth_option_table hth_sampling_options;
+/* Only the rows of `reasoning` and `chat_template_kwargs`, likewise in an hth_api_defaults. */
+extern const hth_option_table hth_thinking_options;
+
+/* The recommendations in the generation_config.json beside a model's file; none if it cannot be read. */
+hth_api_defaults hth_default_options_beside(const char *model_path);
 
 enum { HTH_MODEL_DIRECTORIES_MAX = 15, HTH_MODEL_PARALLEL_MAX = 128 };
+
+/* llama.cpp's options of a model, with the names of llama-server, as they are read. */
+typedef struct hth_tuning {
+    hearth_engine_options engine;                                  /* without arrays */
+    const char *tensor_overrides[HEARTH_TENSOR_OVERRIDES_MAX];     /* [engine.n_tensor_overrides] */
+    const char *metadata_overrides[HEARTH_METADATA_OVERRIDES_MAX]; /* [engine.n_metadata_overrides] */
+} hth_tuning;
 
 /* Plain values: a copy is complete, except for the strings, which belong to the command line or the configuration. */
 typedef struct hth_model_setup {

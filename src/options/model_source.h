@@ -21,8 +21,17 @@
 hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
                                     hearth_error *err);
 
+/* Is it a model of Ollama's: "NAME[:TAG]", or a text with its prefix? Otherwise it is a hub's. */
+bool hth_model_source_is_ollama(const char *text);
 /*
- * Likewise for a server, which downloads nothing itself; the file may be missing. The path belongs to the pool. After a
+ * Download such a model, and write the path of its file; the revision (NULL: the main branch) is that of a hub's.
+ * HEARTH_MISUSE for a wrong name or setting; other statuses as hth_hub_pull.
+ */
+hearth_status hth_model_source_pull(const char *text, const char *revision, bool is_quiet, char path_out[PATH_MAX],
+                                    hearth_error *err);
+
+/*
+ * Find a file as above, for a server, which downloads nothing itself; the file may be missing. The path belongs to the pool. After a
  * failure, problems has the message, and text is returned.
  */
 const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems);

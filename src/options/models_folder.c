@@ -14,6 +14,8 @@
 
 #include "base/gguf_name.h"
 #include "base/gguf_text.h"
+#include "hub/settings.h"
+#include "hub/stock.h"
 #include "options/file_name.h"
 
 enum {
@@ -43,14 +45,13 @@ static bool fail_without_memory(finder *f)
     return false;
 }
 
-/* Is it a GGUF file? name receives the name in its metadata, if names are wanted; "": none. A FIFO does not block. */
-static bool is_gguf(const finder *f, const char *path, char name[NAME_BYTES_MAX + 1])
+/* Is it a GGUF file? name receives the name in its metadata, "": none; NULL: not wanted. A FIFO does not block. */
+static bool is_gguf(const char *path, char name[NAME_BYTES_MAX + 1])
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const bool is_one = fd >= 0 && hth_gguf_is_file(fd);
 
-    if (f->names == HTH_FOLDER_NAMES_FILE || !is_one ||
-        !hth_gguf_text_read(fd, "general.name", name, NAME_BYTES_MAX + 1))
+    if (name && (!is_one || !hth_gguf_text_read(fd, "general.name", name, NAME_BYTES_MAX + 1)))
         name[0] = '\0';
     if (fd >= 0)
         (void)close(fd); /* only read from */
@@ -79,7 +80,8 @@ static bool name_by_file(hth_pool *pool, const char *text, size_t n, hth_found_n
     return out->name != NULL;
 }
 
-bool hth_found_model_name_by_path(hth_pool *pool, const char *path, size_t n, hth_found_model *out)
+/* Fill the last two names of a model from its path, of which n bytes are the name. False without memory. */
+static bool name_by_path(hth_pool *pool, const char *path, size_t n, hth_found_model *out)
 {
     hth_found_name *whole = &out->names[HTH_FOUND_PATH], *parted = &out->names[HTH_FOUND_PARTED];
 
@@ -96,7 +98,7 @@ static bool name_model(const finder *f, const char *file, size_t n_stem, const c
     const char *below = out->path + strlen(f->root) + 1;
 
     return name_by_metadata(f, in_file, out) && name_by_file(f->pool, file, n_stem, &out->names[HTH_FOUND_STEM]) &&
-           hth_found_model_name_by_path(f->pool, below, hth_gguf_stem(below, strlen(below)), out);
+           name_by_path(f->pool, below, hth_gguf_stem(below, strlen(below)), out);
 }
 
 static void add_file(finder *f, const char *path, const char *file)
@@ -104,7 +106,7 @@ static void add_file(finder *f, const char *path, const char *file)
     size_t n = hth_gguf_stem(file, strlen(file));
     hth_gguf_part part;
     hth_found_model model = { .path = path };
-    char in_file[NAME_BYTES_MAX + 1];
+    char in_file[NAME_BYTES_MAX + 1] = "";
 
     if (hth_gguf_is_projector(file))
         return;
@@ -113,7 +115,7 @@ static void add_file(finder *f, const char *path, const char *file)
             return; /* a later part */
         n = part.n_stem;
     }
-    if (!is_gguf(f, path, in_file))
+    if (!is_gguf(path, f->names == HTH_FOLDER_NAMES_FILE ? NULL : in_file))
         hth_problems_warn(f->problems, "'%s' is no GGUF file, or cannot be read; it is left out", path);
     else if (f->n == f->n_max)
         hth_problems_warn(f->problems, "'%s' is left out: %zu models are served already", path, f->n_max);
@@ -230,4 +232,51 @@ bool hth_models_folder_read(hth_pool *pool, const char *folder, hth_folder_names
     qsort(f.found, f.n, sizeof(*f.found), by_name);
     *out = (hth_found_models){ f.found, f.n, f.folders, f.n_folders };
     return true;
+}
+
+/* ---- downloaded models ---- */
+
+/* False without memory. */
+static bool name_downloaded(hth_pool *pool, const hth_hub_model *from, hth_found_model *out)
+{
+    *out = (hth_found_model){ .at = HTH_FOUND_PATH, .path = hth_pool_text(pool, from->path, strlen(from->path)) };
+    return out->path && name_by_path(pool, from->name, strlen(from->name), out);
+}
+
+static bool add_models(hth_pool *pool, const hth_hub_model *models, size_t n, size_t n_max, hth_problems *problems,
+                       hth_found_models *out)
+{
+    out->list = hth_pool_alloc(pool, (n + 1) * sizeof(*out->list));
+    if (!out->list)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (hth_gguf_is_projector(models[i].path))
+            continue;
+        if (!is_gguf(models[i].path, NULL))
+            hth_problems_warn(problems, "'%s' is no GGUF file, or cannot be read; it is left out", models[i].path);
+        else if (out->n == n_max)
+            hth_problems_warn(problems, "'%s' is left out: %zu models are served already", models[i].name, n_max);
+        else if (!name_downloaded(pool, &models[i], &out->list[out->n++]))
+            return false;
+    }
+    return true;
+}
+
+bool hth_downloaded_models_read(hth_pool *pool, size_t n_max, hth_problems *problems, hth_found_models *out)
+{
+    hth_hub_settings settings;
+    hth_hub_model *models = NULL;
+    hearth_error err;
+    size_t n = 0;
+    bool ok;
+
+    *out = (hth_found_models){ .n = 0 };
+    if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
+        hth_hub_models_read(settings.cache, &models, &n, &err) != HEARTH_OK)
+        hth_problems_warn(problems, "downloaded models are not served: %s", err.message);
+    ok = add_models(pool, models, n, n_max, problems, out);
+    free(models);
+    if (!ok)
+        hth_problems_add(problems, "no memory for the list of downloaded models");
+    return ok;
 }

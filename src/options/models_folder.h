@@ -1,5 +1,5 @@
 /*
- * models_folder.h - finds the models in a folder
+ * models_folder.h - finds the models in a folder, and those that 'hearth pull' and other programs downloaded
  */
 #ifndef HTH_OPTIONS_MODELS_FOLDER_H
 #define HTH_OPTIONS_MODELS_FOLDER_H
@@ -37,9 +37,6 @@ static inline bool hth_found_is_exact(const hth_found_model *model, size_t at)
     return at != HTH_FOUND_IN_FILE && !model->names[at].original;
 }
 
-/* Fill the last two names of a model from its path, of which n bytes are the name. False without memory. */
-bool hth_found_model_name_by_path(hth_pool *pool, const char *path, size_t n, hth_found_model *out);
-
 typedef struct hth_found_models {
     hth_found_model *list; /* [n], sorted by name */
     size_t n;
@@ -60,5 +57,12 @@ typedef struct hth_found_models {
  */
 bool hth_models_folder_read(hth_pool *pool, const char *folder, hth_folder_names names, size_t n_max,
                             hth_problems *problems, hth_found_models *out);
+
+/*
+ * Find the models in the cache of the hub, at most n_max, under the names that 'hearth models ls' shows. Everything in
+ * *out belongs to the pool. Files that are not GGUF files are omitted with a warning. A cache that cannot be read
+ * causes a warning, too. False without memory, with the error in problems.
+ */
+bool hth_downloaded_models_read(hth_pool *pool, size_t n_max, hth_problems *problems, hth_found_models *out);
 
 #endif

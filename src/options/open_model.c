@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "console/interrupt.h"
+#include "console/output.h"
 #include "models/model.h"
+#include "options/model_source.h"
 
 enum { FLUSH_MS = 60000 };
 
@@ -88,4 +91,60 @@ uint32_t hth_open_model_recommend(hth_open_model *open)
     if (hearth_model_info_get(open->model, &info, NULL) != HEARTH_OK)
         return 0;
     return info.n_ctx;
+}
+
+/* ---- with Ctrl-C ---- */
+
+static void interrupt(void *user_data)
+{
+    hth_own_model *own = user_data;
+
+    pthread_mutex_lock(&own->lock);
+    atomic_store(&own->interrupted, true);
+    if (own->on_interrupt)
+        own->on_interrupt(own->interrupt_user_data);
+    pthread_mutex_unlock(&own->lock);
+}
+
+void hth_own_model_on_interrupt(hth_own_model *own, void (*function)(void *user_data), void *user_data)
+{
+    pthread_mutex_lock(&own->lock);
+    own->on_interrupt = function;
+    own->interrupt_user_data = user_data;
+    if (function && atomic_load(&own->interrupted))
+        function(user_data);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static bool is_interrupted(void *user_data)
+{
+    return atomic_load(&((hth_own_model *)user_data)->interrupted);
+}
+
+bool hth_own_model_find(hth_own_model *own, hth_model_setup *setup, bool is_quiet, bool is_verbose, const char *warning)
+{
+    hearth_error err = { .message = "" };
+
+    /* Before signals are caught: an interrupted download needs no cleanup. */
+    if (hth_model_source_find(setup->path, true, is_quiet, own->path, &err) != HEARTH_OK)
+        return hth_say(err.message, false);
+    setup->path = own->path;
+    own->open = (hth_open_model){
+        .setup = setup, .is_quiet = is_quiet, .is_verbose = is_verbose, .is_ended = is_interrupted, .user_data = own
+    };
+    hth_progress_init(&own->open.progress, !is_quiet);
+    pthread_mutex_init(&own->lock, NULL);
+    if (!hth_interrupt_watch(interrupt, own))
+        (void)fprintf(stderr, "hearth: warning: %s\n", warning);
+    return true;
+}
+
+bool hth_own_model_load(hth_own_model *own)
+{
+    hearth_error err = { .message = "" };
+    const hearth_status status = hth_open_model_load(&own->open, &err);
+
+    if (status != HEARTH_OK && !atomic_load(&own->interrupted))
+        hth_say_error(&err);
+    return status == HEARTH_OK;
 }

@@ -4,6 +4,10 @@
 #ifndef HTH_OPTIONS_OPEN_MODEL_H
 #define HTH_OPTIONS_OPEN_MODEL_H
 
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "console/progress.h"
 #include "options/model_options.h"
 
@@ -38,5 +42,30 @@ void hth_open_model_close(hth_open_model *open);
  * then those beside it. Returns the size of the context; 0: unknown.
  */
 uint32_t hth_open_model_recommend(hth_open_model *open);
+
+/* A model that Ctrl-C interrupts. It is never freed, because the thread that waits for signals may still use it. */
+typedef struct hth_own_model {
+    hth_open_model open;
+    char path[PATH_MAX];
+    atomic_bool interrupted;
+    /* Guards the two fields below. */
+    pthread_mutex_t lock;
+    void (*on_interrupt)(void *user_data); /* NULL: the flag is enough */
+    void *interrupt_user_data;
+} hth_own_model;
+
+/*
+ * Find the file of the setup's model, which may be downloaded, and catch Ctrl-C. False, with a message: it cannot be
+ * found. warning: what Ctrl-C does if it cannot be caught.
+ */
+bool hth_own_model_find(hth_own_model *own, hth_model_setup *setup, bool is_quiet, bool is_verbose,
+                        const char *warning);
+/* Load it. False, with a message unless Ctrl-C was pressed, on failure. */
+bool hth_own_model_load(hth_own_model *own);
+/*
+ * Call function after Ctrl-C, or at once if there was one already. It runs on the thread that waits for signals, at
+ * most once. NULL ends this.
+ */
+void hth_own_model_on_interrupt(hth_own_model *own, void (*function)(void *user_data), void *user_data);
 
 #endif

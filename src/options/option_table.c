@@ -58,8 +58,8 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
     switch (option->kind) {
     case HTH_OPTION_HEADING:
     case HTH_OPTION_TABLE: return false;
-    case HTH_OPTION_FLAG:
-    case HTH_OPTION_END: *(bool *)field = true; return true;
+    case HTH_OPTION_FLAG: *(bool *)field = true; return true;
+    case HTH_OPTION_END: return true;
     case HTH_OPTION_TEXT: *(const char **)field = value; return true;
     case HTH_OPTION_TEXTS:
         return hth_value_add_text(field, (size_t *)((char *)options + option->n_offset), option->n_max, shown, value,

@@ -17,7 +17,7 @@
 typedef enum hth_option_kind {
     HTH_OPTION_HEADING, /* no option: `help` is a heading of the help */
     HTH_OPTION_FLAG,    /* sets a bool */
-    HTH_OPTION_END,     /* likewise, and ends the parsing of the command line: --help */
+    HTH_OPTION_END,     /* sets nothing, and ends the parsing of the command line: --help */
     HTH_OPTION_TEXT,    /* a const char *, which points to the value */
     HTH_OPTION_TEXTS,   /* a list of texts, const char *[n_max], with their number, a size_t, at `n_offset` */
     HTH_OPTION_WORD,    /* an int or an enumeration: the index of the value in `words` */
@@ -36,6 +36,13 @@ typedef struct hth_option_table {
     const hth_option *rows;
     size_t n;
 } hth_option_table;
+
+/* The initialiser of a table that has an array of rows, and a pointer to such a table. */
+#define HTH_OPTION_TABLE_OF(rows)              \
+    {                                          \
+        rows, sizeof(rows) / sizeof((rows)[0]) \
+    }
+#define HTH_OPTION_ROWS(rows) (&(const hth_option_table)HTH_OPTION_TABLE_OF(rows))
 
 /*
  * Read a value into the options. shown is the name of the option in messages. value is NULL to empty a list, or to

@@ -1,5 +1,5 @@
 /*
- * run_options.c - reads and checks the options of `hearth run`
+ * run_options.c - reads and checks the options of `hearth run`, and its lines of prompts
  *
  * The table below has all options of the command. Those with a key are options of a request; a line of --prompts-json
  * may set them, too, under the name of the field in hearth.h.
@@ -15,6 +15,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "console/output.h"
 #include "options/commands.h"
 #include "options/values.h"
 
@@ -76,69 +77,46 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     return true;
 }
 
-/* The next free trigger; NULL, with a message: none is left. */
-static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
+/* Add a trigger of a kind; value NULL removes all of the kind. */
+static bool add_trigger(hth_run_options *out, hearth_trigger_kind kind, const char *shown, const char *value,
+                        hearth_error *err)
 {
-    size_t n = out->sampling.n_triggers;
+    hearth_trigger trigger = { .struct_size = sizeof(trigger), .kind = kind };
+    const size_t n = out->sampling.n_triggers;
 
-    if (n == HTH_TRIGGERS_MAX) {
-        (void)hth_value_too_many(shown, value, HTH_TRIGGERS_MAX, err);
-        return NULL;
+    if (!value) {
+        out->sampling.n_triggers = 0;
+        for (size_t i = 0; i < n; i++)
+            if (out->triggers[i].kind != kind)
+                out->triggers[out->sampling.n_triggers++] = out->triggers[i];
+        return true;
     }
-    return &out->triggers[n];
-}
-
-static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, const char *shown, const char *value,
-                             hearth_error *err)
-{
-    hearth_trigger *trigger = next_trigger(out, shown, value, err);
-
-    if (!trigger)
-        return false;
-    if (!*value)
+    if (n == HTH_TRIGGERS_MAX)
+        return hth_value_too_many(shown, value, HTH_TRIGGERS_MAX, err);
+    if (kind != HEARTH_TRIGGER_TOKEN && !*value)
         return hth_value_wrong(shown, value, "a text of at least one character", err);
-    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = kind, .text = value };
+    if (kind == HEARTH_TRIGGER_TOKEN && !hth_value_i32(shown, value, 0, INT32_MAX, &trigger.token, err))
+        return false;
+    if (kind != HEARTH_TRIGGER_TOKEN)
+        trigger.text = value;
+    out->triggers[n] = trigger;
     out->sampling.n_triggers++;
-    return true;
-}
-
-/* Remove the triggers of one kind. */
-static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < out->sampling.n_triggers; i++)
-        if (out->triggers[i].kind != kind)
-            out->triggers[n++] = out->triggers[i];
-    out->sampling.n_triggers = n;
     return true;
 }
 
 static bool add_trigger_word(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    return value ? add_text_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err)
-                 : clear_triggers(options, HEARTH_TRIGGER_WORD);
+    return add_trigger(options, HEARTH_TRIGGER_WORD, shown, value, err);
 }
 
 static bool add_trigger_pattern(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    return value ? add_text_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err)
-                 : clear_triggers(options, HEARTH_TRIGGER_PATTERN);
+    return add_trigger(options, HEARTH_TRIGGER_PATTERN, shown, value, err);
 }
 
 static bool add_trigger_token(void *options, const char *shown, const char *value, hearth_error *err)
 {
-    hth_run_options *out = options;
-    hearth_trigger *trigger = value ? next_trigger(out, shown, value, err) : NULL;
-    int32_t token;
-
-    if (!value)
-        return clear_triggers(out, HEARTH_TRIGGER_TOKEN);
-    if (!trigger || !hth_value_i32(shown, value, 0, INT32_MAX, &token, err))
-        return false;
-    *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger), .kind = HEARTH_TRIGGER_TOKEN, .token = token };
-    out->sampling.n_triggers++;
-    return true;
+    return add_trigger(options, HEARTH_TRIGGER_TOKEN, shown, value, err);
 }
 
 /* The value may be omitted; it is "" then. */
@@ -280,69 +258,36 @@ static const hth_option rows[] = {
       .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
       .is_common = true },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options: sampling, grammars, scheduling, cache, engine",
-      .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options: sampling, grammars, scheduling, cache, engine",
+      .is_common = true },
 };
 
-const hth_option_table hth_run_options_table = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static const char usage[] =
-    "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
-    "\n"
-    "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, so\nthe same "
-    "prompt, or one that begins like it, starts to answer at once.\n"
-    "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 8 tokens on, the same\n"
-    "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
-    "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there ('hearth "
-    "pull\n"
-    "--help'), or NAME[:TAG] of Ollama.\n"
-    "\n";
-
-static const char closing[] =
-    "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
-    "130 interrupted (once: the computed part is kept; twice: ends at once).\n"
-    "\n"
-    "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
-    "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";
-
-const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
-{
-    const hth_option *row = hth_option_table_find(&hth_run_options_table, key);
-
-    *offset = row ? 0 : AT(setup.defaults);
-    return row ? row : hth_option_table_find(&hth_sampling_options, key);
-}
+const hth_option_table hth_run_options_table = HTH_OPTION_TABLE_OF(rows);
 
 /* ---- conflicting and missing options ---------------------------------------------------------------------- */
-
-static bool wrong(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return false;
-}
 
 static bool check_prompt(hth_run_options *out)
 {
     bool many = out->prompts_text_file || out->prompts_json_file;
 
     if (out->prompt && out->prompt_file)
-        return wrong("-p and -f exclude each other; give the prompt once");
+        return hth_say("-p and -f exclude each other; give the prompt once", false);
     if (out->prompts_text_file && out->prompts_json_file)
-        return wrong("--prompts and --prompts-json exclude each other; give one file");
+        return hth_say("--prompts and --prompts-json exclude each other; give one file", false);
     if (many && (out->prompt || out->prompt_file))
-        return wrong("--prompts and --prompts-json take the place of -p and -f; give the prompts once");
+        return hth_say("--prompts and --prompts-json take the place of -p and -f; give the prompts once", false);
     if (out->parallel && !many)
-        return wrong("--parallel needs several prompts, with --prompts or --prompts-json");
+        return hth_say("--parallel needs several prompts, with --prompts or --prompts-json", false);
     if ((out->system || out->setup.chat_template || out->setup.chat_template_file) && !out->chat)
-        return wrong("--system and --chat-template need --chat");
+        return hth_say("--system and --chat-template need --chat", false);
     if ((out->setup.defaults.reasoning != HTH_API_REASONING_AUTO || out->setup.defaults.template_values) && !out->chat)
-        return wrong("--reasoning and --chat-template-kwargs need --chat");
+        return hth_say("--reasoning and --chat-template-kwargs need --chat", false);
     out->prompts_file = out->prompts_text_file ? out->prompts_text_file : out->prompts_json_file;
     if (out->prompt || out->prompt_file || many)
         return true;
     if (isatty(STDIN_FILENO))
-        return wrong("no prompt; give it with -p TEXT, -f FILE, or on standard input");
+        return hth_say("no prompt; give it with -p TEXT, -f FILE, or on standard input", false);
     out->prompt_file = "-";
     return true;
 }
@@ -353,59 +298,72 @@ static bool check_grammar(const hth_run_options *out)
     int n_grammars = !!sampling->grammar + !!sampling->json_schema + !!out->grammar_file + !!out->json_schema_file;
 
     if (n_grammars > 1)
-        return wrong("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one");
+        return hth_say("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one",
+                       false);
     if (n_grammars > 0 && !sampling->grammar_is_lazy && out->setup.defaults.sampling.mirostat > 0)
-        return wrong("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
-                     "--grammar-lazy");
+        return hth_say("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
+                       "--grammar-lazy",
+                       false);
     if (out->prompts_json_file) /* its lines may set the missing options */
         return true;
     if (sampling->grammar_is_lazy && n_grammars == 0)
-        return wrong("--grammar-lazy needs a --grammar or --json-schema");
+        return hth_say("--grammar-lazy needs a --grammar or --json-schema", false);
     if (sampling->grammar_is_lazy && sampling->n_triggers == 0)
-        return wrong("--grammar-lazy needs a --trigger-word, --trigger-token or --trigger-pattern");
+        return hth_say("--grammar-lazy needs a --trigger-word, --trigger-token or --trigger-pattern", false);
     if (sampling->n_triggers > 0 && !sampling->grammar_is_lazy)
-        return wrong("--trigger-word, --trigger-token and --trigger-pattern need --grammar-lazy");
+        return hth_say("--trigger-word, --trigger-token and --trigger-pattern need --grammar-lazy", false);
     return true;
 }
 
 static bool check(int n_arguments, char **arguments, hth_run_options *out)
 {
     if (n_arguments == 0)
-        return wrong(
-            "run needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth run --help' shows an example");
+        return hth_say(
+            "run needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth run --help' shows an example",
+            false);
     out->setup.path = arguments[0];
-    if (n_arguments > 1) {
-        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", arguments[1]);
-        return false;
-    }
+    if (n_arguments > 1)
+        return hth_sayf(false, "unexpected argument '%s'; a prompt is given with -p", arguments[1]);
     if (out->request.logprobs && !out->json)
-        return wrong("--logprobs needs --json, where they are shown");
+        return hth_say("--logprobs needs --json, where they are shown", false);
     return check_prompt(out) && check_grammar(out);
 }
 
-static void init(hth_run_options *out)
+static void init(void *options)
 {
+    hth_run_options *out = options;
+
     memset(out, 0, sizeof(*out));
     hth_model_setup_init(&out->setup);
     out->request = hearth_request_default();
     out->sampling = hearth_sampling_default();
 }
 
-static const void *defaults(void)
-{
-    static hth_run_options options;
-
-    init(&options);
-    return &options;
-}
-
 const hth_manual hth_run_manual = {
     .name = "run",
     .summary = "generate text from a prompt, warm when the prompt was seen before",
-    .usage = usage,
-    .closing = closing,
+    .usage = "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
+             "\n"
+             "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, "
+             "so\nthe same "
+             "prompt, or one that begins like it, starts to answer at once.\n"
+             "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 8 tokens on, "
+             "the same\n"
+             "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
+             "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there "
+             "('hearth "
+             "pull\n"
+             "--help'), or NAME[:TAG] of Ollama.\n"
+             "\n",
+    .closing =
+        "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
+        "130 interrupted (once: the computed part is kept; twice: ends at once).\n"
+        "\n"
+        "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
+        "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n",
     .options = &hth_run_options_table,
-    .defaults = defaults,
+    .init = init,
+    .n_bytes = sizeof(hth_run_options),
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
@@ -415,16 +373,8 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
 
     init(out);
     out->setup.model.n_parallel = 0; /* until the number of running requests is known */
-    *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&hth_run_options_table, "hearth run", argc, argv, out);
-    if (first < 0)
-        return false;
-    if (out->help || out->help_all) {
-        hth_manual_print(&hth_run_manual, out->help_all, stdout);
-        *exit_out = HTH_EXIT_OK;
-        return false;
-    }
-    if (!check(argc - first, argv + first, out))
+    first = hth_manual_parse(&hth_run_manual, NULL, argc, argv, out, exit_out);
+    if (first < 0 || !check(argc - first, argv + first, out))
         return false;
     if (out->prompts_file && out->parallel == 0)
         out->parallel = hearth_model_options_default().n_parallel;
@@ -449,4 +399,214 @@ hearth_request hth_run_options_request(hth_run_options *options)
     sampling->dry_breakers = sampling->n_dry_breakers ? options->dry_breakers : NULL;
     request.sampling = sampling;
     return request;
+}
+
+hearth_status hth_prompt_render(hearth_model *model, const hth_run_options *options, const char *prompt,
+                                hearth_request *request, hearth_error *err)
+{
+    const hth_api_defaults *how = &options->setup.defaults;
+    hearth_conversation conversation = hearth_conversation_default();
+    const hearth_chat_turn turns[] = {
+        { .struct_size = sizeof(turns[0]), .role = "system", .content = options->system },
+        { .struct_size = sizeof(turns[0]), .role = "user", .content = prompt },
+    };
+
+    if (!options->chat) {
+        request->prompt = prompt;
+        return HEARTH_OK;
+    }
+    conversation.turns = options->system ? turns : turns + 1;
+    conversation.n_turns = options->system ? 2 : 1;
+    conversation.no_thinking = how->reasoning == HTH_API_REASONING_OFF;
+    conversation.template_values = how->template_values;
+    return hearth_conversation_render(model, &conversation, &request->chat, err);
+}
+
+/*
+ * ---- lines of prompts ----
+ *
+ * The row of the command line that has the name of a member reads its value. So a line accepts the same values as the
+ * command line, with the same messages. A list replaces that of the command line.
+ */
+
+enum { SHOWN_BYTES = 320, NUMBER_BYTES = 64 };
+
+typedef struct member {
+    const hth_option *option;
+    void *options;
+    const char *shown;
+} member;
+
+static hearth_status read_text(const member *m, const char *text, hearth_error *err)
+{
+    return hth_option_read(m->option, m->options, m->shown, text, err) ? HEARTH_OK : HEARTH_MISUSE;
+}
+
+static hearth_status wrong_type(const member *m, const char *expected, hearth_error *err)
+{
+    return hth_fail(err, HEARTH_MISUSE, "%s must be %s", m->shown, expected);
+}
+
+/* Read a text, or a number in the form of the command line. */
+static hearth_status read_plain(const member *m, const json_t *value, hearth_error *err)
+{
+    char number[NUMBER_BYTES];
+
+    if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
+        return hth_fail(err, HEARTH_MISUSE, "%s has a zero byte, so it is no text", m->shown);
+    if (json_is_string(value))
+        return read_text(m, json_string_value(value), err);
+    if (m->option->kind == HTH_OPTION_TEXT)
+        return wrong_type(m, "a text", err);
+    if (json_is_integer(value))
+        (void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value)); /* sized for it */
+    else if (json_is_real(value))
+        (void)snprintf(number, sizeof(number), "%.9g", json_real_value(value)); /* likewise; exact for a float */
+    else
+        return wrong_type(m, "a number or a text", err);
+    return read_text(m, number, err);
+}
+
+/* Read {"15": -1.5} as "15=-1.5". */
+static hearth_status read_pairs(const member *m, json_t *pairs, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(pairs, key, value)
+    {
+        char pair[NUMBER_BYTES];
+        int n = -1;
+
+        if (json_is_number(value))
+            n = snprintf(pair, sizeof(pair), "%s=%.9g", key, json_number_value(value));
+        else if (json_is_string(value))
+            n = snprintf(pair, sizeof(pair), "%s=%s", key, json_string_value(value));
+        if (n < 0 || n >= (int)sizeof(pair))
+            return wrong_type(m, "an object of tokens and numbers", err);
+        status = read_text(m, pair, err);
+        if (status != HEARTH_OK)
+            break;
+    }
+    return status;
+}
+
+/* Read a text that is given as JSON, such as a schema; object keeps the text. */
+static hearth_status read_nested(const member *m, json_t *object, const char *key, hearth_error *err)
+{
+    char *text = json_dumps(json_object_get(object, key), JSON_COMPACT | JSON_ENCODE_ANY);
+    json_t *kept = text ? json_string(text) : NULL;
+
+    free(text);
+    if (!kept || json_object_set_new(object, key, kept) != 0)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %s", m->shown);
+    return read_text(m, json_string_value(kept), err);
+}
+
+static hearth_status read_member(const member *m, json_t *object, const char *key, hearth_error *err)
+{
+    json_t *value = json_object_get(object, key);
+    bool is_list = m->option->repeats;
+    hearth_status status = HEARTH_OK;
+    json_t *element;
+    size_t i;
+
+    if (m->option->kind == HTH_OPTION_FLAG) {
+        if (!json_is_boolean(value))
+            return wrong_type(m, "true or false", err);
+        hth_option_set_flag(m->option, m->options, json_is_true(value));
+        return HEARTH_OK;
+    }
+    if (m->option->value[0] == '[' && json_is_boolean(value)) /* its value may be omitted */
+        return read_text(m, json_is_true(value) ? "" : NULL, err);
+    if (m->option->kind == HTH_OPTION_TEXT && (json_is_object(value) || json_is_array(value)))
+        return read_nested(m, object, key, err);
+    if (!is_list || (!json_is_array(value) && !json_is_object(value)))
+        return read_plain(m, value, err);
+    status = read_text(m, NULL, err);
+    if (status == HEARTH_OK && json_is_object(value))
+        return read_pairs(m, value, err);
+    json_array_foreach(value, i, element)
+    {
+        if (status == HEARTH_OK)
+            status = read_plain(m, element, err);
+    }
+    return status;
+}
+
+/* The row of an option of a request, and the offset in hth_run_options that the row's offset is relative to; or NULL. */
+static const hth_option *option_of_request(const char *key, size_t *offset)
+{
+    const hth_option *row = hth_option_table_find(&hth_run_options_table, key);
+
+    *offset = row ? 0 : AT(setup.defaults);
+    return row ? row : hth_option_table_find(&hth_sampling_options, key);
+}
+
+/* Read the members in the order in which they are written. */
+static hearth_status read_object(hth_prompt_line *out, const char *where, hearth_error *err)
+{
+    json_t *prompt = json_object_get(out->object, "prompt");
+    hearth_status status = HEARTH_OK;
+    const char *key;
+    json_t *value;
+    void *next;
+
+    if (!json_is_string(prompt) || strlen(json_string_value(prompt)) != json_string_length(prompt))
+        return hth_fail(err, HEARTH_MISUSE, "%s: \"prompt\" must be there, a text without zero bytes", where);
+    out->prompt = json_string_value(prompt);
+    out->id = json_incref(json_object_get(out->object, "id"));
+    json_object_foreach_safe(out->object, next, key, value)
+    {
+        char shown[SHOWN_BYTES];
+        size_t offset;
+        const hth_option *option = option_of_request(key, &offset);
+        const member m = { .option = option, .options = (char *)&out->options + offset, .shown = shown };
+
+        if (strcmp(key, "prompt") == 0 || strcmp(key, "id") == 0)
+            continue;
+        (void)snprintf(shown, sizeof(shown), "%s: %s", where, key); /* a long name is cut */
+        hth_end_at_character(shown, sizeof(shown));
+        if (!m.option)
+            return hth_fail(err, HEARTH_MISUSE,
+                            "%s is no option of a request; \"prompt\", \"id\" and the names that docs/generation.md "
+                            "lists are allowed, such as \"n_predict\"",
+                            shown);
+        status = read_member(&m, out->object, key, err);
+        if (status != HEARTH_OK)
+            return status;
+    }
+    return status;
+}
+
+hearth_status hth_prompt_line_init(hth_prompt_line *out, const hth_run_options *base, const char *where,
+                                   const char *line, size_t n, hearth_error *err)
+{
+    json_error_t problem;
+
+    out->options = *base;
+    out->object = NULL;
+    out->id = NULL;
+    if (!base->prompts_json_file) {
+        out->prompt = line;
+        return strlen(line) == n
+                 ? HEARTH_OK
+                 : hth_fail(err, HEARTH_INVALID_TEXT, "%s: it has a zero byte, so it is no text", where);
+    }
+    out->object = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
+    if (!out->object)
+        return hth_fail(err, HEARTH_MISUSE, "%s: not a line of JSON: %s, at byte %d", where, problem.text,
+                        problem.position);
+    if (!json_is_object(out->object))
+        return hth_fail(err, HEARTH_MISUSE, "%s: it must be a JSON object, such as {\"prompt\": \"...\"}", where);
+    return read_object(out, where, err);
+}
+
+void hth_prompt_line_deinit(hth_prompt_line *line)
+{
+    json_decref(line->id);
+    json_decref(line->object);
+    line->id = NULL;
+    line->object = NULL;
 }

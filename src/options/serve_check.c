@@ -94,10 +94,22 @@ static void check_folder(const char *what, const char *path, hth_problems *probl
         check_writable(what, path, problems);
 }
 
-static void check_cache(const hth_model_setup *setup, hth_problems *problems)
+static bool is_same_cache(const hth_model_setup *a, const hth_model_setup *b)
 {
+    const char *x = a->runtime.cache_directory, *y = b->runtime.cache_directory;
+
+    return a->runtime.cache_disabled == b->runtime.cache_disabled && (x == y || (x && y && strcmp(x, y) == 0));
+}
+
+/* Check the cache of model i, unless an earlier model has the same. */
+static void check_cache(const hth_serve_set *set, size_t i, hth_problems *problems)
+{
+    const hth_model_setup *setup = &set->models[i].setup;
     char directory[PATH_MAX];
 
+    for (size_t j = 0; j < i; j++)
+        if (is_same_cache(setup, &set->models[j].setup))
+            return;
     if (setup->runtime.cache_disabled)
         return;
     if (setup->runtime.cache_directory)
@@ -107,8 +119,8 @@ static void check_cache(const hth_model_setup *setup, hth_problems *problems)
     else
         hth_problems_add(problems, "no directory for the cache is known, since HOME is not set; give one with "
                                    "cache.directory (--cache), or say cache.disabled = true (--no-cache)");
-    for (size_t i = 0; i < setup->runtime.n_more_directories; i++)
-        check_writable("a further directory of the cache", setup->more_directories[i], problems);
+    for (size_t j = 0; j < setup->runtime.n_more_directories; j++)
+        check_writable("a further directory of the cache", setup->more_directories[j], problems);
     check_writable("the directory for rows in memory", setup->runtime.ram_file_directory, problems);
     check_writable("the index's directory", setup->runtime.index_directory, problems);
 }
@@ -122,13 +134,6 @@ static void check_signing_key(const hth_model_setup *setup, hth_problems *proble
         hth_signing_key_load(NULL, setup->runtime.signing_key_file, &key, &err) != HEARTH_OK)
         hth_problems_add(problems, "%s", err.message);
     hth_signing_key_free(key);
-}
-
-static bool is_same_cache(const hth_model_setup *a, const hth_model_setup *b)
-{
-    const char *x = a->runtime.cache_directory, *y = b->runtime.cache_directory;
-
-    return a->runtime.cache_disabled == b->runtime.cache_disabled && (x == y || (x && y && strcmp(x, y) == 0));
 }
 
 static void check_tls(const hth_server_options *options, hth_problems *problems)
@@ -192,17 +197,6 @@ void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems)
     check_readable("the folder of adapters (lora_dir)", model->setup.adapters.directory, problems);
 }
 
-/* Check the cache of model i, unless an earlier model has the same. */
-static void check_cache_of(const hth_serve_set *set, size_t i, hth_problems *problems)
-{
-    const hth_model_setup *setup = &set->models[i].setup;
-
-    for (size_t j = 0; j < i; j++)
-        if (is_same_cache(setup, &set->models[j].setup))
-            return;
-    check_cache(setup, problems);
-}
-
 void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *problems)
 {
     const hth_server_options *options = &set->options;
@@ -210,7 +204,7 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
     for (size_t i = 0; i < options->n_models; i++) {
         hth_serve_check_model(&set->models[i], problems);
         if (thorough)
-            check_cache_of(set, i, problems);
+            check_cache(set, i, problems);
     }
     check_memory(options, problems);
     check_folder("the folder of saved slots (slot_save_path)", options->worker.slot_directory, problems);

@@ -6,7 +6,7 @@
 
 #include "console/problems.h"
 #include "front/front.h"
-#include "options/config_presets.h"
+#include "options/config_reader.h"
 #include "options/pool.h"
 #include "options/serve_options.h"
 

@@ -11,7 +11,6 @@
 
 #include "base/status.h"
 #include "http/origin.h"
-#include "options/address.h"
 #include "options/values.h"
 #include "supervisor/pressure_library.h"
 
@@ -91,10 +90,6 @@ static const char *const normalize[] = { [HTH_NORMALIZE_ON] = "on", [HTH_NORMALI
 #define TEXTS(field, max) .offset = AT(field), .n_offset = AT(n_##field), .n_max = (max), .repeats = true
 #define MODEL_TEXTS(field, max) \
     .offset = IN_MODEL(field), .n_offset = IN_MODEL(n_##field), .n_max = (max), .repeats = true
-#define TABLE(rows)                            \
-    {                                          \
-        rows, sizeof(rows) / sizeof((rows)[0]) \
-    }
 
 static const hth_option tls_rows[] = {
     { "tls-certificate", 0, HTH_OPTION_TEXT, "FILE",
@@ -126,10 +121,8 @@ static const hth_option worker_limit_rows[] = {
       .offset = IN_SERVER(worker.requests.normalize), .words = normalize, .key = "normalize" },
 };
 
-static const hth_option_table worker_limit_table = TABLE(worker_limit_rows);
-
 static const hth_option limit_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &worker_limit_table, .offset = AT(server) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_worker_request_options, .offset = AT(server) },
     { "bodies-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "memory of all requests' bodies together; more are 503",
       .offset = AT(server.http.bodies_bytes_max), .low = 1 << 20, .key = "bodies_bytes_max" },
     { "connections-max", 0, HTH_OPTION_U32, "N", "open connections; the system's limit of open files applies, too",
@@ -228,7 +221,7 @@ static const hth_option pressure_setting_rows[] = {
       .low = 50, .high = 3600000, .key = "poll_ms" },
 };
 
-const hth_option_table hth_serve_pressure_settings = TABLE(pressure_setting_rows);
+const hth_option_table hth_serve_pressure_settings = HTH_OPTION_TABLE_OF(pressure_setting_rows);
 
 static const hth_option pressure_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_serve_pressure_settings, .offset = AT(server.pressure) },
@@ -262,12 +255,8 @@ static const hth_option worker_slot_rows[] = {
       .offset = IN_SERVER(worker.slot_limits.bytes_max), .key = "slot_save_bytes_max" },
 };
 
-static const hth_option_table worker_slot_table = TABLE(worker_slot_rows);
-
-static const hth_option_table worker_stream_table = TABLE(worker_stream_rows);
-
 static const hth_option stream_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &worker_stream_table, .offset = AT(server) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_worker_stream_options, .offset = AT(server) },
     { "stream-keep-ms", 0, HTH_OPTION_MS, "MS",
       "a stream with x-hearth-resume is kept for this time without its client; 0: not at all",
       .offset = AT(server.kept.keep_ms), .low = 0, .high = 86400000, .key = "keep_ms" },
@@ -299,16 +288,6 @@ static const hth_option cors_rows[] = {
       TEXTS(origins, HTH_SERVE_ORIGINS_MAX), .check = check_origin, .key = "origins" },
 };
 
-static const hth_option_table tls_table = TABLE(tls_rows);
-static const hth_option_table limit_table = TABLE(limit_rows);
-static const hth_option_table response_table = TABLE(response_rows);
-static const hth_option_table supervision_table = TABLE(supervision_rows);
-static const hth_option_table residency_table = TABLE(residency_rows);
-static const hth_option_table pressure_table = TABLE(pressure_rows);
-static const hth_option_table stream_table = TABLE(stream_rows);
-static const hth_option_table log_table = TABLE(log_rows);
-static const hth_option_table cors_table = TABLE(cors_rows);
-
 static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Addresses and keys" },
     { "listen", 0, HTH_OPTION_TEXTS, "ADDRESS",
@@ -329,7 +308,7 @@ static const hth_option key_rows[] = {
       .key = "no_slots" },
     { "no-ui", 0, HTH_OPTION_FLAG, NULL, "serve no page to browsers at /", .offset = AT(server.no_ui), .key = "no_ui",
       .is_common = true },
-    { .kind = HTH_OPTION_TABLE, .table = &worker_slot_table, .offset = AT(server) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_worker_slot_options, .offset = AT(server) },
     { "models-dir", 0, HTH_OPTION_TEXT, "DIR",
       "serve the GGUF files in this folder and its sub-folders, too, each with the first request for it; a reload "
       "looks "
@@ -342,24 +321,39 @@ static const hth_option key_rows[] = {
     { "default-model", 0, HTH_OPTION_TEXT, "NAME",
       "the model for unknown names, and for requests without a name (default: the first); none: unknown names are 404",
       .offset = AT(server.default_model), .key = "default" },
-    { .kind = HTH_OPTION_TABLE, .key = "tls", .table = &tls_table, .help = "TLS" },
-    { .kind = HTH_OPTION_TABLE, .key = "cors", .table = &cors_table, .help = "Calls from pages in browsers" },
+    { .kind = HTH_OPTION_TABLE, .key = "tls", .table = HTH_OPTION_ROWS(tls_rows), .help = "TLS" },
+    { .kind = HTH_OPTION_TABLE,
+      .key = "cors",
+      .table = HTH_OPTION_ROWS(cors_rows),
+      .help = "Calls from pages in browsers" },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },
-    { .kind = HTH_OPTION_TABLE, .key = "limits", .table = &limit_table, .help = "Limits of requests" },
+    { .kind = HTH_OPTION_TABLE, .key = "limits", .table = HTH_OPTION_ROWS(limit_rows), .help = "Limits of requests" },
     { .kind = HTH_OPTION_HEADING, .help = "Responses that are kept" },
-    { .kind = HTH_OPTION_TABLE, .key = "responses", .table = &response_table, .help = "Responses that are kept" },
+    { .kind = HTH_OPTION_TABLE,
+      .key = "responses",
+      .table = HTH_OPTION_ROWS(response_rows),
+      .help = "Responses that are kept" },
     { .kind = HTH_OPTION_HEADING, .help = "Supervision of workers" },
-    { .kind = HTH_OPTION_TABLE, .key = "supervision", .table = &supervision_table, .help = "Supervision of workers" },
+    { .kind = HTH_OPTION_TABLE,
+      .key = "supervision",
+      .table = HTH_OPTION_ROWS(supervision_rows),
+      .help = "Supervision of workers" },
     { .kind = HTH_OPTION_HEADING, .help = "Models and memory" },
-    { .kind = HTH_OPTION_TABLE, .key = "residency", .table = &residency_table, .help = "Models and memory" },
+    { .kind = HTH_OPTION_TABLE,
+      .key = "residency",
+      .table = HTH_OPTION_ROWS(residency_rows),
+      .help = "Models and memory" },
     { .kind = HTH_OPTION_HEADING, .help = "Pressure of memory" },
-    { .kind = HTH_OPTION_TABLE, .key = "pressure", .table = &pressure_table, .help = "Pressure of memory" },
+    { .kind = HTH_OPTION_TABLE,
+      .key = "pressure",
+      .table = HTH_OPTION_ROWS(pressure_rows),
+      .help = "Pressure of memory" },
     { .kind = HTH_OPTION_HEADING, .help = "Log" },
-    { .kind = HTH_OPTION_TABLE, .key = "streams", .table = &stream_table, .help = "Streams" },
-    { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },
+    { .kind = HTH_OPTION_TABLE, .key = "streams", .table = HTH_OPTION_ROWS(stream_rows), .help = "Streams" },
+    { .kind = HTH_OPTION_TABLE, .key = "log", .table = HTH_OPTION_ROWS(log_rows), .help = "Log" },
 };
 
-const hth_option_table hth_serve_server_keys = TABLE(key_rows);
+const hth_option_table hth_serve_server_keys = HTH_OPTION_TABLE_OF(key_rows);
 
 /* Aliases of a model, and its tags in lists. */
 static const hth_option name_rows[] = {
@@ -370,8 +364,6 @@ static const hth_option name_rows[] = {
     { "tag", 0, HTH_OPTION_TEXTS, "TEXT", "a tag of the model in lists of models; may be repeated",
       MODEL_TEXTS(tags, HTH_SERVE_TAGS_MAX), .key = "tags" },
 };
-
-static const hth_option_table name_table = TABLE(name_rows);
 
 #define IN_RULES(field) offsetof(hth_model_rules, field)
 
@@ -384,7 +376,7 @@ static const hth_option rule_rows[] = {
       .offset = IN_RULES(unload_after_ms), .low = 0, .high = UINT32_MAX, .key = "unload_after_ms" },
 };
 
-const hth_option_table hth_serve_model_rules = TABLE(rule_rows);
+const hth_option_table hth_serve_model_rules = HTH_OPTION_TABLE_OF(rule_rows);
 
 /* The options of a model's section that are also flags. The cache is a separate section in both. */
 static const hth_option model_shared_rows[] = {
@@ -395,13 +387,11 @@ static const hth_option model_shared_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = IN_MODEL(setup) },
 };
 
-static const hth_option_table model_shared_table = TABLE(model_shared_rows);
-
 static const hth_option model_key_rows[] = {
     { "model", 0, HTH_OPTION_TEXT, "FILE", "the model, a GGUF file", .offset = IN_MODEL(setup.path), .key = "path",
       .is_path = true },
-    { .kind = HTH_OPTION_TABLE, .table = &name_table },
-    { .kind = HTH_OPTION_TABLE, .table = &model_shared_table },
+    { .kind = HTH_OPTION_TABLE, .table = HTH_OPTION_ROWS(name_rows) },
+    { .kind = HTH_OPTION_TABLE, .table = HTH_OPTION_ROWS(model_shared_rows) },
     { "ram", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows (default: that of the section cache)",
       .offset = IN_MODEL(setup.runtime.ram_bytes_max), .low = 1 << 20, .key = "ram" },
     { .kind = HTH_OPTION_TABLE,
@@ -417,8 +407,8 @@ static const hth_option model_key_rows[] = {
 };
 
 static const hth_option model_flag_rows[] = {
-    { .kind = HTH_OPTION_TABLE, .table = &name_table },
-    { .kind = HTH_OPTION_TABLE, .table = &model_shared_table },
+    { .kind = HTH_OPTION_TABLE, .table = HTH_OPTION_ROWS(name_rows) },
+    { .kind = HTH_OPTION_TABLE, .table = HTH_OPTION_ROWS(model_shared_rows) },
     { .kind = HTH_OPTION_HEADING, .help = "Defaults of requests" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = IN_MODEL(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
@@ -474,8 +464,8 @@ static const hth_option flag_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Models; these options win over their sections" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_serve_model_flags, .offset = AT(defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
-    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
-    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+    { "help", 'h', HTH_OPTION_END, .help = "the most used options", .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, .help = "all options", .is_common = true },
 };
 
 static const hth_option worker_rows[] = {
@@ -486,14 +476,14 @@ static const hth_option worker_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = offsetof(hth_model_setup, defaults) },
 };
 
-const hth_option_table hth_serve_flags = TABLE(flag_rows);
-const hth_option_table hth_serve_keys = TABLE(file_rows);
-const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
-const hth_option_table hth_serve_model_flags = TABLE(model_flag_rows);
-const hth_option_table hth_worker_model_options = TABLE(worker_rows);
-const hth_option_table hth_worker_request_options = TABLE(worker_limit_rows);
-const hth_option_table hth_worker_stream_options = TABLE(worker_stream_rows);
-const hth_option_table hth_worker_slot_options = TABLE(worker_slot_rows);
+const hth_option_table hth_serve_flags = HTH_OPTION_TABLE_OF(flag_rows);
+const hth_option_table hth_serve_keys = HTH_OPTION_TABLE_OF(file_rows);
+const hth_option_table hth_serve_model_keys = HTH_OPTION_TABLE_OF(model_key_rows);
+const hth_option_table hth_serve_model_flags = HTH_OPTION_TABLE_OF(model_flag_rows);
+const hth_option_table hth_worker_model_options = HTH_OPTION_TABLE_OF(worker_rows);
+const hth_option_table hth_worker_request_options = HTH_OPTION_TABLE_OF(worker_limit_rows);
+const hth_option_table hth_worker_stream_options = HTH_OPTION_TABLE_OF(worker_stream_rows);
+const hth_option_table hth_worker_slot_options = HTH_OPTION_TABLE_OF(worker_slot_rows);
 
 void hth_serve_options_init(hth_serve_options *out)
 {

@@ -55,7 +55,7 @@ typedef struct hth_serve_options {
     bool has_port;
     const char *admin;
     const char *keys_file;
-    /* --api-key, each a comma-separated list; see api_keys.h */
+    /* --api-key, each a comma-separated list; see key_file.h */
     const char *api_keys[HTH_SERVE_API_KEYS_MAX];
     size_t n_api_keys;
     const char *api_key_file;
@@ -74,8 +74,6 @@ typedef struct hth_serve_options {
     bool check;
     bool print_config;
     bool print_keys;
-    bool help;
-    bool help_all;
 } hth_serve_options;
 
 extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all flags */

@@ -40,22 +40,6 @@ static void print_comment(const printer *p, int indent, const char *text)
     }
 }
 
-static void print_quoted(const printer *p, const char *text)
-{
-    (void)fputc('"', p->out);
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-
-        if (c == '"' || c == '\\')
-            (void)fprintf(p->out, "\\%c", c);
-        else if (c < ' ' || c == 0x7f)
-            (void)fprintf(p->out, "\\u%04x", c);
-        else
-            (void)fputc(c, p->out);
-    }
-    (void)fputc('"', p->out);
-}
-
 /* Print numbers and words unquoted, and texts in quotes. */
 static void print_value(const printer *p, const hth_option *row, const char *value)
 {
@@ -64,7 +48,7 @@ static void print_value(const printer *p, const hth_option *row, const char *val
     const bool is_number = value[0] && strspn(value, "0123456789") == strlen(value);
 
     if (is_text && !(is_number && row->kind == HTH_OPTION_OWN))
-        print_quoted(p, value);
+        hth_config_quote(value, p->out);
     else
         (void)fputs(value, p->out);
 }
@@ -183,7 +167,7 @@ static void print_model(const printer *p, const hth_serve_model *model, const ht
     hth_flat_table flat;
 
     (void)fputs("\nmodel ", p->out);
-    print_quoted(p, model->name);
+    hth_config_quote(model->name, p->out);
     (void)fputs(" {\n", p->out);
     hth_option_table_flatten(&hth_serve_model_keys, false, &flat);
     for (size_t i = 0; i < flat.n; i++) {

@@ -1,5 +1,5 @@
 /*
- * values.h - reads the values of options
+ * values.h - reads the values of options, and addresses to listen on
  *
  * Each function reads the text of an option's value into *out and returns true. Otherwise it writes the expected value
  * into err, returns false and leaves *out unchanged. name is the option in messages: "--top-k".
@@ -35,5 +35,17 @@ bool hth_value_too_many(const char *name, const char *value, size_t n_max, heart
 /* Append a non-empty text to a list of *n texts with room for n_max; value NULL empties the list. */
 bool hth_value_add_text(const char **list, size_t *n, size_t n_max, const char *name, const char *value,
                         hearth_error *err);
+
+enum { HTH_ADDRESS_HOST_BYTES = 256, HTH_ADDRESS_PORT = 8080 /* if the text has none */ };
+
+/*
+ * Read "HOST:PORT", "[IPV6]:PORT", "HOST", "PORT" or "unix:PATH". host_out, of n bytes, receives the host, or "" for a
+ * unix socket; *path_out receives the path of the socket, within text, or NULL. shown is the option in messages. False
+ * with a message.
+ */
+bool hth_address_read(const char *shown, const char *text, char *host_out, size_t n, uint16_t *port_out,
+                      const char **path_out, hearth_error *err);
+/* Is text a valid address? An hth_option_check_fn. */
+bool hth_address_check(const char *shown, const char *text, hearth_error *err);
 
 #endif

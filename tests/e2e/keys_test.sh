@@ -18,6 +18,7 @@ grep -q '^bob  *-  *own  *-  *-  *-  *never  *tiny$' "$work/out" || fail "the li
 grep -q '^root  *yes ' "$work/out" || fail "the list says of root: $(cat "$work/out")"
 ! grep -q "hk_\|$(sed -n 's/.*sha256 = "\(.*\)".*/\1/p' "$keys" | head -n 1)" "$work/out" || fail "the list shows keys"
 refuse 2 "needs --file FILE" key list
+refuse 2 "at most 256 bytes" key new --name long --salt "$(printf '%257s' x)"
 refuse 2 "needs the key's NAME and --file FILE" key remove --file "$keys"
 refuse 2 "needs the key's NAME, WHEN" key expire alice --file "$keys"
 refuse 2 "WHEN is 'soon'; it must be a date" key expire alice soon --file "$keys"

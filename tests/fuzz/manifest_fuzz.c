@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "hub/manifest.h"
+#include "hub/ollama.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -1,7 +1,7 @@
 /*
  * address_test.c - addresses are read in all their forms, and nothing else is an address
  */
-#include "options/address.h"
+#include "options/values.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * hub_manifest_test.c - the manifest of a registry's model is read, and refused where it lies
  */
-#include "hub/manifest.h"
+#include "hub/ollama.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
  * hub_reference_test.c - names of models at a hub, and of what a hub's file may be called
  */
-#include "hub/reference.h"
+#include "hub/listing.h"
 
-#include "hub/quant.h"
+#include "hub/choice.h"
 #include "support/cmocka_all.h"
 
 TEST(a_reference_has_an_owner_a_repository_and_perhaps_a_quant_or_a_file)

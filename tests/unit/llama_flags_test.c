@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options/llama_flag_table.h"
 #include "options/llama_flags.h"
 #include "options/serve_options.h"
 #include "support/cmocka_all.h"
@@ -291,6 +290,7 @@ TEST(the_command_line_overrules_the_environment)
 static bool is_known(const char *name)
 {
     static hth_flat_table own; /* large */
+    char known[HTH_LLAMA_NAME_BYTES];
 
     hth_option_table_flatten(&hth_serve_flags, true, &own);
     for (size_t i = 0; i < own.n; i++) {
@@ -300,8 +300,8 @@ static bool is_known(const char *name)
                                                 (name[1] == row->letter && row->letter != 0 && !name[2])))
             return true;
     }
-    for (size_t i = 0; hth_llama_flag_name(i); i++)
-        if (strcmp(name, hth_llama_flag_name(i)) == 0)
+    for (size_t i = 0; hth_llama_flag_name(i, known); i++)
+        if (strcmp(name, known) == 0)
             return true;
     return false;
 }
@@ -367,12 +367,13 @@ static size_t check_row(const char *row, const char *handler)
 
 static bool has_variable(const char *name)
 {
+    hth_llama_variable variable;
+
     if (strcmp(name, "HF_TOKEN") == 0) /* 'hearth pull' and -hf read it themselves */
         return true;
-    for (size_t i = 0; i < hth_llama_n_variables; i++)
-        if (strcmp(hth_llama_variables[i].name, name) == 0)
-            return is_known(hth_llama_variables[i].flag) &&
-                   (!hth_llama_variables[i].flag_off || is_known(hth_llama_variables[i].flag_off));
+    for (size_t i = 0; hth_llama_variable_at(i, &variable); i++)
+        if (strcmp(variable.name, name) == 0)
+            return is_known(variable.flag) && (!variable.flag_off[0] || is_known(variable.flag_off));
     return false;
 }
 
@@ -422,11 +423,12 @@ TEST(no_flag_of_llama_server_is_unknown_or_misread)
 
 TEST(the_document_has_them_all)
 {
-    char *text = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/flags.md"), quoted[64];
+    char *text = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/flags.md"), quoted[HTH_LLAMA_NAME_BYTES + 2];
+    char name[HTH_LLAMA_NAME_BYTES];
     size_t n = 0;
 
     assert_non_null(text);
-    for (const char *name; (name = hth_llama_flag_name(n)) != NULL; n++) {
+    for (; hth_llama_flag_name(n, name); n++) {
         (void)snprintf(quoted, sizeof(quoted), "`%s`", name);
         if (!strstr(text, quoted))
             fail_msg("docs/flags.md lacks %s", name);

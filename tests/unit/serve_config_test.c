@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "console/trusted_file.h"
+#include "options/key_file.h"
 #include "options/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"

@@ -1,7 +1,7 @@
 /*
  * word_wrap_test.c - lines break between words, however the text is cut into pieces
  */
-#include "console/word_wrap.h"
+#include "console/wrap.h"
 
 #include <string.h>
 
