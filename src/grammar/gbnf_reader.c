@@ -185,30 +185,6 @@ static uint32_t read_character(reader *r)
     return hth_utf8_next(&r->at, r->end);
 }
 
-/*
- * ---- classes -------------------------------------------------------------------------------------------------------
- */
-
-/* Replace the joined ranges from begin on by everything else. */
-static void negate_ranges(reader *r, size_t begin)
-{
-    hth_gbnf *g = r->tables.grammar;
-    size_t n = begin;
-    uint32_t next = 0;
-    size_t end = g->n_ranges;
-
-    for (size_t i = begin; i < end; i++) {
-        hth_gbnf_range range = g->ranges[i];
-
-        if (range.first > next)
-            g->ranges[n++] = (hth_gbnf_range){ .first = next, .last = range.first - 1 };
-        next = range.last + 1;
-    }
-    g->n_ranges = n;
-    if (next <= LAST_CODE_POINT)
-        hth_gbnf_add_range(&r->tables, next, LAST_CODE_POINT);
-}
-
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
 static void read_literal(reader *r)
@@ -249,9 +225,8 @@ static void read_class(reader *r)
     if (failed(r))
         return;
     r->at++;
-    hth_gbnf_join_ranges(r->tables.grammar, begin);
     if (negated)
-        negate_ranges(r, begin);
+        hth_gbnf_negate_ranges(&r->tables, begin);
     hth_gbnf_push(&r->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&r->tables, begin));
 }
 
