@@ -12,7 +12,7 @@
 
 #include "console/text_file.h"
 #include "models/chat_templates.h"
-#include "models/control_vector.h"
+#include "models/adapter_spec.h"
 #include "options/values.h"
 
 enum { LAYERS_MAX = 10000 };

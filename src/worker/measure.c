@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/fit.h"
+#include "models/needs.h"
 #include "wire/model_files_size.h"
 #include "wire/needs_text.h"
 #include "worker/sandbox.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "api/json_values.h"
-#include "models/used_prefixes.h"
+#include "models/prefix.h"
 
 enum { NODES_MAX = 64 };
 

@@ -190,8 +190,8 @@ static void save(order *o)
                             &err) == HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
-                                         o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
-                                         (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
+                                         o->filename, "n_saved", (json_int_t)saved.file.n_tokens, "n_written",
+                                         (json_int_t)saved.file.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
         else
             fail_save(o, &err);
     }
@@ -201,7 +201,7 @@ static void save(order *o)
 static void restore(order *o)
 {
     hth_task *task = o->task;
-    hth_prefix_restored restored;
+    hth_imported restored;
     hth_prefix_owner owner;
     hearth_error err = { .message = "" };
 
