@@ -68,7 +68,7 @@ size_t hth_gbnf_ranges_join(hth_gbnf_range *ranges, size_t n)
 {
     size_t n_joined = 0;
 
-    if (n > 0)
+    if (n > 1)
         qsort(ranges, n, sizeof(ranges[0]), by_first);
     for (size_t i = 0; i < n; i++) {
         hth_gbnf_range *last = n_joined > 0 ? &ranges[n_joined - 1] : NULL;

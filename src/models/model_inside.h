@@ -231,12 +231,6 @@ hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes,
 hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                     hearth_error *err);
 
-/*
- * The tokens of the request's prompt, 1 to the size of the context. The caller has entered the model, and releases
- * tokens and text. Statuses as for hearth_submit.
- */
-hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
-                                      hearth_error *err);
 /* The model's keyspace, with a request's adapters and salt (NULL: none). HEARTH_NO_MEMORY. */
 hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_set *adapters, const char *cache_salt,
                                  hth_keyspace *out, hearth_error *err);
@@ -264,8 +258,5 @@ void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt);
 
 /* hth_scheduler_pause. Also false without a scheduler. */
 bool hth_model_pause(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
-
-/* Warn once that a conversation is rendered with a template that the model may not know. */
-void hth_model_warn_of_template(hearth_model *model);
 
 #endif

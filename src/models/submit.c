@@ -101,8 +101,12 @@ hearth_status hth_model_check_length(const hearth_model *model, size_t n_bytes, 
     return too_long("at least ", n_least, n_ctx, model->info.n_ctx_train, err);
 }
 
-hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
-                                      hearth_error *err)
+/*
+ * The tokens of the request's prompt, 1 to the size of the context. The caller has entered the model, and releases
+ * tokens and text. Statuses as for hearth_submit.
+ */
+static hearth_status prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
+                                   hearth_error *err)
 {
     hth_prompt_tokens made = { .tokens = NULL };
     hearth_status status =
@@ -280,7 +284,7 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
         status = hth_model_enter_scheduler(model, function, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_prompt_tokens(model, &given.request, &made, err);
+    status = prompt_tokens(model, &given.request, &made, err);
     if (status != HEARTH_OK) {
         hth_model_leave(model);
         return status;
@@ -319,7 +323,7 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     if (status == HEARTH_OK && model->is_deterministic)
         status = hth_adapters_check_deterministic(hth_adapter_set_count(adapters), err);
     if (status == HEARTH_OK)
-        status = hth_model_prompt_tokens(model, given, &prompt, err);
+        status = prompt_tokens(model, given, &prompt, err);
 
     if (!prompt.text)
         prompt.text = hth_prompt_text_ref(text);

@@ -230,15 +230,26 @@ static state *state_new(builder *b)
     return one;
 }
 
+static uint32_t hash_of(const uint32_t *words, size_t n)
+{
+    uint64_t hash = 1469598103934665603u;
+
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ words[i]) * 1099511628211u;
+    return (uint32_t)(hash >> 32 ^ hash);
+}
+
 /* The number of the state of the key that was made. */
 static uint32_t state_of(builder *b)
 {
     const size_t n_bytes = b->n_words * sizeof(b->words[0]);
+    uint32_t hash;
     state *one;
 
     if (!spend(b, 1 + b->n_words / 4))
         return NONE;
-    HASH_FIND(hh, b->by_key, b->words, n_bytes, one);
+    hash = hash_of(b->words, b->n_words);
+    HASH_FIND_BYHASHVALUE(hh, b->by_key, b->words, n_bytes, hash, one);
     if (one)
         return one->number;
     if (b->n_states >= HTH_DFA_STATES_MAX || (b->n_states + 1) * b->n_atoms > HTH_DFA_CELLS_MAX) {
@@ -251,7 +262,7 @@ static uint32_t state_of(builder *b)
     one = state_new(b);
     if (!one)
         return NONE;
-    HASH_ADD_KEYPTR(hh, b->by_key, one->key, n_bytes, one);
+    HASH_ADD_KEYPTR_BYHASHVALUE(hh, b->by_key, one->key, n_bytes, hash, one);
     if (!one->hh.tbl) {
         free(one);
         fail_memory(b);

@@ -13,7 +13,8 @@
 
 enum { DEPTH_MAX = 160, PROBES_MAX = 512, EMPTY_DEPTH_MAX = 5, VALUES_DEPTH_MAX = 64 };
 
-bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path)
+/* Are two values equal in the sense of JSON Schema (1 equals 1.0)? Spends steps; false if the work has failed. */
+static bool same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path)
 {
     json_t *one;
     const char *key;
@@ -33,7 +34,7 @@ bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint3
     if (json_is_array(a)) {
         if (json_array_size(a) != json_array_size(b))
             return false;
-        json_array_foreach((json_t *)a, i, one) if (!hth_schema_same(w, one, json_array_get(b, i), path)) return false;
+        json_array_foreach((json_t *)a, i, one) if (!same(w, one, json_array_get(b, i), path)) return false;
         return true;
     }
     if (json_is_object(a)) {
@@ -43,7 +44,7 @@ bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint3
         {
             const json_t *other = json_object_get(b, key);
 
-            if (!other || !hth_schema_spend(w, path, strlen(key) / 16) || !hth_schema_same(w, one, other, path))
+            if (!other || !hth_schema_spend(w, path, strlen(key) / 16) || !same(w, one, other, path))
                 return false;
         }
         return true;
@@ -166,7 +167,7 @@ static hth_schema_answer string_accepts(check *c, const json_t *schema, const js
             return HTH_NO;
     }
     json_array_foreach(json_object_get(schema, HTH_SCHEMA_NOT_TEXTS), i,
-                       one) if (hth_schema_same(c->w, one, value, c->path)) return HTH_NO;
+                       one) if (same(c->w, one, value, c->path)) return HTH_NO;
     return HTH_YES; /* a listed value counts as one of the format */
 }
 
@@ -196,8 +197,7 @@ static hth_schema_answer array_accepts(check *c, const json_t *schema, const jso
         }
         if (json_is_true(json_object_get(schema, "uniqueItems")))
             json_array_foreach((json_t *)value, j, other) if (j < i && hth_schema_spend(c->w, c->path, 4) &&
-                                                              hth_schema_same(c->w, item, other, c->path)) answer =
-                HTH_NO;
+                                                              same(c->w, item, other, c->path)) answer = HTH_NO;
     }
     if (contains && n_unknown > 0) {
         answer = all(answer, HTH_UNKNOWN);
@@ -326,14 +326,14 @@ static hth_schema_answer accepts_object(check *c, const json_t *schema, const js
         !(json_is_null(value) && json_is_true(json_object_get(schema, "nullable"))))
         return HTH_NO;
     given = json_object_get(schema, "const");
-    if (given && !hth_schema_same(c->w, given, value, c->path))
+    if (given && !same(c->w, given, value, c->path))
         return HTH_NO;
     given = json_object_get(schema, "enum");
     json_array_foreach((json_t *)given, i, one)
     {
         if (!hth_schema_spend(c->w, c->path, 2))
             return HTH_UNKNOWN;
-        is_listed = is_listed || hth_schema_same(c->w, one, value, c->path);
+        is_listed = is_listed || same(c->w, one, value, c->path);
     }
     if (given && !is_listed)
         return HTH_NO;
@@ -369,7 +369,7 @@ hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, c
     return accepts(&c, schema, value);
 }
 
-hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value)
+static hth_schema_answer items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value)
 {
     hth_schema_answer answer = items->is_false ? HTH_NO : HTH_YES;
 
@@ -394,9 +394,9 @@ static bool has_no_listed_value(hth_schema_work *w, const hth_schema_items *item
             continue;
         *is_listed = true;
         if (value)
-            return !(hth_schema_type_of_value(value) & types) || hth_schema_items_accept(w, items, value) == HTH_NO;
+            return !(hth_schema_type_of_value(value) & types) || items_accept(w, items, value) == HTH_NO;
         json_array_foreach((json_t *)list, j, one) if ((hth_schema_type_of_value(one) & types) &&
-                                                       hth_schema_items_accept(w, items, one) != HTH_NO) return false;
+                                                       items_accept(w, items, one) != HTH_NO) return false;
         return true;
     }
     return false;
@@ -533,7 +533,7 @@ json_t *hth_schema_listed(hth_schema_work *w, const hth_schema_items *items, siz
         hth_schema_fail_memory(w);
     json_array_foreach(values, i, one)
     {
-        hth_schema_answer answer = hth_schema_items_accept(w, items, one);
+        hth_schema_answer answer = items_accept(w, items, one);
 
         if (answer == HTH_UNKNOWN)
             hth_schema_fail(w, items->at[list].path, value ? "const" : "enum",
@@ -561,7 +561,7 @@ static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n
 
         if (!hth_schema_spend(w, 0, json_array_size(b)))
             return false;
-        json_array_foreach(b, j, other) is_there = is_there || hth_schema_same(w, one, other, 0);
+        json_array_foreach(b, j, other) is_there = is_there || same(w, one, other, 0);
         if (!is_there && (json_array_size(b) == n_max || json_array_append(b, one) != 0))
             return false;
     }

@@ -237,13 +237,10 @@ const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *ite
 
 typedef enum hth_schema_answer { HTH_NO, HTH_YES, HTH_UNKNOWN } hth_schema_answer;
 
-/* Are two values equal in the sense of JSON Schema (1 equals 1.0)? Spends steps; false if the work has failed. */
-bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path);
 /* The type of a value, as one bit. */
 uint32_t hth_schema_type_of_value(const json_t *value);
-/* Does the schema, or do all items, accept the value? */
+/* Does the schema accept the value? */
 hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, const json_t *value, uint32_t path);
-hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value);
 /* Is it certain that the items accept no value of these types? depth is 0, except for recursive calls. */
 bool hth_schema_is_empty(hth_schema_work *w, const hth_schema_items *items, uint32_t types, int depth);
 

@@ -163,15 +163,8 @@ void hth_schema_add_shared(hth_schema_work *w)
     uint32_t *const rules[] = { &w->space,     &w->value,  &w->object,  &w->array,  &w->string,
                                 &w->character, &w->number, &w->integer, &w->boolean };
     const hth_gbnf *g = w->tables.grammar;
-    hth_gbnf *shared = NULL;
-    uint32_t root;
+    uint32_t root = hth_gbnf_read(&w->tables, shared_rules, sizeof(shared_rules) - 1, NULL);
 
-    if (hth_gbnf_new(shared_rules, sizeof(shared_rules) - 1, NULL, &shared, NULL) != HEARTH_OK) {
-        hth_schema_fail_memory(w);
-        return;
-    }
-    root = hth_gbnf_add_grammar(&w->tables, shared);
-    hth_gbnf_unref(shared);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && !hth_schema_failed(w); i++)
         *rules[i] = g->elements[g->alternatives[g->rules[root]].begin + i].value;
 }
