@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "convert/architecture.h"
-#include "convert/safetensors.h"
 #include "convert/mapped_file.h"
+#include "convert/safetensors.h"
 #include "convert/tensor_names.h"
 #include "convert/tokenizer.h"
 #include "engine/backend.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "api/json_values.h"
-#include "api/writer.h"
 #include "api/prepare.h"
+#include "api/writer.h"
 #include "base/os.h"
 #include "base/utf8.h"
 #include "dialects/ollama_answers.h"

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dialects/answers.h"
 #include "api/request.h"
 #include "base/bytes.h"
+#include "dialects/answers.h"
 
 bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request *request, hearth_embed_request *out,
                            hth_api_error *error)

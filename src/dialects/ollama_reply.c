@@ -6,8 +6,8 @@
  * left out. All lines have the time at which the request began, so that the reply does not depend on the worker that
  * writes it.
  */
-#include "api/writer.h"
 #include "api/sse.h"
+#include "api/writer.h"
 #include "dialects/kinds.h"
 #include "dialects/ollama_answers.h"
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/peek.h"
 #include "api/parse.h"
+#include "api/peek.h"
 #include "dialects/kinds.h"
 
 /* The fields that parse_ollama_common reads. */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/sse.h"
 #include "api/peek.h"
+#include "api/sse.h"
 #include "base/gguf_text.h"
 #include "base/os.h"
 #include "dialects/ollama_answers.h"

@@ -53,3 +53,47 @@ bool hth_gbnf_class_has(const hth_gbnf *grammar, uint32_t class_id, uint32_t cod
         return grammar->classes[class_id].ascii[code_point / 64] >> code_point % 64 & 1;
     return hth_gbnf_class_has_any(grammar, class_id, code_point, code_point);
 }
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+static int by_first(const void *a, const void *b)
+{
+    const hth_gbnf_range *left = a;
+    const hth_gbnf_range *right = b;
+
+    return left->first < right->first ? -1 : left->first > right->first;
+}
+
+size_t hth_gbnf_ranges_join(hth_gbnf_range *ranges, size_t n)
+{
+    size_t n_joined = 0;
+
+    if (n > 1)
+        qsort(ranges, n, sizeof(ranges[0]), by_first);
+    for (size_t i = 0; i < n; i++) {
+        hth_gbnf_range *last = n_joined > 0 ? &ranges[n_joined - 1] : NULL;
+
+        if (!last || ranges[i].first > last->last + 1)
+            ranges[n_joined++] = ranges[i];
+        else if (ranges[i].last > last->last)
+            last->last = ranges[i].last;
+    }
+    return n_joined;
+}
+
+size_t hth_gbnf_ranges_negate(hth_gbnf_range *ranges, size_t n)
+{
+    size_t n_gaps = 0; /* never passes i: each range has at most one gap before it */
+    uint32_t next = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        hth_gbnf_range range = ranges[i];
+
+        if (range.first > next)
+            ranges[n_gaps++] = (hth_gbnf_range){ .first = next, .last = range.first - 1 };
+        next = range.last + 1;
+    }
+    if (next <= HTH_GBNF_LAST_CODE_POINT)
+        ranges[n_gaps++] = (hth_gbnf_range){ .first = next, .last = HTH_GBNF_LAST_CODE_POINT };
+    return n_gaps;
+}

@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 
+#define HTH_GBNF_LAST_CODE_POINT 0x10FFFFu
+
 /* Limits that keep every table small; an error names the limit that is exceeded. */
 enum {
     HTH_GBNF_REPETITIONS_MAX = 10000,
@@ -70,5 +72,10 @@ size_t hth_gbnf_bytes(const hth_gbnf *grammar);
 bool hth_gbnf_class_has(const hth_gbnf *grammar, uint32_t class_id, uint32_t code_point);
 /* Does the class contain any of the code points first .. last? */
 bool hth_gbnf_class_has_any(const hth_gbnf *grammar, uint32_t class_id, uint32_t first, uint32_t last);
+
+/* Sort ranges, and join those that overlap or touch. Returns the number of ranges that are left. */
+size_t hth_gbnf_ranges_join(hth_gbnf_range *ranges, size_t n);
+/* Replace joined ranges by all other characters. There must be room for one more range. Returns their number. */
+size_t hth_gbnf_ranges_negate(hth_gbnf_range *ranges, size_t n);
 
 #endif

@@ -125,40 +125,23 @@ void hth_gbnf_add_range(hth_gbnf_builder *b, uint32_t first, uint32_t last)
         g->ranges[g->n_ranges++] = (hth_gbnf_range){ .first = first, .last = last };
 }
 
-static int by_first(const void *a, const void *b)
+void hth_gbnf_negate_ranges(hth_gbnf_builder *b, size_t begin)
 {
-    const hth_gbnf_range *left = a;
-    const hth_gbnf_range *right = b;
+    hth_gbnf *g = b->grammar;
 
-    return left->first < right->first ? -1 : left->first > right->first;
-}
-
-void hth_gbnf_join_ranges(hth_gbnf *g, size_t begin)
-{
-    size_t n = begin;
-
-    if (g->n_ranges == begin)
-        return;
-    qsort(g->ranges + begin, g->n_ranges - begin, sizeof(g->ranges[0]), by_first);
-    for (size_t i = begin; i < g->n_ranges; i++) {
-        hth_gbnf_range range = g->ranges[i];
-
-        if (n > begin && range.first <= g->ranges[n - 1].last + 1) {
-            if (range.last > g->ranges[n - 1].last)
-                g->ranges[n - 1].last = range.last;
-        } else {
-            g->ranges[n++] = range;
-        }
-    }
-    g->n_ranges = n;
+    if (hth_gbnf_reserve(b, (void **)&g->ranges, g->n_ranges, &b->ranges_capacity, sizeof(g->ranges[0]),
+                         HTH_GBNF_ELEMENTS_MAX, "character ranges"))
+        g->n_ranges = begin + hth_gbnf_ranges_negate(g->ranges + begin,
+                                                     hth_gbnf_ranges_join(g->ranges + begin, g->n_ranges - begin));
 }
 
 uint32_t hth_gbnf_end_class(hth_gbnf_builder *b, size_t begin)
 {
     hth_gbnf *g = b->grammar;
-    size_t n = g->n_ranges - begin;
+    size_t n = hth_gbnf_ranges_join(g->ranges + begin, g->n_ranges - begin);
     hth_gbnf_class *class_;
 
+    g->n_ranges = begin + n;
     /* The same few classes recur, and are mostly among the last. */
     for (size_t i = 0; i < g->n_classes && i < 128; i++) {
         const hth_gbnf_class *known = &g->classes[g->n_classes - 1 - i];

@@ -13,7 +13,6 @@
 #include "grammar/gbnf.h"
 
 #define HTH_GBNF_NONE UINT32_MAX
-#define HTH_GBNF_LAST_CODE_POINT 0x10FFFFu
 
 typedef struct hth_gbnf_builder {
     hth_gbnf *grammar;
@@ -50,9 +49,9 @@ uint32_t hth_gbnf_add_grammar(hth_gbnf_builder *builder, const hth_gbnf *from);
 
 /* Add a range. A class consists of the ranges that were added since the grammar's n_ranges was begin. */
 void hth_gbnf_add_range(hth_gbnf_builder *builder, uint32_t first, uint32_t last);
-/* Sort the ranges from begin on, and join ranges that touch. */
-void hth_gbnf_join_ranges(hth_gbnf *grammar, size_t begin);
-/* Make a class of the joined ranges from begin on, or reuse an equal class. */
+/* Replace the ranges from begin on by all other characters. */
+void hth_gbnf_negate_ranges(hth_gbnf_builder *builder, size_t begin);
+/* Make a class of the ranges from begin on, or reuse an equal class. */
 uint32_t hth_gbnf_end_class(hth_gbnf_builder *builder, size_t begin);
 
 #endif

@@ -13,7 +13,7 @@
 #ifndef HTH_GRAMMAR_GBNF_READER_H
 #define HTH_GRAMMAR_GBNF_READER_H
 
-#include "grammar/gbnf.h"
+#include "grammar/gbnf_builder.h"
 
 /* Find the token whose name is text (with its brackets). False if there is none, or more than one. */
 typedef bool (*hth_gbnf_token_fn)(const void *user_data, const char *text, size_t n_bytes, hearth_token *out);
@@ -37,5 +37,7 @@ typedef struct hth_gbnf_outside {
  */
 hearth_status hth_gbnf_new(const char *text, size_t n_bytes, const hth_gbnf_outside *outside, hth_gbnf **out,
                            hearth_error *err);
+/* The same for rules among others of a builder, whose start rule is returned. Undefined if the builder has failed. */
+uint32_t hth_gbnf_read(hth_gbnf_builder *builder, const char *text, size_t n_bytes, const hth_gbnf_outside *outside);
 
 #endif

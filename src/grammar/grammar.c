@@ -120,8 +120,7 @@ static bool take_byte(hth_grammar *g, const hth_graph_state *from, uint8_t byte,
     return !g->too_much && !g->no_memory && hth_graph_close(g, into);
 }
 
-/* Begin work of at most HTH_GRAPH_STEPS_MAX. */
-static void begin_steps(hth_grammar *g)
+void hth_grammar_begin_choice(hth_grammar *g)
 {
     g->n_steps = 0;
     g->too_much = false;
@@ -210,11 +209,6 @@ static uint32_t try_bytes(hth_grammar *g, const uint8_t *bytes, uint32_t depth, 
         depth++;
     }
     return depth;
-}
-
-void hth_grammar_begin_choice(hth_grammar *g)
-{
-    begin_steps(g);
 }
 
 bool hth_grammar_allows(hth_grammar *g, hearth_token token)
@@ -330,7 +324,7 @@ static bool accept_bytes(hth_grammar *g, const uint8_t *bytes, size_t n_bytes, h
 
 hearth_status hth_grammar_accept_text(hth_grammar *g, const uint8_t *bytes, size_t n_bytes, hearth_error *err)
 {
-    begin_steps(g);
+    hth_grammar_begin_choice(g);
     if (!g->is_spent && accept_bytes(g, bytes, n_bytes, -1))
         return HEARTH_OK;
     g->is_spent = true;
@@ -345,7 +339,7 @@ hearth_status hth_grammar_accept(hth_grammar *g, hearth_token token, hearth_erro
     bool is_end = g->vocabulary->is_end[token];
     bool ok = false;
 
-    begin_steps(g);
+    hth_grammar_begin_choice(g);
     if (!g->is_spent && is_end && takes_end(g) && !takes_whole(g, token)) {
         g->is_spent = true; /* nothing follows it */
         return HEARTH_OK;
@@ -391,7 +385,7 @@ hearth_status hth_grammar_new(hth_gbnf *gbnf_take, const hth_vocabulary *vocabul
     }
     g->nodes[0] = (hth_graph_node){ .edges = HTH_GRAPH_NONE };
     g->n_nodes = 1;
-    begin_steps(g);
+    hth_grammar_begin_choice(g);
     hth_graph_begin(g);
     ok = true;
     for (uint32_t i = gbnf_take->rules[gbnf_take->root]; ok && i != HTH_GRAPH_NONE; i = gbnf_take->alternatives[i].next)

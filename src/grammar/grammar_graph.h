@@ -85,7 +85,7 @@ typedef struct hth_grammar {
     size_t n_seen, n_seen_slots;
     uint32_t closure; /* number of this closure */
     uint32_t n_followed;
-    uint32_t n_steps; /* since begin_steps */
+    uint32_t n_steps; /* since hth_grammar_begin_choice */
     bool *whole;      /* by token, valid while knows_whole is set, [n_tokens]; NULL: not made yet */
     bool knows_whole;
     size_t collect_at;        /* drop unreachable nodes at this number of nodes */

@@ -67,7 +67,7 @@ struct hth_pattern_run {
     uint32_t *reached; /* by instruction: the last step that reached it */
     uint32_t step;
     todo *todos;
-    uint64_t n_steps; /* instructions and threads visited since the last hth_pattern_run_take_steps */
+    uint64_t *n_steps; /* of the caller */
 };
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -438,18 +438,15 @@ hearth_status hth_pattern_new(const char *text, hth_pattern **out, hearth_error 
     instruction *fitted;
 
     if (!pattern || !c.code || !reached || !todos) {
-        free(reached);
-        free(todos);
-        free(c.code);
-        free(pattern);
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a pattern");
+        c.status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a pattern");
+    } else {
+        emit(&c, OP_MARK, 0, 0);
+        compile_choice(&c);
+        if (*c.at == ')')
+            fail(&c, "a ')' without its '('");
+        emit(&c, OP_MARK, 1, 0);
+        emit(&c, OP_MATCH, 0, 0);
     }
-    emit(&c, OP_MARK, 0, 0);
-    compile_choice(&c);
-    if (*c.at == ')')
-        fail(&c, "a ')' without its '('");
-    emit(&c, OP_MARK, 1, 0);
-    emit(&c, OP_MATCH, 0, 0);
     if (c.status == HEARTH_OK) {
         fitted = realloc(c.code, c.n * sizeof(c.code[0]));
         pattern->code = fitted ? fitted : c.code;
@@ -504,7 +501,7 @@ static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, 
         todo t = run->todos[--n_todo];
         const instruction *one = &run->pattern->code[t.pc];
 
-        run->n_steps++;
+        ++*run->n_steps;
         if (t.mark >= 0) {
             m->at[t.mark] = t.old;
             continue;
@@ -537,7 +534,7 @@ static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, 
             memcpy(list->marks + (size_t)list->n * run->pattern->n_marks, m->at,
                    run->pattern->n_marks * sizeof(m->at[0]));
             list->n++;
-            run->n_steps++;
+            ++*run->n_steps;
             break;
         case OP_MATCH: *found = *m; return true;
         }
@@ -577,7 +574,7 @@ static uint64_t begin_of(const marks *m)
     return m->at[0];
 }
 
-hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern)
+hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern, uint64_t *n_steps)
 {
     hth_pattern_run *run = calloc(1, sizeof(*run));
     thread_list *lists[] = { run ? &run->now : NULL, run ? &run->next : NULL };
@@ -590,6 +587,7 @@ hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern)
     }
     if (ok) {
         run->pattern = pattern;
+        run->n_steps = n_steps;
         run->reached = calloc(pattern->n_code, sizeof(run->reached[0]));
         run->todos = calloc(2 * (size_t)pattern->n_code + 2, sizeof(run->todos[0]));
         ok = run->reached && run->todos;
@@ -619,19 +617,11 @@ bool hth_pattern_run_is_idle(const hth_pattern_run *run)
     return run->now.n == 0;
 }
 
-uint64_t hth_pattern_run_take_steps(hth_pattern_run *run)
-{
-    uint64_t n = run->n_steps;
-
-    run->n_steps = 0;
-    return n;
-}
-
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from)
 {
     to->position = from->position;
     to->now.n = from->now.n;
-    to->n_steps += from->now.n;
+    *to->n_steps += from->now.n;
     if (from->now.n == 0)
         return;
     memcpy(to->now.pcs, from->now.pcs, from->now.n * sizeof(from->now.pcs[0]));
@@ -651,7 +641,7 @@ void hth_pattern_run_save(hth_pattern_run *run, uint64_t *words)
         words[i] = run->now.pcs[i];
     if (n > 0)
         memcpy(words + n, run->now.marks, n * run->pattern->n_marks * sizeof(words[0]));
-    run->n_steps += n;
+    *run->n_steps += n;
 }
 
 void hth_pattern_run_restore(hth_pattern_run *run, const uint64_t *words, size_t n_words)
@@ -663,7 +653,7 @@ void hth_pattern_run_restore(hth_pattern_run *run, const uint64_t *words, size_t
     if (n > 0)
         memcpy(run->now.marks, words + n, n * run->pattern->n_marks * sizeof(words[0]));
     run->now.n = (uint32_t)n;
-    run->n_steps += n;
+    *run->n_steps += n;
 }
 
 void hth_pattern_skip_to(hth_pattern_run *run, uint64_t position)
@@ -678,7 +668,7 @@ bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out)
 
     /* A match may begin at this byte. Its priority is lower than that of all threads that began earlier. */
     begin_step(run);
-    run->n_steps += 2 * (uint64_t)run->now.n + 1;
+    *run->n_steps += 2 * (uint64_t)run->now.n + 1;
     for (uint32_t i = 0; i < run->now.n; i++)
         run->reached[run->now.pcs[i]] = run->step;
     if (hth_pattern_may_begin(run->pattern, byte) && add_thread(run, &run->now, 0, &fresh, false, &found)) {
@@ -710,7 +700,7 @@ bool hth_pattern_at_end(hth_pattern_run *run, uint64_t *begin_out)
 {
     begin_step(run);
     run->next.n = 0;
-    run->n_steps += run->now.n;
+    *run->n_steps += run->now.n;
     for (uint32_t i = 0; i < run->now.n; i++) {
         marks found, m;
 

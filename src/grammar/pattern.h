@@ -29,15 +29,16 @@ uint32_t hth_pattern_n_initial(const hth_pattern *pattern);
 /* May a match begin with this byte? An idle run need not read a byte for which this is false. */
 bool hth_pattern_may_begin(const hth_pattern *pattern, uint8_t byte);
 
-/* Begin a text. pattern is borrowed. NULL if out of memory. */
-hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern);
+/*
+ * Begin a text. pattern is borrowed. The steps of the run, which are the instructions and threads that are visited, added
+ * or copied, are added to *n_steps. NULL if out of memory.
+ */
+hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern, uint64_t *n_steps);
 void hth_pattern_run_free(hth_pattern_run *run); /* accepts NULL */
 /* Copy the state of from to to, a run of the same pattern. */
 void hth_pattern_run_copy(hth_pattern_run *to, const hth_pattern_run *from);
 /* Is there no partial match that may continue? */
 bool hth_pattern_run_is_idle(const hth_pattern_run *run);
-/* The steps since the last call: instructions and threads that were visited, added or copied. */
-uint64_t hth_pattern_run_take_steps(hth_pattern_run *run);
 
 /* Save the state of a run, without its position, as hth_pattern_run_n_words words, and restore it. */
 size_t hth_pattern_run_n_words(const hth_pattern_run *run);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "grammar/pattern.h"
 
 enum {
@@ -51,8 +52,9 @@ typedef struct levels {
     uint32_t n;
 } levels;
 
-static hearth_status trigger_init(trigger *t, const hearth_trigger *from, size_t i, hearth_error *err)
+static hearth_status trigger_init(hth_triggers *triggers, size_t i, const hearth_trigger *from, hearth_error *err)
 {
+    trigger *t = &triggers->triggers[i];
     hearth_status status;
 
     *t = (trigger){ .kind = from->kind, .token = from->token };
@@ -67,8 +69,8 @@ static hearth_status trigger_init(trigger *t, const hearth_trigger *from, size_t
             hth_fail_prefix(err, "sampling: triggers[%zu]", i);
             return status;
         }
-        t->run = hth_pattern_run_new(t->pattern);
-        t->trial = hth_pattern_run_new(t->pattern);
+        t->run = hth_pattern_run_new(t->pattern, &triggers->n_steps);
+        t->trial = hth_pattern_run_new(t->pattern, &triggers->n_steps);
         if (!t->run || !t->trial)
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for triggers");
     }
@@ -122,7 +124,7 @@ hearth_status hth_triggers_new(const hearth_sampling *sampling, hth_triggers **o
     }
     for (size_t i = 0; i < sampling->n_triggers && status == HEARTH_OK; i++) {
         triggers->n = i + 1;
-        status = trigger_init(&triggers->triggers[i], &sampling->triggers[i], i, err);
+        status = trigger_init(triggers, i, &sampling->triggers[i], err);
     }
     if (status == HEARTH_OK)
         status = measure(triggers, err);
@@ -180,17 +182,15 @@ bool hth_triggers_is_too_much(const hth_triggers *triggers)
 /* Append bytes to the text. False if out of memory. */
 static bool append(hth_triggers *triggers, const uint8_t *bytes, size_t n_bytes)
 {
-    if (triggers->capacity - triggers->n_text < n_bytes) {
-        size_t capacity = 2 * triggers->capacity + n_bytes + 1024;
-        uint8_t *text = realloc(triggers->text, capacity);
+    uint8_t *text =
+        n_bytes > 0 ? hth_grown_by(triggers->text, triggers->n_text, n_bytes, &triggers->capacity, 1) : NULL;
 
-        if (!text)
-            return false;
-        triggers->text = text;
-        triggers->capacity = capacity;
-    }
-    if (n_bytes > 0)
-        memcpy(triggers->text + triggers->n_text, bytes, n_bytes);
+    if (n_bytes == 0)
+        return true;
+    if (!text)
+        return false;
+    triggers->text = text;
+    memcpy(triggers->text + triggers->n_text, bytes, n_bytes);
     triggers->n_text += n_bytes;
     return true;
 }
@@ -211,8 +211,6 @@ static bool any_is_busy(const hth_triggers *triggers, bool is_trial)
 /* Does t fire with the text's byte at `at`? is_last: the text ends with it. */
 static bool fires_at(hth_triggers *triggers, const trigger *t, bool is_trial, size_t at, bool is_last, uint64_t *begin)
 {
-    bool fires;
-
     if (t->kind == HEARTH_TRIGGER_PATTERN) {
         hth_pattern_run *run = run_of(t, is_trial);
 
@@ -221,9 +219,7 @@ static bool fires_at(hth_triggers *triggers, const trigger *t, bool is_trial, si
                 return false;
             hth_pattern_skip_to(run, at);
         }
-        fires = hth_pattern_read(run, triggers->text[at], begin) || (is_last && hth_pattern_at_end(run, begin));
-        triggers->n_steps += hth_pattern_run_take_steps(run);
-        return fires;
+        return hth_pattern_read(run, triggers->text[at], begin) || (is_last && hth_pattern_at_end(run, begin));
     }
     if (t->kind != HEARTH_TRIGGER_WORD || at + 1 < t->n_word ||
         memcmp(triggers->text + at + 1 - t->n_word, t->word, t->n_word) != 0)
@@ -289,7 +285,6 @@ static void copy_to_trial(hth_triggers *triggers)
         if (!t->pattern)
             continue;
         hth_pattern_run_copy(t->trial, t->run);
-        triggers->n_steps += hth_pattern_run_take_steps(t->trial);
     }
 }
 
@@ -323,13 +318,12 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
     for (size_t i = 0; is_busy && i < triggers->n; i++)
         if (triggers->triggers[i].pattern && !hth_pattern_run_is_idle(triggers->triggers[i].trial))
             n += 2 + hth_pattern_run_n_words(triggers->triggers[i].trial);
-    if (n > l->capacity) {
-        uint64_t *words = realloc(l->words, 2 * n * sizeof(words[0]));
+    if (n > begin) {
+        uint64_t *words = hth_grown_by(l->words, begin, n - begin, &l->capacity, sizeof(words[0]));
 
         if (!words)
             return false;
         l->words = words;
-        l->capacity = 2 * n;
     }
     n = begin;
     for (size_t i = 0; is_busy && i < triggers->n; i++) {
@@ -341,7 +335,6 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
         l->words[n++] = i;
         l->words[n++] = hth_pattern_run_n_words(trial);
         hth_pattern_run_save(trial, l->words + n);
-        triggers->n_steps += hth_pattern_run_take_steps(trial);
         n += l->words[n - 1];
     }
     l->ends[l->n++] = n;
@@ -372,7 +365,6 @@ static bool pop_to_level(hth_triggers *triggers, levels *l, uint32_t n, size_t f
 
         hth_pattern_run_restore(trial, l->words + at + 2, (size_t)l->words[at + 1]);
         hth_pattern_skip_to(trial, from + n);
-        triggers->n_steps += hth_pattern_run_take_steps(trial);
         at += 2 + (size_t)l->words[at + 1];
     }
     return true;

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t hth_without_scale(const char *text, float *scale_out)
+/* The length of the text without ":SCALE". *scale_out is the scale, which may be infinite or NAN; 1 if there is none. */
+static size_t without_scale(const char *text, float *scale_out)
 {
     const char *colon = strrchr(text, ':');
     char *end;
@@ -29,7 +30,7 @@ size_t hth_without_scale(const char *text, float *scale_out)
 hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hearth_error *err)
 {
     hth_adapter_spec spec;
-    size_t n = hth_without_scale(text, &spec.scale), n_name = strcspn(text, "=/");
+    size_t n = without_scale(text, &spec.scale), n_name = strcspn(text, "=/");
     bool is_named = n_name < n && text[n_name] == '=';
     const char *path = is_named ? text + n_name + 1 : text;
     size_t n_path = (size_t)(text + n - path);
@@ -54,22 +55,53 @@ hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hea
     return HEARTH_OK;
 }
 
-hearth_status hth_adapter_specs_load(const hth_adapter_specs *specs, hearth_model *model, hearth_error *err)
+/* ---- control vectors ---- */
+
+hearth_status hth_control_vector_read(const char *text, hth_control_vector *out, hearth_error *err)
 {
+    float scale = 1;
+    size_t n = text ? without_scale(text, &scale) : 0;
+
+    if (n == 0 || n >= sizeof(out->path))
+        return hth_fail(err, HEARTH_MISUSE, "'%s' names no file of a control vector; give FILE[:SCALE]",
+                        text ? text : "");
+    if (!isfinite(scale))
+        return hth_fail(err, HEARTH_MISUSE, "the scale of the control vector '%s' is no finite number", text);
+    memcpy(out->path, text, n);
+    out->path[n] = '\0';
+    out->scale = scale;
+    return HEARTH_OK;
+}
+
+hearth_status hth_control_vectors_check(const hearth_model_options *options, hearth_error *err)
+{
+    const uint32_t first = options->control_layer_first, last = options->control_layer_last;
     hearth_status status = HEARTH_OK;
 
-    for (size_t i = 0; i < specs->n && status == HEARTH_OK; i++) {
-        hearth_adapter_options options = hearth_adapter_options_default();
-        hth_adapter_spec spec = { .scale = 1 };
+    if (options->n_control_vectors > HEARTH_CONTROL_VECTORS_MAX ||
+        (options->n_control_vectors > 0 && !options->control_vectors))
+        return hth_fail(err, HEARTH_MISUSE, "control_vectors is NULL, or has %zu entries; it must be at most %d",
+                        options->n_control_vectors, HEARTH_CONTROL_VECTORS_MAX);
+    if (last > 0 && first > last)
+        return hth_fail(err, HEARTH_MISUSE, "control vectors cannot change the layers %u to %u; the first comes first",
+                        first, last);
+    for (size_t i = 0; i < options->n_control_vectors && status == HEARTH_OK; i++) {
+        hth_control_vector read;
 
-        status = hth_adapter_spec_read(specs->list[i], &spec, err);
-        if (status != HEARTH_OK)
-            return status;
-        options.name = spec.name;
-        options.scale = spec.scale;
-        status = hearth_adapter_load(model, spec.path, &options, NULL, err);
-        if (status == HEARTH_OK && specs->wait) /* after each one: a deterministic model applies at most one */
-            status = hearth_adapters_scale(model, NULL, 0, err);
+        status = hth_control_vector_read(options->control_vectors[i], &read, err);
     }
     return status;
+}
+
+hearth_status hth_control_vectors_read(const hearth_model_options *options, hth_control_vector **out, hearth_error *err)
+{
+    const size_t n = options->n_control_vectors;
+    hth_control_vector *vectors = n > 0 ? calloc(n, sizeof(*vectors)) : NULL;
+
+    if (n > 0 && !vectors)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the paths of %zu control vectors", n);
+    for (size_t i = 0; i < n; i++)
+        (void)hth_control_vector_read(options->control_vectors[i], &vectors[i], NULL); /* it was checked */
+    *out = vectors;
+    return HEARTH_OK;
 }

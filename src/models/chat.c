@@ -87,7 +87,8 @@ static hearth_status check_conversation(const hearth_conversation *c, hearth_err
     return status == HEARTH_OK ? check("template_values", c->template_values, err) : status;
 }
 
-void hth_model_warn_of_template(hearth_model *model)
+/* Warn once that a conversation is rendered with a template that the model may not know. */
+static void warn_of_template(hearth_model *model)
 {
     if (strcmp(model->info.chat_template_kind, "fallback") != 0 || atomic_exchange(&model->has_warned, true))
         return;
@@ -125,7 +126,7 @@ static hearth_status render(hearth_model *model, const hearth_conversation *conv
     if (status != HEARTH_OK)
         return status;
     status = model->backend->chat_prompt(model->engine_model, conversation, out, err);
-    hth_model_warn_of_template(model);
+    warn_of_template(model);
     hth_model_leave(model);
     return status == HEARTH_OK && model->chat_template ? add_stops(model->chat_template, out, err) : status;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "models/model_inside.h"
 
 enum {
@@ -120,15 +121,11 @@ void hearth_chat_parser_free(hearth_chat_parser *parser)
 
 static bool add_delta(hearth_chat_parser *parser, hearth_chat_delta delta)
 {
-    if (parser->n_deltas == parser->deltas_capacity) {
-        size_t capacity = 2 * parser->deltas_capacity + 8;
-        hearth_chat_delta *grown = realloc(parser->deltas, capacity * sizeof(*grown));
+    hearth_chat_delta *grown = hth_grown(parser->deltas, parser->n_deltas, &parser->deltas_capacity, sizeof(*grown));
 
-        if (!grown)
-            return false;
-        parser->deltas = grown;
-        parser->deltas_capacity = capacity;
-    }
+    if (!grown)
+        return false;
+    parser->deltas = grown;
     delta.struct_size = sizeof(delta);
     parser->deltas[parser->n_deltas++] = delta;
     return true;
@@ -257,15 +254,11 @@ static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_e
 
 static bool append(hearth_chat_parser *parser, const char *text, size_t n_bytes)
 {
-    if (parser->n_text + n_bytes + 1 > parser->capacity) {
-        size_t capacity = 2 * (parser->n_text + n_bytes) + 256;
-        char *grown = realloc(parser->text, capacity);
+    char *grown = hth_grown_by(parser->text, parser->n_text, n_bytes + 1, &parser->capacity, 1);
 
-        if (!grown)
-            return false;
-        parser->text = grown;
-        parser->capacity = capacity;
-    }
+    if (!grown)
+        return false;
+    parser->text = grown;
     if (n_bytes > 0)
         memcpy(parser->text + parser->n_text, text, n_bytes);
     parser->n_text += n_bytes;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/utf8.h"
 #include "models/model_inside.h"
 #include "sched/text_stream.h"
@@ -25,51 +26,29 @@ static hearth_status no_memory(size_t n_tokens, hearth_error *err)
     return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a text of %zu tokens", n_tokens);
 }
 
-static bool reserve(hearth_detokenizer *d, size_t n_more)
-{
-    size_t needed = d->n_bytes + n_more;
-    char *grown;
-
-    if (needed <= d->capacity)
-        return true;
-    grown = realloc(d->bytes, 2 * needed);
-    if (!grown)
-        return false;
-    d->bytes = grown;
-    d->capacity = 2 * needed;
-    return true;
-}
-
-static hearth_status collect_entered(hearth_detokenizer *d, const hearth_token *tokens, size_t n_tokens,
-                                     hearth_error *err)
-{
-    const hearth_model *model = d->model;
-
-    d->n_bytes = 0;
-    for (size_t i = 0; i < n_tokens; i++) {
-        hearth_status status;
-        size_t n = 0;
-
-        if (!reserve(d, HTH_PIECE_BYTES_MAX))
-            return no_memory(n_tokens, err);
-        status = model->backend->piece(model->engine_model, tokens[i], d->special, d->bytes + d->n_bytes,
-                                       HTH_PIECE_BYTES_MAX, &n, err);
-        if (status != HEARTH_OK)
-            return status;
-        d->n_bytes += n;
-    }
-    return HEARTH_OK;
-}
-
 /* Put the bytes of these tokens into d->bytes. function names the public function in messages. */
 static hearth_status collect(hearth_detokenizer *d, const hearth_token *tokens, size_t n_tokens, const char *function,
                              hearth_error *err)
 {
+    const hearth_model *model = d->model;
     hearth_status status = hth_model_enter(d->model, function, err);
 
     if (status != HEARTH_OK)
         return status;
-    status = collect_entered(d, tokens, n_tokens, err);
+    d->n_bytes = 0;
+    for (size_t i = 0; i < n_tokens && status == HEARTH_OK; i++) {
+        char *grown = hth_grown_by(d->bytes, d->n_bytes, HTH_PIECE_BYTES_MAX, &d->capacity, 1);
+        size_t n = 0;
+
+        if (grown) {
+            d->bytes = grown;
+            status = model->backend->piece(model->engine_model, tokens[i], d->special, d->bytes + d->n_bytes,
+                                           HTH_PIECE_BYTES_MAX, &n, err);
+        } else {
+            status = no_memory(n_tokens, err);
+        }
+        d->n_bytes += n;
+    }
     hth_model_leave(d->model);
     return status;
 }

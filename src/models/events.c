@@ -23,10 +23,12 @@
 #include "base/os.h"
 #include "base/structs.h"
 #include "models/events.h"
+#include "models/model_inside.h"
 
 /* Events are stored in blocks, one after another, and never move. */
+typedef struct hth_event_block hth_event_block;
 struct hth_event_block {
-    hth_event_block *next;
+    hth_event_block *prev, *next;
     size_t capacity;
     size_t n;      /* bytes written */
     size_t n_read; /* of those, bytes taken */
@@ -34,8 +36,7 @@ struct hth_event_block {
 };
 
 typedef struct event_chain {
-    hth_event_block *first;
-    hth_event_block *last;
+    hth_event_block *blocks;
     size_t n_events; /* not taken yet */
 } event_chain;
 
@@ -54,16 +55,16 @@ struct event_reply {
 
 struct hth_event_source {
     /* Fixed after hth_events_begin. */
-    hearth_events *queue;     /* a reference */
-    hth_event_teller *teller; /* borrowed; its model lives until each reply has ended; NULL: a load */
-    hearth_runtime *runtime;  /* of a load; borrowed until the load has ended */
+    hearth_events *queue;    /* a reference */
+    hearth_model *model;     /* borrowed; it lives until each reply has ended; NULL: a load */
+    hearth_runtime *runtime; /* of a load; borrowed until the load has ended */
     void *user_data;
     uint64_t first_id;
     unsigned flags;
     uint32_t n_replies;
 
     /* Scheduler thread. */
-    bool is_told; /* in its teller's list */
+    bool is_told; /* in its model's list */
     hth_event_source *next_told;
 
     /* Guarded by the queue's lock. */
@@ -105,21 +106,178 @@ struct hearth_events {
 };
 
 /*
+ * ---- a queue of events: memory, taking, waking ----
+ *
+ * source --put--> waiting --take--> taken --the next take--> spare --> waiting ...
+ *
+ * Events are written once, into blocks of memory, and returned in place. A block is reused when all its events have
+ * been taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
+ *
+ * A put wakes no thread. Takers are woken at the end of the scheduler's round (hth_events_round), and find all events
+ * of the round. The descriptor is a pipe, made on request. From the wake-up until no event is waiting, it contains one
+ * byte. The byte is written and read under the queue's lock, so it agrees with the queue.
+ */
+
+enum {
+    BLOCK_BYTES = 16 << 10,
+    SPARE_MAX = 64, /* maximum number of spare blocks */
+    ALIGNMENT = 8,
+};
+
+typedef struct hth_event_record {
+    size_t n_bytes; /* including the data after the event */
+    struct hth_event_record *next_given;
+    hearth_event event;
+} hth_event_record;
+
+static_assert(sizeof(hth_event_record) % ALIGNMENT == 0 && offsetof(hth_event_block, bytes) % ALIGNMENT == 0 &&
+                  sizeof(hearth_logprob) % ALIGNMENT == 0 && sizeof(hearth_stats) % ALIGNMENT == 0 &&
+                  sizeof(hearth_error) % 4 == 0,
+              "what lies behind one of them is aligned");
+
+/* ---- memory ---- */
+
+static size_t aligned(size_t n)
+{
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static hth_event_block *block_new(size_t capacity)
+{
+    hth_event_block *block = malloc(sizeof(*block) + capacity);
+
+    if (block)
+        *block = (hth_event_block){ .capacity = capacity };
+    return block;
+}
+
+/* Reuse or free a block whose events are no longer needed. */
+static void give_back_locked(hearth_events *queue, hth_event_block *block)
+{
+    if (block->capacity != BLOCK_BYTES || queue->n_spare == SPARE_MAX) {
+        free(block);
+        return;
+    }
+    block->n = block->n_read = 0;
+    LL_PREPEND(queue->spare, block);
+    queue->n_spare++;
+}
+
+/* Move the blocks of from to the end of to. */
+static void event_chain_move(event_chain *to, event_chain *from)
+{
+    DL_CONCAT(to->blocks, from->blocks);
+    to->n_events += from->n_events;
+    *from = (event_chain){ .blocks = NULL };
+}
+
+/* Room for a record at the end of the chain; NULL if out of memory. */
+static hth_event_record *make_room_locked(hearth_events *queue, event_chain *chain, size_t n_bytes)
+{
+    hth_event_block *block = chain->blocks ? chain->blocks->prev : NULL; /* the last one */
+
+    if (!block || block->capacity - block->n < n_bytes) {
+        if (n_bytes <= BLOCK_BYTES && queue->spare) {
+            block = queue->spare;
+            LL_DELETE(queue->spare, block);
+            queue->n_spare--;
+        } else {
+            block = block_new(n_bytes > BLOCK_BYTES ? n_bytes : BLOCK_BYTES);
+        }
+        if (!block)
+            return NULL;
+        DL_APPEND(chain->blocks, block);
+    }
+    block->n += n_bytes;
+    return (hth_event_record *)(void *)(block->bytes + block->n - n_bytes);
+}
+
+/* Copy n bytes to *at, and advance *at past them. */
+static const void *copy_behind(char **at, const void *bytes, size_t n)
+{
+    char *copy = *at;
+
+    if (!bytes)
+        return NULL;
+    memcpy(copy, bytes, n);
+    *at += aligned(n);
+    return copy;
+}
+
+/*
  * Add an event, with copies of everything it points to. The event takes over its result. If there is no other memory,
  * *reserve is used and becomes NULL. False if out of memory.
  */
-static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve);
-/* Does the queue have more events or bytes than its bounds? */
-static bool are_many_locked(const hearth_events *queue);
-/* A block for one event without text. NULL if out of memory. */
-static hth_event_block *event_block_small(void);
-/* Move the blocks of from to the end of to. */
-static void event_chain_move(event_chain *to, event_chain *from);
+static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve)
+{
+    hearth_events *queue = source->queue;
+    event_chain *chain = source->is_held ? &source->kept : &queue->waiting;
+    size_t n_logprobs = event->logprobs ? (1 + (size_t)event->n_top_logprobs) * sizeof(*event->logprobs) : 0;
+    size_t n_stats = event->stats ? sizeof(*event->stats) : 0, n_error = event->error ? sizeof(*event->error) : 0;
+    size_t n_text = event->text ? event->n_bytes + 1 : 0;
+    size_t n_bytes = sizeof(hth_event_record) + n_logprobs + n_stats + aligned(n_error) + aligned(n_text);
+    hth_event_record *record = make_room_locked(queue, chain, n_bytes);
+    char *at;
+
+    if (!record && reserve && *reserve) {
+        n_bytes = sizeof(*record) + aligned(n_error);
+        DL_APPEND(chain->blocks, *reserve);
+        *reserve = NULL;
+        record = make_room_locked(queue, chain, n_bytes); /* this is what the reserve is for */
+    }
+    if (!record)
+        return false;
+    at = (char *)(record + 1);
+    record->n_bytes = n_bytes;
+    record->next_given = NULL;
+    record->event = *event;
+    record->event.struct_size = sizeof(*event);
+    record->event.error = copy_behind(&at, event->error, n_error);
+    record->event.logprobs = copy_behind(&at, event->logprobs, n_logprobs);
+    record->event.stats = copy_behind(&at, event->stats, n_stats);
+    if (n_text > 0) {
+        memcpy(at, event->text, n_text - 1);
+        at[n_text - 1] = '\0';
+        record->event.text = at;
+    }
+    chain->n_events++;
+    queue->n_events++;
+    queue->n_bytes += n_bytes;
+    atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
+    return true;
+}
 
 /* If events are waiting, wake the takers and make the descriptor readable. */
-static void tell_locked(hearth_events *queue);
-static void ref_locked(hearth_events *queue);
-static void unref(hearth_events *queue);
+static void tell_locked(hearth_events *queue)
+{
+    atomic_store_explicit(&queue->needs_wake, false, memory_order_relaxed);
+    if (queue->waiting.n_events == 0 && !queue->is_woken)
+        return;
+    if (queue->has_descriptors && !queue->is_readable) {
+        queue->is_readable = true;
+        while (write(queue->write_fd, "", 1) < 0 && errno == EINTR) /* there is room for one byte */
+            ;
+    }
+    pthread_cond_signal(&queue->changed);
+}
+
+static void unref(hearth_events *queue)
+{
+    bool is_last;
+
+    pthread_mutex_lock(&queue->lock);
+    is_last = --queue->holders == 0;
+    pthread_mutex_unlock(&queue->lock);
+    if (!is_last)
+        return;
+    if (queue->has_descriptors) {
+        close(queue->read_fd);
+        close(queue->write_fd);
+    }
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
 
 /* ---- making and freeing ---- */
 
@@ -144,7 +302,7 @@ static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, vo
 
     for (uint32_t i = 0; source && i < n_replies; i++) {
         source->replies[i].source = source;
-        source->replies[i].reserve = event_block_small();
+        source->replies[i].reserve = block_new(sizeof(hth_event_record) + aligned(sizeof(hearth_error)));
         is_whole &= source->replies[i].reserve != NULL;
     }
     if (!is_whole) {
@@ -165,7 +323,7 @@ static void enlist(hth_event_source *source)
     hearth_events *queue = source->queue;
 
     pthread_mutex_lock(&queue->lock);
-    ref_locked(queue);
+    queue->holders++;
     DL_APPEND(queue->sources, source);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -228,7 +386,7 @@ static void note_told(hth_event_source *source)
     if (source->is_told)
         return;
     source->is_told = true;
-    LL_PREPEND2(source->teller->told, source, next_told);
+    LL_PREPEND2(source->model->told, source, next_told);
 }
 
 static void pause_locked(event_reply *reply)
@@ -236,7 +394,7 @@ static void pause_locked(event_reply *reply)
     hth_event_source *source = reply->source;
     uint64_t id = source->first_id + (uint64_t)(reply - source->replies);
 
-    reply->is_paused = source->teller->pause(source->teller->model, id, HTH_PAUSE_EVENTS, true);
+    reply->is_paused = hth_model_pause(source->model, id, HTH_PAUSE_EVENTS, true);
     if (reply->is_paused)
         DL_APPEND2(source->queue->paused, reply, prev_paused, next_paused);
 }
@@ -252,7 +410,7 @@ static bool put(event_reply *reply, const hearth_event *event)
     if (!queue->is_closed) {
         is_put = put_locked(source, event, NULL);
         reply->lost_events |= !is_put;
-        if (are_many_locked(queue) && !reply->is_paused)
+        if ((queue->n_events >= queue->n_events_max || queue->n_bytes >= queue->n_bytes_max) && !reply->is_paused)
             pause_locked(reply);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -327,11 +485,11 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 
 /* ---- the end of a round ---- */
 
-void hth_events_round(hth_event_teller *teller)
+void hth_events_round(hearth_model *model)
 {
     hth_event_source *source, *next;
 
-    LL_FOREACH_SAFE2(teller->told, source, next, next_told)
+    LL_FOREACH_SAFE2(model->told, source, next, next_told)
     {
         hearth_events *queue = source->queue;
         bool is_over;
@@ -347,13 +505,13 @@ void hth_events_round(hth_event_teller *teller)
         if (is_over)
             source_free(source);
     }
-    teller->told = NULL;
+    model->told = NULL;
 }
 
 /* ---- requests ---- */
 
-hearth_status hth_events_connect(hth_event_teller *teller, hearth_request *request, bool is_held,
-                                 hth_event_source **out, hearth_error *err)
+hearth_status hth_events_connect(hearth_model *model, hearth_request *request, bool is_held, hth_event_source **out,
+                                 hearth_error *err)
 {
     hth_event_source *source;
 
@@ -364,7 +522,7 @@ hearth_status hth_events_connect(hth_event_teller *teller, hearth_request *reque
     source = source_new(request->events, request->n, request->user_data);
     if (!source)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a request");
-    source->teller = teller;
+    source->model = model;
     source->flags = request->event_flags;
     source->is_held = is_held;
     enlist(source);
@@ -426,206 +584,22 @@ void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hea
     source_free(source);
 }
 
-/*
- * ---- a queue of events: memory, taking, waking ----
- *
- * source --put--> waiting --take--> taken --the next take--> spare --> waiting ...
- *
- * Events are written once, into blocks of memory, and returned in place. A block is reused when all its events have
- * been taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
- *
- * A put wakes no thread. Takers are woken at the end of the scheduler's round (hth_events_round), and find all events
- * of the round. The descriptor is a pipe, made on request. From the wake-up until no event is waiting, it contains one
- * byte. The byte is written and read under the queue's lock, so it agrees with the queue.
- */
-
-enum {
-    BLOCK_BYTES = 16 << 10,
-    SPARE_MAX = 64, /* maximum number of spare blocks */
-    ALIGNMENT = 8,
-};
-
-typedef struct hth_event_record {
-    size_t n_bytes; /* including the data after the event */
-    struct hth_event_record *next_given;
-    hearth_event event;
-} hth_event_record;
-
-static_assert(sizeof(hth_event_record) % ALIGNMENT == 0 && offsetof(hth_event_block, bytes) % ALIGNMENT == 0 &&
-                  sizeof(hearth_logprob) % ALIGNMENT == 0 && sizeof(hearth_stats) % ALIGNMENT == 0 &&
-                  sizeof(hearth_error) % 4 == 0,
-              "what lies behind one of them is aligned");
-
-/* ---- memory ---- */
-
-static size_t aligned(size_t n)
-{
-    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static hth_event_block *block_new(size_t capacity)
-{
-    hth_event_block *block = malloc(sizeof(*block) + capacity);
-
-    if (block)
-        *block = (hth_event_block){ .capacity = capacity };
-    return block;
-}
-
-static hth_event_block *event_block_small(void)
-{
-    return block_new(sizeof(hth_event_record) + aligned(sizeof(hearth_error)));
-}
-
-/* Reuse or free a block whose events are no longer needed. */
-static void give_back_locked(hearth_events *queue, hth_event_block *block)
-{
-    if (block->capacity != BLOCK_BYTES || queue->n_spare == SPARE_MAX) {
-        free(block);
-        return;
-    }
-    block->n = block->n_read = 0;
-    LL_PREPEND(queue->spare, block);
-    queue->n_spare++;
-}
-
-static void append_block(event_chain *chain, hth_event_block *block)
-{
-    block->next = NULL;
-    if (chain->last)
-        chain->last->next = block;
-    else
-        chain->first = block;
-    chain->last = block;
-}
-
-static hth_event_block *pop_block(event_chain *chain)
-{
-    hth_event_block *block = chain->first;
-
-    chain->first = block->next;
-    if (!chain->first)
-        chain->last = NULL;
-    return block;
-}
-
-static void event_chain_move(event_chain *to, event_chain *from)
-{
-    if (from->first) {
-        if (to->last)
-            to->last->next = from->first;
-        else
-            to->first = from->first;
-        to->last = from->last;
-    }
-    to->n_events += from->n_events;
-    *from = (event_chain){ .first = NULL };
-}
-
-/* Room for a record at the end of the chain; NULL if out of memory. */
-static hth_event_record *make_room_locked(hearth_events *queue, event_chain *chain, size_t n_bytes)
-{
-    hth_event_block *block = chain->last;
-
-    if (!block || block->capacity - block->n < n_bytes) {
-        if (n_bytes <= BLOCK_BYTES && queue->spare) {
-            block = queue->spare;
-            LL_DELETE(queue->spare, block);
-            queue->n_spare--;
-        } else {
-            block = block_new(n_bytes > BLOCK_BYTES ? n_bytes : BLOCK_BYTES);
-        }
-        if (!block)
-            return NULL;
-        append_block(chain, block);
-    }
-    block->n += n_bytes;
-    return (hth_event_record *)(void *)(block->bytes + block->n - n_bytes);
-}
-
-/* Copy n bytes to *at, and advance *at past them. */
-static const void *copy_behind(char **at, const void *bytes, size_t n)
-{
-    char *copy = *at;
-
-    if (!bytes)
-        return NULL;
-    memcpy(copy, bytes, n);
-    *at += aligned(n);
-    return copy;
-}
-
-static bool put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve)
-{
-    hearth_events *queue = source->queue;
-    event_chain *chain = source->is_held ? &source->kept : &queue->waiting;
-    size_t n_logprobs = event->logprobs ? (1 + (size_t)event->n_top_logprobs) * sizeof(*event->logprobs) : 0;
-    size_t n_stats = event->stats ? sizeof(*event->stats) : 0, n_error = event->error ? sizeof(*event->error) : 0;
-    size_t n_text = event->text ? event->n_bytes + 1 : 0;
-    size_t n_bytes = sizeof(hth_event_record) + n_logprobs + n_stats + aligned(n_error) + aligned(n_text);
-    hth_event_record *record = make_room_locked(queue, chain, n_bytes);
-    char *at;
-
-    if (!record && reserve && *reserve) {
-        n_bytes = sizeof(*record) + aligned(n_error);
-        append_block(chain, *reserve);
-        *reserve = NULL;
-        record = make_room_locked(queue, chain, n_bytes); /* this is what the reserve is for */
-    }
-    if (!record)
-        return false;
-    at = (char *)(record + 1);
-    record->n_bytes = n_bytes;
-    record->next_given = NULL;
-    record->event = *event;
-    record->event.struct_size = sizeof(*event);
-    record->event.error = copy_behind(&at, event->error, n_error);
-    record->event.logprobs = copy_behind(&at, event->logprobs, n_logprobs);
-    record->event.stats = copy_behind(&at, event->stats, n_stats);
-    if (n_text > 0) {
-        memcpy(at, event->text, n_text - 1);
-        at[n_text - 1] = '\0';
-        record->event.text = at;
-    }
-    chain->n_events++;
-    queue->n_events++;
-    queue->n_bytes += n_bytes;
-    atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
-    return true;
-}
-
-static bool are_many_locked(const hearth_events *queue)
-{
-    return queue->n_events >= queue->n_events_max || queue->n_bytes >= queue->n_bytes_max;
-}
-
 /* ---- opening and closing ---- */
-
-static hearth_status read_options(const hearth_events_options *options, hearth_events_options *out, hearth_error *err)
-{
-    *out = hearth_events_options_default();
-    if (options) {
-        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_events_options", err);
-
-        if (status != HEARTH_OK)
-            return status;
-    }
-    if (out->n_events_max < 1 || out->n_bytes_max < 1)
-        return hth_fail(err, HEARTH_MISUSE, "n_events_max and n_bytes_max of a queue must be at least 1");
-    return HEARTH_OK;
-}
 
 hearth_status hearth_events_open(const hearth_events_options *options, hearth_events **out, hearth_error *err)
 {
-    hearth_events_options given;
+    hearth_events_options given = hearth_events_options_default();
     hearth_events *queue;
-    hearth_status status;
+    hearth_status status = HEARTH_OK;
 
     if (!out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_events_open: out is NULL");
-    status = read_options(options, &given, err);
+    if (options)
+        status = hth_struct_read(&given, sizeof(given), options, "hearth_events_options", err);
     if (status != HEARTH_OK)
         return status;
+    if (given.n_events_max < 1 || given.n_bytes_max < 1)
+        return hth_fail(err, HEARTH_MISUSE, "n_events_max and n_bytes_max of a queue must be at least 1");
     queue = calloc(1, sizeof(*queue));
     if (!queue)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a queue of events");
@@ -636,29 +610,6 @@ hearth_status hearth_events_open(const hearth_events_options *options, hearth_ev
     hth_condition_init(&queue->changed);
     *out = queue;
     return HEARTH_OK;
-}
-
-static void ref_locked(hearth_events *queue)
-{
-    queue->holders++;
-}
-
-static void unref(hearth_events *queue)
-{
-    bool is_last;
-
-    pthread_mutex_lock(&queue->lock);
-    is_last = --queue->holders == 0;
-    pthread_mutex_unlock(&queue->lock);
-    if (!is_last)
-        return;
-    if (queue->has_descriptors) {
-        close(queue->read_fd);
-        close(queue->write_fd);
-    }
-    pthread_cond_destroy(&queue->changed);
-    pthread_mutex_destroy(&queue->lock);
-    free(queue);
 }
 
 /* Free blocks, with the results and models of events that were not taken. */
@@ -689,7 +640,7 @@ static void free_given(hth_event_record *given)
 
 void hearth_events_close(hearth_events *queue)
 {
-    event_chain dropped = { .first = NULL };
+    event_chain dropped = { .blocks = NULL };
     hth_event_block *taken, *spare;
     hth_event_record *given;
     hth_event_source *source;
@@ -702,9 +653,9 @@ void hearth_events_close(hearth_events *queue)
     {
         event_chain_move(&dropped, &source->kept);
         for (uint32_t i = 0; i < source->n_replies; i++)
-            if (source->teller && !source->replies[i].has_ended) /* a request that is not found is about to end */
-                (void)hearth_cancel(source->teller->model, source->first_id + i, NULL);
-            else if (!source->teller)
+            if (source->model && !source->replies[i].has_ended) /* a request that is not found is about to end */
+                (void)hearth_cancel(source->model, source->first_id + i, NULL);
+            else if (!source->model)
                 (void)hearth_model_load_cancel(source->runtime, source->first_id, NULL);
     }
     event_chain_move(&dropped, &queue->waiting);
@@ -716,25 +667,12 @@ void hearth_events_close(hearth_events *queue)
     pthread_mutex_unlock(&queue->lock);
     free_given(given); /* before taken, which contains them */
     free_blocks(taken);
-    free_blocks(dropped.first);
+    free_blocks(dropped.blocks);
     free_blocks(spare);
     unref(queue);
 }
 
 /* ---- waking ---- */
-
-static void tell_locked(hearth_events *queue)
-{
-    atomic_store_explicit(&queue->needs_wake, false, memory_order_relaxed);
-    if (queue->waiting.n_events == 0 && !queue->is_woken)
-        return;
-    if (queue->has_descriptors && !queue->is_readable) {
-        queue->is_readable = true;
-        while (write(queue->write_fd, "", 1) < 0 && errno == EINTR) /* there is room for one byte */
-            ;
-    }
-    pthread_cond_signal(&queue->changed);
-}
 
 void hearth_events_wake(hearth_events *queue)
 {
@@ -779,7 +717,7 @@ int hearth_events_fd(hearth_events *queue)
 /* Recycle the events of the previous take. */
 static void recycle_locked(hearth_events *queue)
 {
-    hth_event_block *last = queue->waiting.last;
+    hth_event_block *first = queue->waiting.blocks;
 
     free_given(queue->given);
     queue->given = NULL;
@@ -789,12 +727,13 @@ static void recycle_locked(hearth_events *queue)
         LL_DELETE(queue->taken, block);
         give_back_locked(queue, block);
     }
-    if (last && last->n_read == last->n) { /* then it is also the first */
-        assert(last == queue->waiting.first);
-        if (last->capacity == BLOCK_BYTES)
-            last->n = last->n_read = 0;
-        else
-            free(pop_block(&queue->waiting));
+    if (first && !first->next && first->n_read == first->n) {
+        if (first->capacity == BLOCK_BYTES) {
+            first->n = first->n_read = 0;
+        } else {
+            DL_DELETE(queue->waiting.blocks, first);
+            free(first);
+        }
     }
 }
 
@@ -804,15 +743,16 @@ static const hearth_event *next_locked(hearth_events *queue)
     event_chain *chain = &queue->waiting;
     hth_event_record *record;
 
-    while (chain->first && chain->first->n_read == chain->first->n && chain->first->next) {
-        hth_event_block *block = pop_block(chain);
+    while (chain->blocks && chain->blocks->n_read == chain->blocks->n && chain->blocks->next) {
+        hth_event_block *block = chain->blocks;
 
+        DL_DELETE(chain->blocks, block);
         LL_PREPEND(queue->taken, block);
     }
-    if (chain->n_events == 0 || !chain->first)
+    if (chain->n_events == 0 || !chain->blocks)
         return NULL;
-    record = (hth_event_record *)(void *)(chain->first->bytes + chain->first->n_read);
-    chain->first->n_read += record->n_bytes;
+    record = (hth_event_record *)(void *)(chain->blocks->bytes + chain->blocks->n_read);
+    chain->blocks->n_read += record->n_bytes;
     chain->n_events--;
     queue->n_events--;
     queue->n_bytes -= record->n_bytes;
@@ -834,8 +774,8 @@ static void go_on_locked(hearth_events *queue)
         const hth_event_source *source = reply->source;
 
         /* A repeated pause restarts stalled_ms. A request that is not found is about to end. */
-        (void)source->teller->pause(source->teller->model, source->first_id + (uint64_t)(reply - source->replies),
-                                    HTH_PAUSE_EVENTS, waits);
+        (void)hth_model_pause(source->model, source->first_id + (uint64_t)(reply - source->replies), HTH_PAUSE_EVENTS,
+                              waits);
         if (waits)
             continue;
         reply->is_paused = false;

@@ -14,19 +14,10 @@
 #include "sched/request.h"
 
 typedef struct hth_event_source hth_event_source;
-typedef struct hth_event_block hth_event_block;
-
-/* The model as its event sources see it. Outlives them. */
-typedef struct hth_event_teller {
-    hearth_model *model;
-    /* hth_model_pause: set or end one holder's pause of a request. False if the id is unknown. */
-    bool (*pause)(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
-    hth_event_source *told; /* sources with events of this round; scheduler thread */
-} hth_event_teller;
 
 /* Make a source for a request, and give the request callbacks that put events. HEARTH_MISUSE, HEARTH_NO_MEMORY. */
-hearth_status hth_events_connect(hth_event_teller *teller, hearth_request *request, bool is_held,
-                                 hth_event_source **out, hearth_error *err);
+hearth_status hth_events_connect(hearth_model *model, hearth_request *request, bool is_held, hth_event_source **out,
+                                 hearth_error *err);
 /* Set the ids of its replies: first_id, first_id + 1, ... Call before the scheduler gets them. */
 void hth_events_begin(hth_event_source *source, uint64_t first_id);
 /* Free a source that was not submitted. Accepts NULL. */
@@ -42,7 +33,7 @@ hearth_status hth_submit_held(hearth_model *model, const hearth_request *request
 void hth_events_release(hth_event_source *source);
 
 /* Wake the threads that take events, at the end of a round of the scheduler or before long work. Scheduler thread. */
-void hth_events_round(hth_event_teller *teller);
+void hth_events_round(hearth_model *model);
 
 /* ---- loading ---- */
 

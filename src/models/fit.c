@@ -1,19 +1,16 @@
 /*
- * fit.c - see fit.h
+ * fit.c - choose a model's context and layers on GPUs so that it fits into memory
  *
  * The needs of each candidate are queried as for a plan (needs.h), so the choice takes everything into account that a
  * plan does: draft model, cell types, repacked weights.
  */
-#include "models/fit.h"
+#include "models/needs.h"
 
 #include <assert.h>
 #include <stdio.h>
 
 #include "base/os.h"
-#include "models/fit_choice.h"
 #include "models/model_inside.h"
-#include "models/needs.h"
-#include "models/runtime.h"
 
 enum {
     N_CTX_MIN = 4096,     /* unless the options say otherwise */
@@ -81,16 +78,6 @@ static uint64_t host_limit(const hearth_model_options *options, hth_fit_room roo
     if (there == 0)
         return UINT64_MAX;
     return room == HTH_FIT_TOTAL ? there / 10 * 9 : there / HOST_MARGIN_SHARE * (HOST_MARGIN_SHARE - 1);
-}
-
-static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_room room, const hth_fit_found *found)
-{
-    return (hth_fit_limits){
-        .host_bytes = host_limit(options, room),
-        .device_bytes = options->fit_device_bytes,
-        .takes_free = room == HTH_FIT_FREE,
-        .found = found,
-    };
 }
 
 static hth_fit_terms terms_of(const hearth_model_options *options, bool keeps_context, const hth_model_needs *facts)
@@ -177,7 +164,15 @@ hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, h
                                     const hth_fit_found *found, hearth_model_options *options, hth_model_fit *out,
                                     hearth_error *err)
 {
-    asking a = { .runtime = runtime, .path = path, .options = *options, .limits = limits_of(options, room, found) };
+    asking a = {
+        .runtime = runtime,
+        .path = path,
+        .options = *options,
+        .limits = { .host_bytes = host_limit(options, room),
+                    .device_bytes = options->fit_device_bytes,
+                    .takes_free = room == HTH_FIT_FREE,
+                    .found = found },
+    };
     hearth_error why = { .message = "" };
     hth_fit_choice choice = { .fits = false };
     hth_fit_answer answer;

@@ -1,5 +1,5 @@
 /*
- * fit_choice.h - the largest layers and context of a model that fit into memory
+ * fit_choice.h - the largest layers and context of a model that fit into memory, and its default context
  *
  * Pure functions of the needs that the caller provides. Layers on GPUs have priority, because a layer on the CPU slows
  * every token; then comes context. More memory never leads to fewer layers, nor with the same layers to less context.
@@ -77,5 +77,13 @@ typedef hearth_status (*hth_fit_ask_fn)(const hth_fit_candidate *candidate, void
  */
 hearth_status hth_fit_choose(const hth_fit_terms *terms, hth_fit_ask_fn ask, void *user_data, hth_fit_choice *out,
                              hearth_error *err);
+
+/* ---- without options: the model's training context, as far as memory allows ---- */
+
+/*
+ * The number of cells of the context, at least 1. n_ctx_train and n_ctx_short are as in hth_engine_model_info. The
+ * total memory decides whether the size is above n_ctx_short, unless free memory has no room for that. A pure function.
+ */
+uint32_t hth_default_context(uint32_t n_ctx_train, uint32_t n_ctx_short, const hth_cell_room *room);
 
 #endif

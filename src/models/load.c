@@ -18,11 +18,9 @@
 #include "base/os.h"
 #include "base/structs.h"
 #include "engine/engine_options.h"
-#include "models/control_vector.h"
-#include "models/default_context.h"
-#include "models/engine_question.h"
-#include "models/fit.h"
+#include "models/adapter_spec.h"
 #include "models/model_inside.h"
+#include "models/needs.h"
 
 enum {
     HISTORY_NAME_BYTES = 16, /* of the fingerprint, in the name of the directory */
@@ -35,24 +33,23 @@ enum {
 /* ---- options ---- */
 
 /* The caller's policy (NULL: the default) in a context of n_ctx tokens. */
-static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
+static hearth_status read_policy(const hearth_cache_policy *given, uint32_t n_ctx, hth_policy *out, hearth_error *err)
 {
     hearth_cache_policy policy = hearth_cache_policy_default();
+    hearth_status status =
+        given ? hth_struct_read(&policy, sizeof(policy), given, "hearth_cache_policy", err) : HEARTH_OK;
 
-    if (!given || hth_struct_read(&policy, sizeof(policy), given, "hearth_cache_policy", NULL) != HEARTH_OK)
-        return hth_policy_default(n_ctx); /* check_policy has refused a bad one */
-    return hth_policy_of(&policy, n_ctx);
+    *out = given ? hth_policy_of(&policy, n_ctx) : hth_policy_default(n_ctx);
+    return status;
 }
 
 static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)
 {
-    hearth_cache_policy read = hearth_cache_policy_default();
     hth_policy policy;
-    hearth_status status = given ? hth_struct_read(&read, sizeof(read), given, "hearth_cache_policy", err) : HEARTH_OK;
+    hearth_status status = read_policy(given, UINT32_MAX, &policy, err);
 
     if (status != HEARTH_OK)
         return status;
-    policy = policy_of(given, UINT32_MAX);
     status = hth_policy_validate(&policy, err);
     if (status != HEARTH_OK)
         hth_fail_prefix(err, "the model's cache_policy cannot be used");
@@ -150,8 +147,7 @@ hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_opt
         .special_in_messages = options->special_in_messages,
     };
     hth_control_vector *vectors = NULL;
-    hearth_status status =
-        hth_backend_of_model(hth_runtime_engine_directory(model->runtime), model->path, &model->backend, err);
+    hearth_status status = hth_backend_of_model(model->runtime->engine_directory, model->path, &model->backend, err);
 
     if (status == HEARTH_OK)
         status = hth_engine_options_read(options->engine, &engine, err);
@@ -193,11 +189,13 @@ static uint32_t default_context(const hearth_model *model, const hearth_model_op
 
     model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &room);
     if (model->draft && room.cell_bytes > 0) {
-        uint64_t cell_bytes = hth_model_draft_cell_bytes(model->draft);
-        uint64_t draft_bytes = cell_bytes * options->draft_n_ctx;
+        hth_cell_room draft = { .cell_bytes = 0 };
+        uint64_t draft_bytes;
 
+        model->draft->backend->cell_room(model->draft->engine_model, NULL, NULL, &draft);
+        draft_bytes = draft.cell_bytes * options->draft_n_ctx;
         if (options->draft_n_ctx == 0) /* its context grows with the model's */
-            room.cell_bytes += cell_bytes;
+            room.cell_bytes += draft.cell_bytes;
         room.free_bytes -= draft_bytes < room.free_bytes ? draft_bytes : room.free_bytes;
     }
     n_ctx = hth_default_context(model->info.n_ctx_train, model->info.n_ctx_short, &room);
@@ -234,7 +232,7 @@ static void note_work(const hearth_work *work, void *user_data)
     hearth_model *model = user_data;
 
     if (work->kind == HEARTH_WORK_ENDS || work->kind == HEARTH_WORK_TOLD)
-        hth_events_round(&model->teller);
+        hth_events_round(model);
     if (model->on_work)
         model->on_work(work, model->work_user_data);
 }
@@ -299,12 +297,12 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->idle_cost = info.idle_cost;
     place->keyspace.quant_byte = hth_quant_byte_of_rows(model->info.quant_type);
     hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
-    place->policy = policy_of(options->cache_policy, info.n_ctx);
+    (void)read_policy(options->cache_policy, info.n_ctx, &place->policy, NULL); /* it was checked */
     place->engine_build = model->backend->build();
     place->model = model->name;
     place->cache = hth_runtime_cache(model->runtime);
-    place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
-    place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
+    place->resume_wait_ms = model->runtime->resume_wait_ms;
+    place->keeps_text = model->runtime->keeps_text;
     place->log = hth_runtime_log(model->runtime);
     place->on_work = note_work;
     place->work_user_data = model;
@@ -339,30 +337,6 @@ static hearth_status plan_schedule(hearth_model *model, const hearth_model_optio
     return hth_runtime_strategy(model->runtime, options->strategy, &model->schedule.strategy, err);
 }
 
-static hth_fingerprint_options fingerprint_options(const hearth_runtime *runtime, const hearth_model_options *options)
-{
-    return (hth_fingerprint_options){
-        .mode = options->fingerprint_mode,
-        .memo_directory = hth_runtime_memo_directory(runtime),
-        .log = hth_runtime_log(runtime),
-        .trusts_digests = options->trust_digests,
-    };
-}
-
-static hearth_status load_draft(hearth_model *model, const hearth_model_options *options, hearth_error *err)
-{
-    const hth_fingerprint_options fingerprint = fingerprint_options(model->runtime, options);
-    const hth_draft_target target = {
-        .name = model->name,
-        .backend = model->backend,
-        .engine_model = model->engine_model,
-        .info = &model->info,
-        .fingerprint = &fingerprint,
-    };
-
-    return hth_model_draft_load(model->runtime, &target, options, &model->draft, err);
-}
-
 /* The engine reports the loaded fraction. If hashing the file is slower, its fraction counts. */
 static bool on_progress(float fraction, void *user_data)
 {
@@ -374,7 +348,12 @@ static bool on_progress(float fraction, void *user_data)
 
 static hearth_status load_engine(hearth_model *model, hearth_model_options *options, hearth_error *err)
 {
-    const hth_fingerprint_options fingerprint = fingerprint_options(model->runtime, options);
+    const hth_fingerprint_options fingerprint = {
+        .mode = options->fingerprint_mode,
+        .memo_directory = model->runtime->memo_directory,
+        .log = hth_runtime_log(model->runtime),
+        .trusts_digests = options->trust_digests,
+    };
     hearth_status status = HEARTH_OK;
 
     model->progress = options->progress;
@@ -387,19 +366,19 @@ static hearth_status load_engine(hearth_model *model, hearth_model_options *opti
     hth_engine_questions_refuse();
     model->refuses_questions = true;
     /* Errors of the file come from hth_fingerprinting_wait, so the engine reports first. Its messages are better. */
-    if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), model->path))
+    if (hth_model_path_is_file(model->runtime->engine_directory, model->path))
         status = hth_fingerprinting_new(model->path, &fingerprint, options->on_work, options->work_user_data,
                                         &model->fingerprinting, err);
     if (status == HEARTH_OK)
         status = hth_model_load_weights(model, options, false, err);
     if (status == HEARTH_OK && options->draft_model)
-        status = load_draft(model, options, err);
+        status = hth_model_draft_load(model, options, &fingerprint, err);
     if (status == HEARTH_OK)
         status = make_context(model, options, err);
     if (status == HEARTH_OK)
         status = plan_schedule(model, options, err);
     if (status == HEARTH_OK && model->draft)
-        status = hth_model_draft_make_context(model->draft, options, model->place.n_ctx, &model->schedule, err);
+        status = hth_model_draft_make_context(model, options, err);
     return status;
 }
 
@@ -411,18 +390,11 @@ hearth_status hth_model_new(hearth_runtime *runtime, const char *path, const hea
     if (!model)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
     pthread_mutex_init(&model->lock, NULL);
-    hth_adapters_init(&model->adapters);
+    pthread_mutex_init(&model->adapters.lock, NULL);
     pthread_cond_init(&model->users_changed, NULL);
     atomic_init(&model->references, 1);
     model->runtime = runtime;
     hth_runtime_ref(runtime);
-    model->member = (hth_runtime_member){
-        .model = model,
-        .try_ref = hth_model_try_ref,
-        .shut_down = hth_model_shut_down,
-        .end = hth_model_end,
-    };
-    model->teller = (hth_event_teller){ .model = model, .pause = hth_model_pause };
     model->name = options->name ? strdup(options->name) : hth_gguf_name_of_path(path);
     model->path = strdup(path);
     model->cache_salt = options->cache_salt ? strdup(options->cache_salt) : NULL;
@@ -466,12 +438,12 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
 /* Open the history, in a directory named after the fingerprint without salts, so that a reloaded model finds it. */
 static void open_history(hearth_model *model, const uint8_t fingerprint[32])
 {
-    const hth_runtime_settings *settings = hth_runtime_settings_of(model->runtime);
+    const hearth_runtime *runtime = model->runtime;
     hth_true_tokens_options options = {
         .backend = model->backend,
         .model = model->engine_model,
         .n_vocab = model->info.n_vocab,
-        .bytes_max = settings->history_bytes_max,
+        .bytes_max = runtime->history_bytes_max,
         .log = hth_runtime_log(model->runtime),
     };
     char name[2 * HISTORY_NAME_BYTES + 1], path[PATH_MAX];
@@ -480,11 +452,11 @@ static void open_history(hearth_model *model, const uint8_t fingerprint[32])
      * A tokenizer that ends every text would end the prompt before the reply. The history makes the tokens of a prompt
      * depend on earlier requests.
      */
-    if (settings->history_bytes_max == 0 || model->info.adds_eos || model->is_deterministic)
+    if (runtime->history_bytes_max == 0 || model->info.adds_eos || model->is_deterministic)
         return;
     hth_hex_encode(fingerprint, HISTORY_NAME_BYTES, name);
-    if (settings->history_directory &&
-        snprintf(path, sizeof(path), "%s/%s", settings->history_directory, name) < (int)sizeof(path))
+    if (runtime->history_directory &&
+        snprintf(path, sizeof(path), "%s/%s", runtime->history_directory, name) < (int)sizeof(path))
         options.directory = path;
     options.key = hth_cache_signing_key(model->place.cache);
     model->place.true_tokens = hth_true_tokens_new(&options); /* if out of memory, there is no history */
@@ -499,11 +471,6 @@ static hearth_status fold(hearth_model *model, const uint8_t digest[HTH_SHA256_B
     return hth_effective_fingerprint(model->model_fingerprint, &change, 1, model->model_fingerprint, err);
 }
 
-static bool keeps_rows(const hearth_model *model)
-{
-    return model->context && model->place.cache && model->place.kind != HTH_MODEL_UNCACHED;
-}
-
 static hearth_status identify(hearth_model *model, hearth_error *err)
 {
     hth_embedder_options embedding = {
@@ -514,7 +481,7 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
         .n_threads = model->n_threads,
         .queue_max = model->queue_max,
         .bytes_max = HTH_EMBEDDINGS_VALUES_MAX * sizeof(float),
-        .place = keeps_rows(model) ? &model->place : NULL,
+        .place = model->context && model->place.cache && model->place.kind != HTH_MODEL_UNCACHED ? &model->place : NULL,
         .schedule = &model->schedule,
         .context = model->context_params,
         .n_ctx_short = model->info.n_ctx_short,
@@ -544,8 +511,7 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
         open_history(model, model->model_fingerprint);
     status = hth_embedder_new(&embedding, &embedder, err);
     if (status == HEARTH_OK && model->draft)
-        status =
-            hth_model_draft_identify(model->draft, &model->place, &model->schedule, &model->place.draft_model, err);
+        status = hth_model_draft_identify(model, err);
     if (status == HEARTH_OK && model->context)
         status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,
                                     hth_runtime_counters(model->runtime), &scheduler, err);
@@ -568,7 +534,7 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err)
         return status;
     status = identify(model, err);
     hth_model_leave(model);
-    return status == HEARTH_OK ? hth_runtime_add(model->runtime, &model->member, err) : status;
+    return status == HEARTH_OK ? hth_runtime_add(model->runtime, model, err) : status;
 }
 
 hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options,

@@ -15,6 +15,7 @@
 #include <utlist.h>
 
 #include "base/os.h"
+#include "base/structs.h"
 #include "engine/engine_options.h"
 #include "models/model_inside.h"
 
@@ -23,8 +24,8 @@ enum {
     TEXTS_MAX = SINGLE_TEXTS + HEARTH_CONTROL_VECTORS_MAX + HEARTH_TENSOR_OVERRIDES_MAX + HEARTH_METADATA_OVERRIDES_MAX
 };
 
-typedef struct load load;
-struct load {
+typedef struct hth_load load;
+struct hth_load {
     hearth_runtime *runtime; /* borrowed: its end waits for the thread */
     pthread_t thread;
     hth_event_source *source;
@@ -45,34 +46,6 @@ struct load {
     hearth_model *identifying; /* the thread waits for its fingerprint; NULL: it does not */
     load *prev, *next;
 };
-
-struct hth_loads {
-    pthread_mutex_t lock; /* guards the fields below */
-    pthread_cond_t changed;
-    load *list;  /* running loads */
-    load *ended; /* loads whose threads must be joined */
-    bool is_ending;
-};
-
-hth_loads *hth_loads_new(void)
-{
-    hth_loads *loads = calloc(1, sizeof(*loads));
-
-    if (!loads)
-        return NULL;
-    pthread_mutex_init(&loads->lock, NULL);
-    pthread_cond_init(&loads->changed, NULL);
-    return loads;
-}
-
-void hth_loads_free(hth_loads *loads)
-{
-    if (!loads)
-        return;
-    pthread_cond_destroy(&loads->changed);
-    pthread_mutex_destroy(&loads->lock);
-    free(loads);
-}
 
 /* ---- one load ---- */
 
@@ -124,7 +97,7 @@ static bool copy_engine_options(load *one)
            own_list(one, &engine->metadata_overrides, engine->n_metadata_overrides, one->metadata_overrides);
 }
 
-/* Copy all strings and structs that the options point to. False if out of memory. */
+/* Copy all strings and structs that the options, which were checked, point to. False if out of memory. */
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
@@ -142,12 +115,9 @@ static bool copy_options(load *one, const hearth_model_options *given)
         !copy_engine_options(one))
         return false;
     if (options->cache_policy) {
-        size_t n = options->cache_policy->struct_size;
-
-        memcpy(&one->policy, options->cache_policy, n < sizeof(one->policy) ? n : sizeof(one->policy));
-        if (n > sizeof(one->policy)) /* the rest is zeros, as was checked */
-            one->policy.struct_size = sizeof(one->policy);
-        options->cache_policy = &one->policy; /* a wrong struct_size stays wrong */
+        one->policy = hearth_cache_policy_default();
+        (void)hth_struct_read(&one->policy, sizeof(one->policy), options->cache_policy, "hearth_cache_policy", NULL);
+        options->cache_policy = &one->policy;
     }
     return true;
 }
@@ -166,7 +136,7 @@ static bool on_progress(float fraction, void *user_data)
 /* Note the model whose fingerprint the load waits for (NULL: none). False: the load was cancelled. */
 static bool note_identifying(load *one, hearth_model *model)
 {
-    hth_loads *loads = hth_runtime_loads(one->runtime);
+    hth_loads *loads = &one->runtime->loads;
 
     pthread_mutex_lock(&loads->lock);
     one->identifying = model;
@@ -174,28 +144,10 @@ static bool note_identifying(load *one, hearth_model *model)
     return !atomic_load(&one->is_cancelled); /* cancel_locked sets this, then looks at identifying */
 }
 
-static hearth_status run(load *one, hearth_model **out, hearth_error *err)
-{
-    hearth_model *model = NULL;
-    hearth_status status = hth_model_load_engine(one->runtime, one->path, &one->options, &model, err);
-
-    if (status != HEARTH_OK)
-        return status;
-    status = note_identifying(one, model) ? hth_model_identify(model, err)
-                                          : hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
-    (void)note_identifying(one, NULL);
-    if (status != HEARTH_OK) {
-        hth_model_end(model); /* no one else has a reference */
-        return status;
-    }
-    *out = model;
-    return HEARTH_OK;
-}
-
 static void *run_load(void *user_data)
 {
     load *one = user_data;
-    hth_loads *loads = hth_runtime_loads(one->runtime);
+    hth_loads *loads = &one->runtime->loads;
     hearth_model *model = NULL;
     hearth_error error = { .status = HEARTH_OK };
     hearth_status status;
@@ -203,7 +155,17 @@ static void *run_load(void *user_data)
     hth_os_thread_name("hearth-load");
     pthread_mutex_lock(&loads->lock); /* until start_thread has written *id_out */
     pthread_mutex_unlock(&loads->lock);
-    status = run(one, &model, &error);
+    status = hth_model_load_engine(one->runtime, one->path, &one->options, &model, &error);
+    if (status == HEARTH_OK) {
+        status = note_identifying(one, model)
+                   ? hth_model_identify(model, &error)
+                   : hth_fail(&error, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
+        (void)note_identifying(one, NULL);
+        if (status != HEARTH_OK) {
+            hth_model_end(model); /* no one else has a reference */
+            model = NULL;
+        }
+    }
     hth_events_load_end(one->source, model, status, &error);
     pthread_mutex_lock(&loads->lock);
     DL_DELETE(loads->list, one);
@@ -232,7 +194,7 @@ static void join_ended(hth_loads *loads)
 
 static hearth_status start_thread(load *one, uint64_t *id_out, hearth_error *err)
 {
-    hth_loads *loads = hth_runtime_loads(one->runtime);
+    hth_loads *loads = &one->runtime->loads;
     hearth_status status = HEARTH_OK;
     int failed = 0;
 
@@ -304,7 +266,7 @@ hearth_status hearth_model_load_cancel(hearth_runtime *runtime, uint64_t load_id
 
     if (!runtime)
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load_cancel: runtime is NULL");
-    loads = hth_runtime_loads(runtime);
+    loads = &runtime->loads;
     pthread_mutex_lock(&loads->lock);
     DL_SEARCH_SCALAR(loads->list, one, id, load_id);
     if (one)

@@ -1,5 +1,5 @@
 /*
- * metadata.c - the metadata in a model's file
+ * metadata.c - the metadata in a model's file, and its chat template
  *
  * The strings in a file may contain any bytes. The functions repair them to UTF-8.
  */
@@ -9,16 +9,15 @@
 #include "base/utf8.h"
 #include "models/model_inside.h"
 
-/* Repair a terminated text. Frees bytes_take. n_out may be NULL. */
-static hearth_status give(char *bytes_take, char **out, size_t *n_out, hearth_error *err)
+/* A terminated text, repaired. n_out may be NULL. */
+static hearth_status repair(const char *text, char **out, size_t *n_out, hearth_error *err)
 {
     size_t n = 0;
-    char *text = hth_utf8_repaired(bytes_take, strlen(bytes_take), &n);
+    char *repaired = hth_utf8_repaired(text, strlen(text), &n);
 
-    free(bytes_take);
-    if (!text)
+    if (!repaired)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the model's metadata");
-    *out = text;
+    *out = repaired;
     if (n_out)
         *n_out = n;
     return HEARTH_OK;
@@ -51,7 +50,10 @@ hearth_status hearth_model_metadata(hearth_model *model, const char *key, char *
         return status;
     status = model->backend->metadata(model->engine_model, key, &text, err);
     hth_model_leave(model);
-    return status == HEARTH_OK ? give(text, value_out, n_out, err) : status;
+    if (status == HEARTH_OK)
+        status = repair(text, value_out, n_out, err);
+    free(text);
+    return status;
 }
 
 hearth_status hearth_model_metadata_key(hearth_model *model, size_t index, char **key_out, hearth_error *err)
@@ -66,5 +68,34 @@ hearth_status hearth_model_metadata_key(hearth_model *model, size_t index, char 
         return status;
     status = model->backend->metadata_key(model->engine_model, index, &text, err);
     hth_model_leave(model);
-    return status == HEARTH_OK ? give(text, key_out, NULL, err) : status;
+    if (status == HEARTH_OK)
+        status = repair(text, key_out, NULL, err);
+    free(text);
+    return status;
+}
+
+/* A copy of one of the engine's texts, which is valid until we leave the model; NULL if it is NULL. */
+static hearth_status copy_text(hearth_model *model, const char *const *text, char **out, const char *function,
+                               hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, function, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (*text)
+        status = repair(*text, out, NULL, err);
+    else
+        *out = NULL;
+    hth_model_leave(model);
+    return status;
+}
+
+hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err)
+{
+    return copy_text(model, &model->info.chat_template, out, "hth_model_template", err);
+}
+
+hearth_status hth_model_template_abilities(hearth_model *model, char **out, hearth_error *err)
+{
+    return copy_text(model, &model->info.chat_abilities, out, "hth_model_template_abilities", err);
 }

@@ -13,7 +13,6 @@
 
 #include "base/os.h"
 #include "base/structs.h"
-#include "models/engine_question.h"
 #include "models/model_inside.h"
 
 /* ---- users of the engine part ---- */
@@ -96,7 +95,9 @@ static void free_engine_part(hearth_model *model)
     pthread_mutex_unlock(&model->lock);
     hth_embedder_free(embedder);
     hth_scheduler_close(scheduler);
-    hth_model_draft_unload(model->draft);
+    hth_draft_model_close(model->place.draft_model);
+    model->place.draft_model = NULL;
+    hth_model_shut_down(model->draft);
     if (model->backend) {
         model->backend->context_free(model->context);
         hth_adapters_clear(&model->adapters);
@@ -164,9 +165,9 @@ void hearth_model_unload(hearth_model *model)
 
 void hth_model_stop_identifying(hearth_model *model)
 {
-    if (model->fingerprinting)
-        hth_fingerprinting_cancel(model->fingerprinting);
-    hth_model_draft_stop_identifying(model->draft);
+    for (; model; model = model->draft)
+        if (model->fingerprinting)
+            hth_fingerprinting_cancel(model->fingerprinting);
 }
 
 /* Make requests and the wait for a fingerprint end soon. */
@@ -230,9 +231,11 @@ static void model_free(hearth_model *model)
 {
     pthread_cond_destroy(&model->users_changed);
     pthread_mutex_destroy(&model->lock);
-    hth_adapters_deinit(&model->adapters);
+    hth_adapters_clear(&model->adapters);
+    pthread_mutex_destroy(&model->adapters.lock);
     hth_fingerprinting_free(model->fingerprinting);
-    hth_model_draft_free(model->draft);
+    if (model->draft)
+        hth_model_end(model->draft);
     free((char *)model->context_params.type_k);
     free((char *)model->context_params.type_v);
     free(model->cache_salt);
@@ -245,7 +248,7 @@ static void model_free(hearth_model *model)
 void hth_model_end(hearth_model *model)
 {
     hth_model_shut_down(model);
-    hth_runtime_remove(model->runtime, &model->member); /* last: hearth_runtime_close waits for this */
+    hth_runtime_remove(model->runtime, model); /* last: hearth_runtime_close waits for this */
     model_free(model);
 }
 
@@ -263,7 +266,7 @@ void hearth_model_unref(hearth_model *model)
         return;
     }
     cancel_work(model);
-    hth_runtime_end_member(model->runtime, &model->member);
+    hth_runtime_end_model(model->runtime, model);
 }
 
 /* ---- properties ---- */

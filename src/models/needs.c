@@ -6,13 +6,52 @@
  */
 #include "models/needs.h"
 
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/os.h"
-#include "engine/engine_options.h"
-#include "models/engine_question.h"
 #include "models/model_inside.h"
+
+/* ---- when the engine may be asked ---- */
+
+/* Global, like the engine and its log. */
+static struct {
+    pthread_mutex_t lock; /* held during a query */
+    size_t n_models;
+} process = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* False if the process has models. Waits for another query to end. */
+static bool begin_question(void)
+{
+    pthread_mutex_lock(&process.lock);
+    if (process.n_models == 0)
+        return true;
+    pthread_mutex_unlock(&process.lock);
+    return false;
+}
+
+static void end_question(void)
+{
+    pthread_mutex_unlock(&process.lock);
+}
+
+void hth_engine_questions_refuse(void)
+{
+    pthread_mutex_lock(&process.lock);
+    process.n_models++;
+    pthread_mutex_unlock(&process.lock);
+}
+
+void hth_engine_questions_allow(void)
+{
+    pthread_mutex_lock(&process.lock);
+    assert(process.n_models > 0);
+    process.n_models--;
+    pthread_mutex_unlock(&process.lock);
+}
+
+/* ---- asking ---- */
 
 static void add_share(hth_engine_share *to, const hth_engine_share *more)
 {
@@ -46,7 +85,8 @@ static hearth_status needs_of(const hearth_model *model, const hth_engine_contex
 static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_options *options,
                                const hth_engine_context_params *target, hth_engine_needs *to, hearth_error *err)
 {
-    hearth_model_options draft_options = hearth_model_options_default();
+    hearth_engine_options engine;
+    hearth_model_options draft_options = hth_model_draft_options(options, &engine);
     hth_engine_context_params params = {
         .n_ctx = options->draft_n_ctx > 0 ? options->draft_n_ctx : target->n_ctx,
         .n_batch = target->n_batch,
@@ -54,17 +94,9 @@ static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_optio
         .n_threads = target->n_threads,
     };
     hth_engine_needs needs = { .n_devices = 0 };
-    hearth_engine_options engine;
     hearth_model *draft = NULL;
-    hearth_status status;
+    hearth_status status = hth_model_new(runtime, options->draft_model, &draft_options, &draft, err);
 
-    draft_options.n_gpu_layers = options->draft_n_gpu_layers;
-    status = hth_engine_options_read(options->engine, &engine, err);
-    if (status != HEARTH_OK)
-        return status;
-    engine = hth_engine_options_of_draft(&engine, options->rpc_servers);
-    draft_options.engine = &engine;
-    status = hth_model_new(runtime, options->draft_model, &draft_options, &draft, err);
     if (status != HEARTH_OK)
         return status;
     status = hth_model_load_weights(draft, &draft_options, true, err);
@@ -120,10 +152,10 @@ hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, con
         return hth_fail(err, HEARTH_UNSUPPORTED, "a server of devices has one client at a time, and is not asked");
     if (status != HEARTH_OK)
         return status;
-    if (!hth_engine_question_begin())
+    if (!begin_question())
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "other models are loaded, or are being loaded, and may be at work in the engine");
     status = ask(runtime, path, &given, out, err);
-    hth_engine_question_end();
+    end_question();
     return status;
 }

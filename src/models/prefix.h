@@ -16,16 +16,15 @@
 #include "base/folder_room.h"
 #include "cache/cache.h"
 #include "models/model.h"
+#include "rows/prefix_tree.h"
+#include "transfer/row_transfer.h"
 
 /* Wait until all rows that are being saved are in files. HEARTH_TIMED_OUT after 60 s. */
 hearth_status hth_prefix_flush(hth_cache *cache, hearth_error *err);
 
 typedef struct hth_prefix_saved {
-    hth_key key;       /* of the leading tokens that are cached */
-    uint32_t n_tokens; /* number of these tokens */
-    size_t n_rows;     /* without the logits row */
-    bool has_logits;
-    uint64_t bytes; /* of the file */
+    hth_key key; /* of the leading tokens that are cached */
+    hth_exported file;
 } hth_prefix_saved;
 
 /*
@@ -38,18 +37,12 @@ hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner
                               uint32_t n_tokens, const char *path, const hth_folder_limits *limits,
                               hth_prefix_saved *out, hearth_error *err);
 
-typedef struct hth_prefix_restored {
-    hearth_token *tokens; /* [n_tokens], released with free */
-    uint32_t n_tokens;
-    uint64_t bytes; /* of the file */
-} hth_prefix_restored;
-
 /*
- * Put the rows of a file into the cache. HEARTH_MISUSE for a file of another model or salt, or with more tokens than
+ * Put the rows of a file into the cache; the caller frees out->tokens. HEARTH_MISUSE for a file of another model or salt, or with more tokens than
  * the context has room for. Other statuses as for hth_row_import.
  */
 hearth_status hth_prefix_restore(hearth_model *model, const hth_prefix_owner *owner, const char *path,
-                                 hth_prefix_restored *out, hearth_error *err);
+                                 hth_imported *out, hearth_error *err);
 
 /*
  * Verify the rows of these tokens, n_tokens >= 1, and the logits after the last one, and put them into the RAM tier.
@@ -84,5 +77,12 @@ hearth_status hth_prefix_pin(hearth_model *model, const hth_prefix_owner *owner,
 /* Unpin the longest pinned prefix of these tokens. HEARTH_NOT_FOUND: none is pinned. */
 hearth_status hth_prefix_unpin(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
+
+/*
+ * The n_max most used prefixes, and the number of rows. Rows of other models in the same directory count, too. Blocks
+ * while indexes are read. Release *out with hth_prefix_tree_deinit. Statuses as for hearth_runtime_rows.
+ */
+hearth_status hth_used_prefixes(hearth_model *model, size_t n_max, hth_prefix_tree *out, size_t *n_rows_out,
+                                hearth_error *err);
 
 #endif

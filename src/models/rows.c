@@ -4,9 +4,9 @@
  * Functions with a key use the cache, which has rows of any model. Functions with a prompt call prefix.h with the
  * tokens of the request.
  */
-#include <assert.h>
 #include <string.h>
 
+#include "base/structs.h"
 #include "models/model_inside.h"
 #include "models/prefix.h"
 #include "rows/chain.h"
@@ -25,6 +25,17 @@ static hearth_status check(hearth_runtime *runtime, const void *argument, const 
     return HEARTH_OK;
 }
 
+/* The same for functions with a key. */
+static hearth_status check_key(hearth_runtime *runtime, const uint8_t key[HTH_KEY_BYTES], const char *function,
+                               hth_cache **out, hth_key *key_out, hearth_error *err)
+{
+    hearth_status status = check(runtime, key, function, out, err);
+
+    if (status == HEARTH_OK)
+        memcpy(key_out->bytes, key, sizeof(key_out->bytes));
+    return status;
+}
+
 static hearth_status check_transfer(const hearth_transfer *out, const char *function, hearth_error *err)
 {
     if (out && out->struct_size < sizeof(size_t))
@@ -36,23 +47,23 @@ static void tell(hearth_transfer *out, hearth_transfer told, const hth_key *key)
 {
     if (!out)
         return;
-    told.struct_size = out->struct_size;
     memcpy(told.key, key->bytes, sizeof(told.key));
-    memcpy(out, &told, told.struct_size < sizeof(told) ? told.struct_size : sizeof(told));
+    hth_struct_write(out, &told, sizeof(told));
+}
+
+static void tell_exported(hearth_transfer *out, const hth_exported *exported, const hth_key *key)
+{
+    tell(out,
+         (hearth_transfer){ .n_tokens = exported->n_tokens,
+                            .n_rows = (uint32_t)exported->n_rows,
+                            .has_logits = exported->has_logits,
+                            .bytes = exported->bytes },
+         key);
 }
 
 static bool find(const hth_row_id *id, hth_row_meta *out, void *user_data)
 {
     return hth_cache_find(user_data, id, out) != HEARTH_TIER_NONE;
-}
-
-static hth_key key_from(const uint8_t bytes[HTH_KEY_BYTES])
-{
-    hth_key key;
-
-    assert(bytes);
-    memcpy(key.bytes, bytes, sizeof(key.bytes));
-    return key;
 }
 
 /* ---- by key ---- */
@@ -75,17 +86,16 @@ hearth_status hearth_runtime_export(hearth_runtime *runtime, const uint8_t key[3
 {
     hth_export_options options = { .replace = true };
     hth_cache *cache = NULL;
-    hearth_status status = check(runtime, key && path ? key : NULL, "hearth_runtime_export", &cache, err);
+    hth_key name;
+    hearth_status status = check_key(runtime, path ? key : NULL, "hearth_runtime_export", &cache, &name, err);
     hth_chain chain = { .rows = NULL };
     hth_exported exported;
     hth_keyspace keyspace;
-    hth_key name;
 
     if (status == HEARTH_OK)
         status = check_transfer(out, "hearth_runtime_export", err);
     if (status != HEARTH_OK)
         return status;
-    name = key_from(key);
     options.signing_key = hth_cache_signing_key(cache);
     status = hth_chain_find(&name, find, cache, &chain, err);
     if (status == HEARTH_OK)
@@ -94,12 +104,7 @@ hearth_status hearth_runtime_export(hearth_runtime *runtime, const uint8_t key[3
         status = hth_row_export_cached(cache, &keyspace, &name, &name, path, &options, &exported, err);
     hth_chain_deinit(&chain);
     if (status == HEARTH_OK)
-        tell(out,
-             (hearth_transfer){ .n_tokens = exported.n_tokens,
-                                .n_rows = (uint32_t)exported.n_rows,
-                                .has_logits = exported.has_logits,
-                                .bytes = exported.bytes },
-             &name);
+        tell_exported(out, &exported, &name);
     return status;
 }
 
@@ -131,7 +136,8 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
                                     hearth_error *err)
 {
     hth_cache *cache = NULL;
-    hearth_status status = check(runtime, key, "hearth_runtime_remove", &cache, err);
+    hth_row_id id;
+    hearth_status status = check_key(runtime, key, "hearth_runtime_remove", &cache, &id.key, err);
     uint32_t n_rows = 0;
 
     /* Otherwise a row that is still being saved would come back. */
@@ -140,8 +146,7 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
     if (status != HEARTH_OK)
         return status;
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
-        hth_row_id id = { .key = key_from(key), .kind = (hth_row_kind)kind };
-
+        id.kind = (hth_row_kind)kind;
         if (hth_cache_find(cache, &id, NULL) == HEARTH_TIER_NONE)
             continue;
         status = hth_cache_unpin_to_remove(cache, &id.key, err);
@@ -162,14 +167,13 @@ hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32]
                                   hearth_error *err)
 {
     hth_cache *cache = NULL;
-    hearth_status status = check(runtime, key, "hearth_runtime_warm", &cache, err);
+    hth_key name;
+    hearth_status status = check_key(runtime, key, "hearth_runtime_warm", &cache, &name, err);
     hth_chain chain = { .rows = NULL };
     hth_keyspace keyspace;
-    hth_key name;
 
     if (status != HEARTH_OK)
         return status;
-    name = key_from(key);
     status = hth_chain_find(&name, find, cache, &chain, err);
     for (size_t i = 0; status == HEARTH_OK && i < chain.n; i++) {
         hth_borrowed_row row;
@@ -190,27 +194,21 @@ hearth_status hearth_runtime_warm(hearth_runtime *runtime, const uint8_t key[32]
 hearth_status hearth_runtime_pin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err)
 {
     hth_cache *cache = NULL;
-    hearth_status status = check(runtime, key, "hearth_runtime_pin", &cache, err);
     hth_key name;
+    hearth_status status = check_key(runtime, key, "hearth_runtime_pin", &cache, &name, err);
 
     if (status == HEARTH_OK)
         status = hth_prefix_flush(cache, err);
-    if (status != HEARTH_OK)
-        return status;
-    name = key_from(key);
-    return hth_cache_pin(cache, &name, err);
+    return status == HEARTH_OK ? hth_cache_pin(cache, &name, err) : status;
 }
 
 hearth_status hearth_runtime_unpin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err)
 {
     hth_cache *cache = NULL;
-    hearth_status status = check(runtime, key, "hearth_runtime_unpin", &cache, err);
     hth_key name;
+    hearth_status status = check_key(runtime, key, "hearth_runtime_unpin", &cache, &name, err);
 
-    if (status != HEARTH_OK)
-        return status;
-    name = key_from(key);
-    return hth_cache_unpin(cache, &name, err);
+    return status == HEARTH_OK ? hth_cache_unpin(cache, &name, err) : status;
 }
 
 /* ---- by prompt ---- */
@@ -232,12 +230,7 @@ hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *re
     status = hth_prefix_save(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, path, NULL, &saved, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK)
-        tell(out,
-             (hearth_transfer){ .n_tokens = saved.n_tokens,
-                                .n_rows = (uint32_t)saved.n_rows,
-                                .has_logits = saved.has_logits,
-                                .bytes = saved.bytes },
-             &saved.key);
+        tell_exported(out, &saved.file, &saved.key);
     return status;
 }
 

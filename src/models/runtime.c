@@ -8,56 +8,20 @@
  * Dropping the last reference to a model never blocks. A thread, the ender, ends such models one after another, and
  * exits when none is left. Closing the runtime waits for it.
  */
-#include "models/runtime.h"
-
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include <utlist.h>
+
 #include "base/os.h"
 #include "base/structs.h"
+#include "models/model_inside.h"
 #include "rows/directory.h"
 
-enum { CLOSE_WRITES_MS = 10000, STRATEGIES_MAX = 16 };
-
-struct hearth_runtime {
-    /* Set by open; close resets cache to NULL. */
-    hth_log log;      /* passes lines on to user_log */
-    hth_cache *cache; /* NULL: disabled, or closed */
-    hth_runtime_settings settings;
-    char *memo_directory;
-    char *history_directory; /* of settings */
-    char *engine_directory;
-    hth_counters *counters;       /* owned */
-    hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
-    hth_loads *loads;             /* owned */
-
-    /* Any thread. */
-    _Atomic uint64_t last_request_id;
-    _Atomic unsigned holders;
-
-    /* Guards user_log, and is held for reading during its call, so that close waits for the call. Innermost lock. */
-    pthread_rwlock_t log_lock;
-    hearth_log_fn user_log; /* NULL: closed; its user data may be gone */
-    void *user_log_data;
-
-    /* Guards the fields below. While it is held, only try_ref is called, and no other lock is taken. */
-    pthread_mutex_t lock;
-    pthread_cond_t models_changed;
-    hth_runtime_member **members; /* [n_members], borrowed */
-    size_t n_members;
-    size_t capacity_members;
-    bool closing;
-    hth_runtime_member *to_end; /* models without references */
-    bool ender_works;           /* the ender still processes to_end */
-    bool has_ender;             /* join it */
-    pthread_t ender;
-    hth_strategy strategies[STRATEGIES_MAX]; /* [n_strategies], by hearth_runtime_add_strategy */
-    size_t n_strategies;
-};
+enum { CLOSE_WRITES_MS = 10000 };
 
 const char *hearth_version(void)
 {
@@ -84,24 +48,9 @@ hth_cache *hth_runtime_cache(const hearth_runtime *runtime)
     return runtime->cache;
 }
 
-const char *hth_runtime_memo_directory(const hearth_runtime *runtime)
-{
-    return runtime->memo_directory;
-}
-
-const char *hth_runtime_engine_directory(const hearth_runtime *runtime)
-{
-    return runtime->engine_directory;
-}
-
-const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime)
-{
-    return &runtime->settings;
-}
-
 hth_counters *hth_runtime_counters(hearth_runtime *runtime)
 {
-    return runtime->counters;
+    return &runtime->counters;
 }
 
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n)
@@ -112,11 +61,6 @@ uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n)
 uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime)
 {
     return atomic_load_explicit(&runtime->last_request_id, memory_order_relaxed);
-}
-
-hth_loads *hth_runtime_loads(const hearth_runtime *runtime)
-{
-    return runtime->loads;
 }
 
 static bool find_strategy_locked(const hearth_runtime *runtime, const char *name, hth_strategy *out)
@@ -158,9 +102,9 @@ hearth_status hearth_runtime_add_strategy(hearth_runtime *runtime, const char *n
     pthread_mutex_lock(&runtime->lock);
     if (find_strategy_locked(runtime, name, &other))
         status = hth_fail(err, HEARTH_MISUSE, "there is a strategy '%s' already; choose another name", name);
-    else if (runtime->n_strategies == STRATEGIES_MAX)
-        status =
-            hth_fail(err, HEARTH_FULL, "%d strategies were added already; there is no room for more", STRATEGIES_MAX);
+    else if (runtime->n_strategies == HTH_STRATEGIES_MAX)
+        status = hth_fail(err, HEARTH_FULL, "%d strategies were added already; there is no room for more",
+                          HTH_STRATEGIES_MAX);
     else
         runtime->strategies[runtime->n_strategies++] = added;
     pthread_mutex_unlock(&runtime->lock);
@@ -176,16 +120,15 @@ void hth_runtime_unref(hearth_runtime *runtime)
 {
     if (atomic_fetch_sub_explicit(&runtime->holders, 1, memory_order_acq_rel) != 1)
         return;
+    pthread_cond_destroy(&runtime->loads.changed);
+    pthread_mutex_destroy(&runtime->loads.lock);
     pthread_cond_destroy(&runtime->models_changed);
     pthread_mutex_destroy(&runtime->lock);
     pthread_rwlock_destroy(&runtime->log_lock);
-    free(runtime->members);
     free(runtime->memo_directory);
     free(runtime->history_directory);
     free(runtime->engine_directory);
     hth_signing_key_free(runtime->signing_key);
-    hth_loads_free(runtime->loads);
-    free(runtime->counters);
     free(runtime);
 }
 
@@ -198,14 +141,6 @@ static void log_to_user(hearth_log_level level, const char *source, const char *
     pthread_rwlock_rdlock(&runtime->log_lock);
     if (runtime->user_log)
         runtime->user_log(level, source, message, runtime->user_log_data);
-    pthread_rwlock_unlock(&runtime->log_lock);
-}
-
-/* Log nothing from now on, although model handles or a hanging writer may still use the log. */
-static void silence(hearth_runtime *runtime)
-{
-    pthread_rwlock_wrlock(&runtime->log_lock);
-    runtime->user_log = NULL;
     pthread_rwlock_unlock(&runtime->log_lock);
 }
 
@@ -284,7 +219,7 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
         .save_on_second_use = options->save_on_second_use,
         .ram_memory_fd = options->ram_memory_fd,
         .key = runtime->signing_key,
-        .counters = runtime->counters,
+        .counters = &runtime->counters,
         .log = &runtime->log,
     };
 
@@ -302,10 +237,9 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
         /* If out of memory, large models are hashed again, and the history is only in memory. */
         runtime->memo_directory = folder_in(cache_options.directory, "fingerprints");
         runtime->history_directory = folder_in(cache_options.directory, "history");
-        runtime->settings.history_directory = runtime->history_directory;
     }
     if (status == HEARTH_OK)
-        runtime->settings.history_bytes_max = (size_t)options->history_bytes_max;
+        runtime->history_bytes_max = (size_t)options->history_bytes_max;
     return status;
 }
 
@@ -321,31 +255,22 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
     if (status != HEARTH_OK)
         return status;
     runtime = calloc(1, sizeof(*runtime));
-    if (runtime)
-        runtime->counters = calloc(1, sizeof(*runtime->counters));
-    if (!runtime || !runtime->counters) {
-        free(runtime);
+    if (!runtime)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
-    }
     runtime->log = (hth_log){ .level = given.log_level, .write = given.log ? log_to_user : NULL, .user_data = runtime };
     runtime->user_log = given.log;
     runtime->user_log_data = given.log_user_data;
-    runtime->settings = (hth_runtime_settings){
-        .resume_wait_ms = given.session_resume_wait_ms,
-        .keeps_text = given.keep_prompt_text,
-    };
+    runtime->resume_wait_ms = given.session_resume_wait_ms;
+    runtime->keeps_text = given.keep_prompt_text;
     pthread_rwlock_init(&runtime->log_lock, NULL);
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_cond_init(&runtime->models_changed, NULL);
+    pthread_mutex_init(&runtime->loads.lock, NULL);
+    pthread_cond_init(&runtime->loads.changed, NULL);
     atomic_init(&runtime->holders, 1);
-    runtime->loads = hth_loads_new();
-    if (!runtime->loads)
+    runtime->engine_directory = given.engine_directory ? strdup(given.engine_directory) : NULL;
+    if (given.engine_directory && !runtime->engine_directory)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
-    if (status == HEARTH_OK && given.engine_directory) {
-        runtime->engine_directory = strdup(given.engine_directory);
-        if (!runtime->engine_directory)
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
-    }
     if (status == HEARTH_OK && given.signing_key_file)
         status = hth_signing_key_load(NULL, given.signing_key_file, &runtime->signing_key, err);
     if (status == HEARTH_OK && !given.cache_disabled)
@@ -363,11 +288,11 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
 static void end_models_locked(hearth_runtime *runtime)
 {
     while (runtime->to_end) {
-        hth_runtime_member *member = runtime->to_end;
+        hearth_model *model = runtime->to_end;
 
-        runtime->to_end = member->next_to_end;
+        runtime->to_end = model->next_to_end;
         pthread_mutex_unlock(&runtime->lock);
-        member->end(member->model);
+        hth_model_end(model);
         pthread_mutex_lock(&runtime->lock);
     }
 }
@@ -393,11 +318,10 @@ static void join_ender(hearth_runtime *runtime)
     runtime->has_ender = false;
 }
 
-void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
+void hth_runtime_end_model(hearth_runtime *runtime, hearth_model *model)
 {
     pthread_mutex_lock(&runtime->lock);
-    member->next_to_end = runtime->to_end;
-    runtime->to_end = member;
+    LL_PREPEND2(runtime->to_end, model, next_to_end);
     if (!runtime->ender_works) {
         join_ender(runtime); /* it has released the lock for good, so this does not deadlock */
         runtime->has_ender = pthread_create(&runtime->ender, NULL, run_ender, runtime) == 0;
@@ -409,38 +333,47 @@ void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
 
 /* ---- closing ---- */
 
+static void unlist_locked(hearth_runtime *runtime, hearth_model *model)
+{
+    if (model->is_listed)
+        DL_DELETE(runtime->models, model);
+    model->is_listed = false;
+}
+
 void hearth_runtime_close(hearth_runtime *runtime)
 {
     bool is_ended;
 
     if (!runtime)
         return;
-    hth_loads_end(runtime->loads);
+    hth_loads_end(&runtime->loads);
     pthread_mutex_lock(&runtime->lock);
     runtime->closing = true;
-    while (runtime->n_members > 0 || runtime->to_end || runtime->ender_works) {
-        hth_runtime_member *member = runtime->n_members > 0 ? runtime->members[runtime->n_members - 1] : NULL;
+    while (runtime->models || runtime->to_end || runtime->ender_works) {
+        hearth_model *model = runtime->models ? runtime->models->prev : NULL; /* the last one */
 
         if (runtime->to_end && !runtime->ender_works) { /* no ender could be started */
             end_models_locked(runtime);
             continue;
         }
-        if (!member || !member->try_ref(member->model)) {
+        if (!model || !hth_model_try_ref(model)) {
             pthread_cond_wait(&runtime->models_changed,
                               &runtime->lock); /* until an ending model has left the list, or the ender is done */
             continue;
         }
-        runtime->n_members--;
+        unlist_locked(runtime, model);
         pthread_mutex_unlock(&runtime->lock);
-        member->shut_down(member->model);
-        hearth_model_unref(member->model);
+        hth_model_shut_down(model);
+        hearth_model_unref(model);
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
     join_ender(runtime); /* the remaining models are only handles, which end without a thread */
     is_ended = hth_cache_close(runtime->cache, CLOSE_WRITES_MS);
     runtime->cache = NULL;
-    silence(runtime);
+    pthread_rwlock_wrlock(&runtime->log_lock);
+    runtime->user_log = NULL; /* although model handles or a hanging writer may still use the log */
+    pthread_rwlock_unlock(&runtime->log_lock);
     if (is_ended) /* otherwise the runtime stays for the hanging writer */
         hth_runtime_unref(runtime);
 }
@@ -456,36 +389,25 @@ hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms,
 
 /* ---- the list ---- */
 
-hearth_status hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member, hearth_error *err)
+hearth_status hth_runtime_add(hearth_runtime *runtime, hearth_model *model, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
-    hth_runtime_member **members;
 
     pthread_mutex_lock(&runtime->lock);
-    members = (hth_runtime_member **)hth_grown(runtime->members, runtime->n_members, &runtime->capacity_members,
-                                               sizeof(hth_runtime_member *));
-    if (members)
-        runtime->members = members;
-    if (runtime->closing)
+    if (runtime->closing) {
         status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
-    else if (!members)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for one more model");
-    else
-        runtime->members[runtime->n_members++] = member;
+    } else {
+        DL_APPEND(runtime->models, model);
+        model->is_listed = true;
+    }
     pthread_mutex_unlock(&runtime->lock);
     return status;
 }
 
-void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member)
+void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model)
 {
     pthread_mutex_lock(&runtime->lock);
-    for (size_t i = 0; i < runtime->n_members; i++)
-        if (runtime->members[i] == member) {
-            memmove(&runtime->members[i], &runtime->members[i + 1],
-                    (runtime->n_members - i - 1) * sizeof(hth_runtime_member *));
-            runtime->n_members--;
-            break;
-        }
+    unlist_locked(runtime, model);
     pthread_cond_broadcast(&runtime->models_changed);
     pthread_mutex_unlock(&runtime->lock);
 }
@@ -493,18 +415,18 @@ void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *membe
 hearth_status hearth_runtime_models(hearth_runtime *runtime, hearth_model **models, size_t capacity, size_t *n_out,
                                     hearth_error *err)
 {
+    hearth_model *model;
     size_t n = 0;
 
     if (!runtime || !n_out || (capacity > 0 && !models))
         return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_models: runtime, n_out or models is NULL");
     pthread_mutex_lock(&runtime->lock);
-    for (size_t i = 0; i < runtime->n_members; i++) {
-        const hth_runtime_member *member = runtime->members[i];
-
+    DL_FOREACH(runtime->models, model)
+    {
         if (n < capacity) {
-            if (!member->try_ref(member->model))
+            if (!hth_model_try_ref(model))
                 continue;
-            models[n] = member->model;
+            models[n] = model;
         }
         n++;
     }

@@ -101,8 +101,12 @@ hearth_status hth_model_check_length(const hearth_model *model, size_t n_bytes, 
     return too_long("at least ", n_least, n_ctx, model->info.n_ctx_train, err);
 }
 
-hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
-                                      hearth_error *err)
+/*
+ * The tokens of the request's prompt, 1 to the size of the context. The caller has entered the model, and releases
+ * tokens and text. Statuses as for hearth_submit.
+ */
+static hearth_status prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
+                                   hearth_error *err)
 {
     hth_prompt_tokens made = { .tokens = NULL };
     hearth_status status =
@@ -169,23 +173,14 @@ static hearth_status check_room(const hearth_model *model, const hearth_request 
     return HEARTH_OK;
 }
 
-/* A token that does not exist would never end a reply. */
-static hearth_status check_stop_tokens(const hearth_model *model, const hth_request *request, hearth_error *err)
+/* A token that does not exist would never end a reply, is never drawn, and the engine refuses it. */
+static hearth_status check_tokens(const hearth_model *model, const char *name, const hearth_token *tokens, size_t n,
+                                  hearth_error *err)
 {
-    for (size_t i = 0; i < request->options.n_stop_tokens; i++)
-        if (request->options.stop_tokens[i] < 0 || (uint32_t)request->options.stop_tokens[i] >= model->info.n_vocab)
-            return hth_fail(err, HEARTH_MISUSE, "stop_tokens[%zu] is %d; this model has tokens 0 to %u", i,
-                            request->options.stop_tokens[i], model->info.n_vocab - 1);
-    return HEARTH_OK;
-}
-
-/* A token that does not exist is never drawn, and the engine refuses it. */
-static hearth_status check_draft(const hearth_model *model, const hth_request *request, hearth_error *err)
-{
-    for (size_t i = 0; i < request->options.n_draft_tokens; i++)
-        if (request->options.draft_tokens[i] < 0 || (uint32_t)request->options.draft_tokens[i] >= model->info.n_vocab)
-            return hth_fail(err, HEARTH_MISUSE, "draft_tokens[%zu] is %d; this model has tokens 0 to %u", i,
-                            request->options.draft_tokens[i], model->info.n_vocab - 1);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->info.n_vocab)
+            return hth_fail(err, HEARTH_MISUSE, "%s[%zu] is %d; this model has tokens 0 to %u", name, i, tokens[i],
+                            model->info.n_vocab - 1);
     return HEARTH_OK;
 }
 
@@ -263,9 +258,11 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     request->adapters = hth_adapter_set_ref(adapters);
     status = hth_model_keyspace(model, adapters, given->cache_salt, &request->keyspace, err);
     if (status == HEARTH_OK)
-        status = check_stop_tokens(model, request, err);
+        status = check_tokens(model, "stop_tokens", request->options.stop_tokens,
+                              request->options.n_stop_tokens, err);
     if (status == HEARTH_OK)
-        status = check_draft(model, request, err);
+        status = check_tokens(model, "draft_tokens", request->options.draft_tokens,
+                              request->options.n_draft_tokens, err);
     if (first)
         request->n_parent = first->request->n_parent;
     else if (status == HEARTH_OK)
@@ -289,7 +286,7 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
         status = hth_model_enter_scheduler(model, function, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_prompt_tokens(model, &given.request, &made, err);
+    status = prompt_tokens(model, &given.request, &made, err);
     if (status != HEARTH_OK) {
         hth_model_leave(model);
         return status;
@@ -328,7 +325,7 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     if (status == HEARTH_OK && model->is_deterministic)
         status = hth_adapters_check_deterministic(hth_adapter_set_count(adapters), err);
     if (status == HEARTH_OK)
-        status = hth_model_prompt_tokens(model, given, &prompt, err);
+        status = prompt_tokens(model, given, &prompt, err);
 
     if (!prompt.text)
         prompt.text = hth_prompt_text_ref(text);
@@ -358,7 +355,7 @@ static hearth_status submit_given(hearth_model *model, hth_given_request *given,
     if (given->sampling.seed == HEARTH_SEED_RANDOM)
         given->sampling.seed = hth_draw_seed();
     if (given->request.events)
-        status = hth_events_connect(&model->teller, &given->request, source_out != NULL, &source, err);
+        status = hth_events_connect(model, &given->request, source_out != NULL, &source, err);
     if (status == HEARTH_OK)
         status = make_slots(model, &given->request, text, slots, &id, err);
     if (status == HEARTH_OK && id_out)
@@ -378,8 +375,8 @@ static hearth_status submit_given(hearth_model *model, hth_given_request *given,
     return status;
 }
 
-static hearth_status submit(hearth_model *model, const hearth_request *request, hth_prompt_text *text, uint64_t *id_out,
-                            hth_event_source **source_out, hearth_error *err)
+hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, hth_prompt_text *text,
+                              uint64_t *id_out, hth_event_source **source_out, hearth_error *err)
 {
     hth_given_request given;
     hearth_status status = hth_given_request_read(request, &given, err);
@@ -389,13 +386,7 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
 
 hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
 {
-    return submit(model, request, NULL, id_out, NULL, err);
-}
-
-hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, hth_prompt_text *text,
-                              uint64_t *id_out, hth_event_source **source_out, hearth_error *err)
-{
-    return submit(model, request, text, id_out, source_out, err);
+    return hth_submit_held(model, request, NULL, id_out, NULL, err);
 }
 
 /* hearth_complete forwards events to the caller's callbacks, and waits for on_done. */

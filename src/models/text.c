@@ -195,35 +195,3 @@ hearth_status hearth_prompt_tokenize(hearth_model *model, const hearth_request *
     hth_model_prompt_give_back(model, &prompt);
     return status;
 }
-
-/* Copy one of the engine's texts, which is valid until we leave the model. */
-static hearth_status copy_text(hearth_model *model, const char *const *text, char **out, const char *function,
-                               hearth_error *err)
-{
-    hearth_status status = hth_model_enter(model, function, err);
-    char *copy = NULL;
-    size_t n = 0;
-
-    if (status != HEARTH_OK)
-        return status;
-    if (*text) {
-        /* A file may contain any bytes, and callers need valid text. */
-        copy = hth_utf8_repaired(*text, strlen(*text), &n);
-        if (!copy)
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the text of the chat template");
-    }
-    hth_model_leave(model);
-    if (status == HEARTH_OK)
-        *out = copy;
-    return status;
-}
-
-hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err)
-{
-    return copy_text(model, &model->info.chat_template, out, "hth_model_template", err);
-}
-
-hearth_status hth_model_template_abilities(hearth_model *model, char **out, hearth_error *err)
-{
-    return copy_text(model, &model->info.chat_abilities, out, "hth_model_template_abilities", err);
-}

@@ -1,9 +1,10 @@
 /*
  * vocabulary.c - the public functions for single tokens and for the whole vocabulary of a model
  */
-#include "models/model_inside.h"
-
 #include <string.h>
+
+#include "base/structs.h"
+#include "models/model_inside.h"
 
 const char *hearth_vocabulary_type_name(hearth_vocabulary_type type)
 {
@@ -22,21 +23,19 @@ const char *hearth_vocabulary_type_name(hearth_vocabulary_type type)
 hearth_status hearth_model_vocabulary(hearth_model *model, hearth_vocabulary *out, hearth_error *err)
 {
     hearth_vocabulary filled;
-    size_t n_bytes;
 
     if (!model || !out || out->struct_size < sizeof(size_t))
         return hth_fail(err, HEARTH_MISUSE,
                         "hearth_model_vocabulary: model or out is NULL, or out->struct_size is not "
                         "sizeof(hearth_vocabulary)");
-    n_bytes = out->struct_size < sizeof(filled) ? out->struct_size : sizeof(filled);
     filled = (hearth_vocabulary){
-        .struct_size = out->struct_size,
+        .struct_size = sizeof(filled),
         .type = model->info.vocabulary_type,
         .n_tokens = model->info.n_vocab,
         .adds_bos = model->info.adds_bos,
         .adds_eos = model->info.adds_eos,
     };
-    memcpy(out, &filled, n_bytes);
+    hth_struct_write(out, &filled, sizeof(filled));
     return HEARTH_OK;
 }
 

@@ -15,8 +15,8 @@
 #include "console/output.h"
 #include "console/text_file.h"
 #include "engine/engine_options.h"
+#include "models/adapter_spec.h"
 #include "models/chat_templates.h"
-#include "models/control_vector.h"
 #include "options/values.h"
 
 enum { LAYERS_MAX = 10000 };

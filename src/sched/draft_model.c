@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/hex.h"
-#include "sampling/numbers.h"
 #include "sampling/filters.h"
+#include "sampling/numbers.h"
 #include "sched/pool.h"
 #include "sched/sequence.h"
 #include "sched/strategy.h"

@@ -10,8 +10,8 @@
 
 #include "base/grow.h"
 #include "base/os.h"
-#include "sampling/sampling.h"
 #include "sampling/filters.h"
+#include "sampling/sampling.h"
 #include "sched/logprobs.h"
 
 enum {

@@ -2,8 +2,8 @@
  * dfa.h - the intersection of sets of texts, as a deterministic automaton over characters
  *
  * The subset construction, for several machines at once. A state consists of the possible positions of each machine and
- * of the number of characters so far, as far as the length bounds need it. States from which no text of the set can be
- * completed are left out, so a walk through the machine never gets stuck.
+ * of the number of characters so far, as far as the length bounds need it. From some states no text of the set can be
+ * completed.
  *
  * Limits: at most HTH_DFA_STATES_MAX states, HTH_DFA_CELLS_MAX transitions, and the steps that the caller allows.
  */
@@ -36,5 +36,11 @@ typedef struct hth_dfa {
 hearth_status hth_dfa_new(const hth_dfa_part *parts, size_t n_parts, uint32_t least, uint32_t most, uint64_t *steps,
                           hth_dfa **out, hearth_error *err);
 void hth_dfa_free(hth_dfa *dfa); /* accepts NULL */
+
+/*
+ * Is this text, UTF-8, in the set of the machine? The steps spent are subtracted from *steps. HEARTH_MISUSE if they are
+ * not enough; HEARTH_NO_MEMORY.
+ */
+hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, uint64_t *steps, bool *out);
 
 #endif

@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/utf8.h"
 
-#define LAST_CODE_POINT 0x10FFFF
+#define LAST_CODE_POINT HTH_GBNF_LAST_CODE_POINT
 
 enum { NESTING_MAX = 64, RANGES_MAX = 1 << 16, BYTES_MAX = 1 << 16 };
 
@@ -36,25 +37,15 @@ typedef struct reader {
 
 static bool grow(reader *r, void **array, size_t n, size_t *capacity, size_t size, size_t limit)
 {
-    size_t more = *capacity ? 2 * *capacity : 64;
-    void *grown;
+    void *grown = r->status == HEARTH_OK && n < limit ? hth_grown(*array, n, capacity, size) : NULL;
 
-    if (r->status != HEARTH_OK)
-        return false;
-    if (n >= limit) {
+    if (grown)
+        *array = grown;
+    else if (n >= limit)
         FAIL(r, "it is too long when its repetitions are written out");
-        return false;
-    }
-    if (n < *capacity)
-        return true;
-    grown = realloc(*array, more * size);
-    if (!grown) {
+    else if (r->status == HEARTH_OK)
         r->status = hth_fail(r->err, HEARTH_NO_MEMORY, "no memory for a pattern");
-        return false;
-    }
-    *array = grown;
-    *capacity = more;
-    return true;
+    return grown != NULL;
 }
 
 static void emit(reader *r, hth_nfa_op op, int32_t a, int32_t b)
@@ -81,48 +72,16 @@ static void add_range(reader *r, uint32_t first, uint32_t last)
         nfa->ranges[nfa->n_ranges++] = (hth_gbnf_range){ .first = first, .last = last };
 }
 
-static int by_first(const void *a, const void *b)
-{
-    const hth_gbnf_range *left = a;
-    const hth_gbnf_range *right = b;
-
-    return left->first < right->first ? -1 : left->first > right->first;
-}
-
 /* Sort and join the ranges from begin on. negated: replace them by all other characters. */
 static void finish_ranges(reader *r, size_t begin, bool negated)
 {
     hth_nfa *nfa = r->nfa;
-    size_t n = begin, end;
-    uint32_t next = 0;
+    size_t n;
 
-    if (r->status != HEARTH_OK)
+    if (!grow(r, (void **)&nfa->ranges, nfa->n_ranges, &r->ranges_capacity, sizeof(nfa->ranges[0]), RANGES_MAX))
         return;
-    if (nfa->n_ranges > begin)
-        qsort(nfa->ranges + begin, nfa->n_ranges - begin, sizeof(nfa->ranges[0]), by_first);
-    for (size_t i = begin; i < nfa->n_ranges; i++) {
-        hth_gbnf_range range = nfa->ranges[i];
-
-        if (n == begin || range.first > nfa->ranges[n - 1].last + 1)
-            nfa->ranges[n++] = range;
-        else if (range.last > nfa->ranges[n - 1].last)
-            nfa->ranges[n - 1].last = range.last;
-    }
-    nfa->n_ranges = n;
-    if (!negated)
-        return;
-    end = n;
-    n = begin;
-    for (size_t i = begin; i < end; i++) { /* n never passes i: each range has at most one gap before it */
-        hth_gbnf_range range = nfa->ranges[i];
-
-        if (range.first > next)
-            nfa->ranges[n++] = (hth_gbnf_range){ .first = next, .last = range.first - 1 };
-        next = range.last + 1;
-    }
-    nfa->n_ranges = n;
-    if (next <= LAST_CODE_POINT)
-        add_range(r, next, LAST_CODE_POINT);
+    n = hth_gbnf_ranges_join(nfa->ranges + begin, nfa->n_ranges - begin);
+    nfa->n_ranges = begin + (negated ? hth_gbnf_ranges_negate(nfa->ranges + begin, n) : n);
 }
 
 static void emit_set(reader *r, size_t begin)
@@ -179,21 +138,13 @@ static bool read_class_escape(reader *r)
     int kind = c | 0x20;
     const hth_gbnf_range *ranges = kind == 'd' ? digits : kind == 'w' ? words : spaces;
     size_t n = kind == 'd' ? 1 : kind == 'w' ? 4 : sizeof(spaces) / sizeof(spaces[0]), begin = r->nfa->n_ranges;
-    uint32_t next = 0;
 
-    (void)begin;
     if (c < 0 || (kind != 'd' && kind != 'w' && kind != 's'))
         return false;
     r->at++;
-    for (size_t i = 0; i < n; i++) {
-        if (c == kind)
-            add_range(r, ranges[i].first, ranges[i].last);
-        else if (ranges[i].first > next)
-            add_range(r, next, ranges[i].first - 1);
-        next = ranges[i].last + 1;
-    }
-    if (c != kind)
-        add_range(r, next, LAST_CODE_POINT);
+    for (size_t i = 0; i < n; i++)
+        add_range(r, ranges[i].first, ranges[i].last);
+    finish_ranges(r, begin, c != kind);
     return true;
 }
 
@@ -338,12 +289,10 @@ static bool read_atom(reader *r)
         finish_ranges(r, begin, true);
         emit_set(r, begin);
     } else if (take(r, "\\")) {
-        if (read_class_escape(r)) {
-            finish_ranges(r, begin, false);
+        if (read_class_escape(r))
             emit_set(r, begin);
-        } else {
+        else
             emit_character(r, read_escape(r, false));
-        }
     } else if (strchr("*+?{}]", peek(r))) {
         FAIL(r, "'%c' stands where nothing can be made of it", peek(r));
     } else {
@@ -374,13 +323,8 @@ static void repeat(reader *r, size_t begin, int32_t least, int32_t most)
     int32_t n_copies = most < 0 ? least + 1 : most;
     hth_nfa_instruction *copy;
 
-    if (n == 0 || n_copies == 1) {
-        if (n_copies == 1 && n > 0 && least == 0)
-            insert(r, begin, HTH_NFA_SPLIT, 1, (int32_t)n + (most < 0 ? 2 : 1));
-        if (n_copies == 1 && n > 0 && most < 0)
-            emit(r, HTH_NFA_JUMP, -(int32_t)(n + 1), 0);
+    if (n == 0)
         return;
-    }
     copy = malloc(n * sizeof(copy[0]));
     if (!copy) {
         r->status = hth_fail(r->err, HEARTH_NO_MEMORY, "no memory for a pattern");
@@ -499,8 +443,7 @@ hearth_status hth_nfa_new_pattern(const char *pattern, size_t n_bytes, hth_nfa *
     return end(&r, out);
 }
 
-hearth_status hth_nfa_new_texts(const char *const *texts, const size_t *n_bytes, size_t n, hth_nfa **out,
-                                hearth_error *err)
+hearth_status hth_nfa_new_texts(const hth_nfa_text *texts, size_t n, hth_nfa **out, hearth_error *err)
 {
     reader r;
 
@@ -510,8 +453,8 @@ hearth_status hth_nfa_new_texts(const char *const *texts, const size_t *n_bytes,
         size_t split = r.nfa->n_code;
 
         emit(&r, HTH_NFA_SPLIT, 1, 0);
-        r.at = texts[i];
-        r.end = texts[i] + n_bytes[i];
+        r.at = texts[i].bytes;
+        r.end = texts[i].bytes + texts[i].n;
         while (r.at < r.end && r.status == HEARTH_OK)
             emit_character(&r, hth_utf8_next(&r.at, r.end));
         emit(&r, HTH_NFA_END, 0, 0);
@@ -530,108 +473,4 @@ void hth_nfa_free(hth_nfa *nfa)
     free(nfa->code);
     free(nfa->ranges);
     free(nfa);
-}
-
-/* ---- running ----------------------------------------------------------------------------------------------------- */
-
-typedef struct run {
-    const hth_nfa *nfa;
-    uint32_t *now, *next, *todo;    /* instructions that wait for a character */
-    uint32_t *marks;                /* by instruction: the step that reached it last */
-    size_t n_now, n_next, n_looked; /* n_looked: instructions visited but not yet paid for */
-    uint32_t step;
-    bool matches;
-} run;
-
-/* The ranges of a set are sorted and disjoint, so a set of thousands costs little more than one of a few. */
-static bool has_character(const hth_nfa *nfa, const hth_nfa_instruction *one, uint32_t c)
-{
-    int32_t low = one->a, high = one->b;
-
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-
-        if (c < nfa->ranges[middle].first)
-            high = middle;
-        else if (c > nfa->ranges[middle].last)
-            low = middle + 1;
-        else
-            return true;
-    }
-    return false;
-}
-
-static void add(run *r, uint32_t pc, bool at_begin, bool at_end)
-{
-    size_t n_todo = 0;
-
-    r->todo[n_todo++] = pc;
-    while (n_todo > 0) {
-        uint32_t at = r->todo[--n_todo];
-        const hth_nfa_instruction *one = &r->nfa->code[at];
-
-        r->n_looked++;
-        if (r->marks[at] == r->step)
-            continue;
-        r->marks[at] = r->step;
-        if (one->op == HTH_NFA_SET)
-            r->next[r->n_next++] = at;
-        else if (one->op == HTH_NFA_MATCH)
-            r->matches = true;
-        else if (one->op == HTH_NFA_BEGIN ? at_begin : one->op == HTH_NFA_END ? at_end : false)
-            r->todo[n_todo++] = at + 1;
-        if (one->op == HTH_NFA_SPLIT)
-            r->todo[n_todo++] = at + (uint32_t)one->b;
-        if (one->op == HTH_NFA_SPLIT || one->op == HTH_NFA_JUMP)
-            r->todo[n_todo++] = at + (uint32_t)one->a;
-    }
-}
-
-static bool pay(uint64_t *steps, uint64_t n)
-{
-    if (*steps < n)
-        return false;
-    *steps -= n;
-    return true;
-}
-
-hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, uint64_t *steps, bool *out)
-{
-    size_t n = nfa->n_code;
-    uint32_t *memory;
-    run r = { .nfa = nfa, .step = 1 };
-    reader at = { .at = text, .end = text + n_bytes };
-    hearth_status status = HEARTH_OK;
-
-    *out = false;
-    if (!pay(steps, n + 1)) /* for the memory, which is cleared, and the first instructions */
-        return HEARTH_MISUSE;
-    memory = calloc(5 * n + 2, sizeof(memory[0]));
-    if (!memory)
-        return HEARTH_NO_MEMORY;
-    r.marks = memory;
-    r.now = memory + n;
-    r.next = memory + 2 * n;
-    r.todo = memory + 3 * n;
-    add(&r, 0, true, n_bytes == 0);
-    while (at.at < at.end && !r.matches) {
-        uint32_t c = hth_utf8_next(&at.at, at.end), *swap = r.now;
-
-        r.now = r.next;
-        r.n_now = r.n_next;
-        r.next = swap;
-        r.n_next = 0;
-        r.step++;
-        if (!pay(steps, 1 + r.n_now + r.n_looked)) {
-            status = HEARTH_MISUSE;
-            break;
-        }
-        r.n_looked = 0;
-        for (size_t i = 0; i < r.n_now; i++)
-            if (has_character(nfa, &nfa->code[r.now[i]], c))
-                add(&r, r.now[i] + 1, false, at.at == at.end);
-    }
-    free(memory);
-    *out = r.matches;
-    return status;
 }

@@ -7,7 +7,7 @@
  * anywhere. Not supported: look-around, back-references, \b, \B, \p.
  *
  * grammar/pattern.h searches for a match in a stream of bytes, and finds where it began. This module is about whole
- * texts: is a text in the set? schema/dfa.h makes a machine of the texts that several sets share.
+ * texts. schema/dfa.h tells whether a text is in the set, and makes a machine of the texts that several sets share.
  *
  * Limits: a machine has at most HTH_NFA_CODE_MAX instructions, and reading is linear in them.
  */
@@ -41,14 +41,14 @@ typedef struct hth_nfa {
 
 /* The pattern is UTF-8. HEARTH_MISUSE with the reason why it cannot be used, without its name; HEARTH_NO_MEMORY. */
 hearth_status hth_nfa_new_pattern(const char *pattern, size_t n_bytes, hth_nfa **out, hearth_error *err);
-/* The set of exactly these texts, UTF-8, [n]. HEARTH_MISUSE if they are too long together; HEARTH_NO_MEMORY. */
-hearth_status hth_nfa_new_texts(const char *const *texts, const size_t *n_bytes, size_t n, hth_nfa **out,
-                                hearth_error *err);
+
+typedef struct hth_nfa_text {
+    const char *bytes; /* UTF-8, [n] */
+    size_t n;
+} hth_nfa_text;
+
+/* The set of exactly these texts, [n]. HEARTH_MISUSE if they are too long together; HEARTH_NO_MEMORY. */
+hearth_status hth_nfa_new_texts(const hth_nfa_text *texts, size_t n, hth_nfa **out, hearth_error *err);
 void hth_nfa_free(hth_nfa *nfa); /* accepts NULL */
-/*
- * Is this text, UTF-8, in the set? The steps spent are subtracted from *steps. HEARTH_MISUSE if they are not enough;
- * HEARTH_NO_MEMORY.
- */
-hearth_status hth_nfa_has(const hth_nfa *nfa, const char *text, size_t n_bytes, uint64_t *steps, bool *out);
 
 #endif

@@ -7,12 +7,13 @@
  *   4. drop each alternative that no text can complete (for example, a required member with the schema false), so that
  *      a reply that follows the grammar never gets stuck
  *
- * A goal is identified by its items. So recursion in a schema becomes recursion in the grammar.
+ * A goal is identified by its items. So recursion in a schema becomes recursion in the grammar. A goal is compiled to its
+ * open alternatives, or its listed values, or its types. If it has an open anyOf, each alternative of it, together with
+ * the items, becomes a goal of its own. Alternatives that certainly have no value are left out, because otherwise
+ * combinations of alternatives would multiply needlessly.
  */
 #include "schema/schema.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,261 +22,90 @@
 
 #define NONE HTH_GBNF_NONE
 
-/* ---- places and failures ----------------------------------------------------------------------------------------- */
-
-static uint32_t add_path(hth_schema_work *w, hth_schema_path path)
-{
-    if (!hth_gbnf_reserve(&w->tables, (void **)&w->paths, w->n_paths, &w->paths_capacity, sizeof(w->paths[0]), 1 << 20,
-                          "places"))
-        return 0;
-    w->paths[w->n_paths] = path;
-    return (uint32_t)w->n_paths++;
-}
-
-uint32_t hth_schema_path_key(hth_schema_work *w, uint32_t parent, const char *key)
-{
-    return add_path(w, (hth_schema_path){ .parent = parent, .key = key });
-}
-
-uint32_t hth_schema_path_index(hth_schema_work *w, uint32_t parent, size_t index)
-{
-    return add_path(w, (hth_schema_path){ .parent = parent, .index = index });
-}
-
-/* A long path is truncated at its beginning, because its end is the most informative. */
-static void write_path(const hth_schema_work *w, uint32_t path, char *text, size_t capacity)
-{
-    size_t begin = capacity - 1;
-    bool is_first = w->n_paths == 0;
-
-    text[begin] = '\0';
-    while (!is_first) {
-        const hth_schema_path *one = &w->paths[path];
-        char name[72];
-        size_t n;
-
-        is_first = path == 0 || (one->key && one->key[0] == '#');
-        if (one->key)
-            (void)snprintf(name, sizeof(name), "%s%s", is_first ? "" : "/", one->key); /* truncated if too long */
-        else
-            (void)snprintf(name, sizeof(name), "/%zu", one->index);
-        hth_end_at_character(name, sizeof(name));
-        n = strlen(name);
-        is_first = is_first || begin < n + 3;
-        if (begin < n + 3)
-            n = (size_t)snprintf(name, sizeof(name), "...");
-        begin -= n;
-        memcpy(text + begin, name, n);
-        path = one->parent;
-    }
-    memmove(text, text + begin, capacity - begin);
-}
-
-void hth_schema_fail(hth_schema_work *w, uint32_t path, const char *keyword, const char *format, ...)
-{
-    char at[140], why[200];
-    va_list arguments;
-
-    if (hth_schema_failed(w))
-        return;
-    write_path(w, path, at, sizeof(at));
-    va_start(arguments, format);
-    (void)vsnprintf(why, sizeof(why), format, arguments);
-    va_end(arguments);
-    hth_end_at_character(why, sizeof(why));
-    w->tables.status =
-        hth_fail(w->tables.err, HEARTH_MISUSE, "at %s%s%s: %s", at, keyword ? "/" : "", keyword ? keyword : "", why);
-}
-
-void hth_schema_fail_memory(hth_schema_work *w)
-{
-    if (!hth_schema_failed(w))
-        w->tables.status = hth_fail(w->tables.err, HEARTH_NO_MEMORY, "no memory for the grammar of a schema");
-}
-
-void hth_schema_note(hth_schema_work *w, uint32_t path, const char *keyword, const char *what)
-{
-    char at[100], text[HTH_SCHEMA_NOTE_BYTES];
-
-    if (!w->notes || w->notes->n == HTH_SCHEMA_NOTES_MAX)
-        return;
-    write_path(w, path, at, sizeof(at));
-    (void)snprintf(text, sizeof(text), "%s: %.40s %s", at, keyword, what);
-    for (size_t i = 0; i < w->notes->n; i++)
-        if (strcmp(w->notes->texts[i], text) == 0)
-            return;
-    memcpy(w->notes->texts[w->notes->n++], text, sizeof(text));
-}
-
-bool hth_schema_spend(hth_schema_work *w, uint32_t path, uint64_t n)
-{
-    if (!hth_schema_failed(w) && w->steps < n)
-        hth_schema_fail(w, path, NULL,
-                        "the schema takes too long to be compiled; give it fewer alternatives, "
-                        "patterns and properties");
-    if (hth_schema_failed(w))
-        return false;
-    w->steps -= n;
-    return true;
-}
-
-bool hth_schema_has_room(const hth_schema_work *w, size_t n_rules)
-{
-    enum { ELEMENTS = 8 };
-    const hth_gbnf *g = w->tables.grammar;
-
-    return n_rules <= (HTH_GBNF_RULES_MAX - g->n_rules) / 2 &&
-           n_rules * ELEMENTS <= (HTH_GBNF_ELEMENTS_MAX - g->n_elements) / 2;
-}
-
 /* ---- goals ------------------------------------------------------------------------------------------------------- */
 
-static size_t bucket_of(const hth_schema_items *items)
+static void compile_choice(hth_schema_work *w, const hth_schema_items *items, size_t choice, uint32_t rule)
 {
-    uint64_t hash = 1469598103934665603u;
+    size_t n = json_array_size(json_object_get(items->at[choice].schema, "anyOf"));
 
-    for (size_t i = 0; i < items->n; i++)
-        hash = (hash ^ ((uintptr_t)items->at[i].schema >> 3) ^ items->at[i].flags) * 1099511628211u;
-    return (size_t)(hash >> 40) % HTH_SCHEMA_BUCKETS;
+    for (size_t i = 0; i < n && hth_schema_spend(w, items->at[choice].path, 16); i++) {
+        hth_schema_items chosen = hth_schema_with_choice(w, items, choice, i);
+        size_t base = w->tables.n_stack;
+
+        if (!hth_schema_is_empty(w, &chosen, HTH_TYPE_ALL, 0)) {
+            uint32_t one = hth_schema_rule_of(w, &chosen);
+
+            if (one != NONE) {
+                hth_schema_push_rule(w, one);
+                hth_schema_end(w, rule, base);
+            }
+        }
+        hth_schema_items_free(&chosen);
+    }
 }
 
-static bool is_goal(const hth_schema_work *w, const hth_schema_goal *goal, const hth_schema_items *items)
+static void compile_types(hth_schema_work *w, const hth_schema_items *items, uint32_t rule)
 {
-    if (goal->end - goal->begin != items->n)
-        return false;
-    for (size_t i = 0; i < items->n; i++) {
-        const hth_schema_item *known = &w->goal_items[goal->begin + i];
+    uint32_t types = hth_schema_types(w, items);
+    size_t base = w->tables.n_stack;
 
-        if (known->schema != items->at[i].schema || known->flags != items->at[i].flags)
-            return false;
+    if (types & HTH_TYPE_OBJECT)
+        hth_schema_object(w, items, rule);
+    if (types & HTH_TYPE_ARRAY)
+        hth_schema_array(w, items, rule);
+    if (types & HTH_TYPE_STRING)
+        hth_schema_string(w, items, rule);
+    if (types & HTH_TYPE_NUMBER)
+        hth_schema_number(w, items, types & HTH_TYPE_NUMBER, rule);
+    if (types & HTH_TYPE_BOOLEAN) {
+        hth_schema_push_rule(w, w->boolean);
+        hth_schema_end(w, rule, base);
     }
-    return true;
+    if (types & HTH_TYPE_NULL) {
+        hth_schema_push_text(w, "null");
+        hth_schema_end(w, rule, base);
+    }
 }
 
-uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items)
+static void compile_goal(hth_schema_work *w, const hth_schema_items *items, uint32_t rule)
 {
-    uint32_t path = items->n > 0 ? items->at[0].path : 0;
-    uint32_t *bucket;
+    size_t choice = hth_schema_open_choice(items), list = hth_schema_list(w, items), base = w->tables.n_stack;
+    json_t *values, *one;
+    size_t i;
 
-    hth_schema_expand(w, items);
-    if (hth_schema_failed(w) || items->is_false)
-        return NONE;
-    if (items->n == 0)
-        return hth_schema_shared(w, &w->value);
-    bucket = &w->buckets[bucket_of(items)];
-    for (uint32_t i = *bucket; i != NONE && hth_schema_spend(w, path, items->n); i = w->goals[i].next)
-        if (is_goal(w, &w->goals[i], items))
-            return w->goals[i].rule;
-    if (w->n_goals >= HTH_SCHEMA_GOALS_MAX || w->n_goal_items + items->n > HTH_SCHEMA_ITEMS_MAX)
-        hth_schema_fail(
-            w, path, NULL,
-            "the schema has too many combinations of subschemas; give it fewer alternatives that hold at once");
-    for (size_t i = 0; i < items->n; i++) {
-        if (!hth_gbnf_reserve(&w->tables, (void **)&w->goal_items, w->n_goal_items, &w->goal_items_capacity,
-                              sizeof(w->goal_items[0]), HTH_SCHEMA_ITEMS_MAX, "subschemas"))
-            return NONE;
-        w->goal_items[w->n_goal_items++] = items->at[i];
+    if (choice < items->n) {
+        compile_choice(w, items, choice, rule);
+    } else if (list < items->n) {
+        values = hth_schema_listed(w, items, list);
+        json_array_foreach(values, i, one)
+        {
+            hth_schema_push_value(w, one);
+            hth_schema_end(w, rule, base);
+        }
+        if (values && json_array_size(values) == 0 && items->at[0].path == 0)
+            hth_schema_fail(w, items->at[list].path, NULL,
+                            "none of the listed values has the type and meets the rest of the schema");
+        json_decref(values);
+    } else {
+        compile_types(w, items, rule);
     }
-    if (!hth_gbnf_reserve(&w->tables, (void **)&w->goals, w->n_goals, &w->goals_capacity, sizeof(w->goals[0]),
-                          HTH_SCHEMA_GOALS_MAX, "goals"))
-        return NONE;
-    w->goals[w->n_goals] = (hth_schema_goal){ .begin = w->n_goal_items - items->n,
-                                              .end = w->n_goal_items,
-                                              .rule = hth_gbnf_add_rule(&w->tables),
-                                              .next = *bucket };
-    *bucket = (uint32_t)w->n_goals;
-    return w->goals[w->n_goals++].rule;
 }
 
 static void compile_goals(hth_schema_work *w)
 {
-    for (; w->n_compiled < w->n_goals && !hth_schema_failed(w); w->n_compiled++) {
-        hth_schema_goal goal = w->goals[w->n_compiled];
-        hth_schema_items items = { .n = 0 };
-
-        for (size_t i = goal.begin; i < goal.end && !hth_schema_failed(w); i++) {
-            hth_schema_item item = w->goal_items[i];
-
-            hth_schema_items_add(w, &items, item.schema, item.path, item.flags);
-        }
-        if (!hth_schema_failed(w))
-            hth_schema_compile_goal(w, &items, goal.rule);
+    for (const hth_schema_goal *goal = w->goals; goal && !hth_schema_failed(w); goal = goal->hh.next) {
+        compile_goal(w, &goal->items, goal->rule);
         /* The message of a full table names no location, so it is added here. */
         if (hth_schema_failed(w) && w->tables.err && strncmp(w->tables.err->message, "at ", 3) != 0) {
             char at[140];
 
-            write_path(w, items.n > 0 ? items.at[0].path : 0, at, sizeof(at));
+            hth_schema_write_path(w, goal->items.at[0].path, at, sizeof(at));
             hth_fail_prefix(w->tables.err, "at %s", at);
         }
-        hth_schema_items_free(&items);
     }
 }
 
 /* ---- dead alternatives ------------------------------------------------------------------------------------------- */
-
-typedef struct reach {
-    uint32_t *heads;   /* uses of rule i: [heads[i], heads[i + 1]) of uses; [n_rules + 2] */
-    uint32_t *uses;    /* alternatives */
-    uint32_t *n_open;  /* by alternative: how many of its rules are not yet known to lead to a text */
-    uint32_t *rule_of; /* by alternative */
-    uint32_t *todo;
-    bool *leads; /* by rule: it leads to a text */
-} reach;
-
-static void count_uses(const hth_gbnf *g, const reach *r)
-{
-    for (size_t pass = 0; pass < 2; pass++) {
-        for (uint32_t rule = 0; rule < g->n_rules; rule++)
-            for (uint32_t i = g->rules[rule]; i != NONE; i = g->alternatives[i].next)
-                for (const hth_gbnf_element *e = &g->elements[g->alternatives[i].begin]; e->type != HTH_GBNF_END; e++) {
-                    if (e->type != HTH_GBNF_RULE)
-                        continue;
-                    if (pass == 0) {
-                        r->heads[e->value + 2]++;
-                        r->n_open[i]++;
-                        r->rule_of[i] = rule;
-                    } else {
-                        r->uses[r->heads[e->value + 1]++] = i;
-                    }
-                }
-        for (size_t i = 2; pass == 0 && i < g->n_rules + 2; i++)
-            r->heads[i] += r->heads[i - 1];
-    }
-}
-
-static void cut(hth_gbnf *g, const reach *r)
-{
-    size_t n_todo = 0;
-
-    count_uses(g, r);
-    for (uint32_t rule = 0; rule < g->n_rules; rule++)
-        for (uint32_t i = g->rules[rule]; i != NONE; i = g->alternatives[i].next)
-            if (r->n_open[i] == 0 && !r->leads[rule]) {
-                r->leads[rule] = true;
-                r->todo[n_todo++] = rule;
-            }
-    while (n_todo > 0) {
-        uint32_t rule = r->todo[--n_todo];
-
-        for (uint32_t i = r->heads[rule]; i < r->heads[rule + 1]; i++) {
-            uint32_t user = r->rule_of[r->uses[i]];
-
-            if (--r->n_open[r->uses[i]] > 0 || r->leads[user])
-                continue;
-            r->leads[user] = true;
-            r->todo[n_todo++] = user;
-        }
-    }
-    for (uint32_t rule = 0; rule < g->n_rules; rule++) {
-        uint32_t *link = &g->rules[rule];
-
-        while (*link != NONE)
-            if (r->n_open[*link] > 0)
-                *link = g->alternatives[*link].next;
-            else
-                link = &g->alternatives[*link].next;
-    }
-}
 
 static void fail_empty(hth_schema_work *w)
 {
@@ -285,29 +115,46 @@ static void fail_empty(hth_schema_work *w)
         hth_schema_fail(w, 0, NULL, "no value meets the schema; its grammar matches no text");
 }
 
+/* leads, by rule: it is known to lead to a text. */
+static bool is_alive(const hth_gbnf *g, const bool *leads, uint32_t alternative)
+{
+    for (const hth_gbnf_element *e = &g->elements[g->alternatives[alternative].begin]; e->type != HTH_GBNF_END; e++)
+        if (e->type == HTH_GBNF_RULE && !leads[e->value])
+            return false;
+    return true;
+}
+
 static void drop_dead_alternatives(hth_schema_work *w)
 {
     hth_gbnf *g = w->tables.grammar;
-    reach r = { .heads = calloc(g->n_rules + 2, sizeof(r.heads[0])),
-                .uses = malloc((g->n_elements + 1) * sizeof(r.uses[0])),
-                .n_open = calloc(g->n_alternatives + 1, sizeof(r.n_open[0])),
-                .rule_of = calloc(g->n_alternatives + 1, sizeof(r.rule_of[0])),
-                .todo = malloc((g->n_rules + 1) * sizeof(r.todo[0])),
-                .leads = calloc(g->n_rules + 1, sizeof(r.leads[0])) };
+    bool *leads = calloc(g->n_rules, sizeof(leads[0]));
+    bool changes = leads != NULL;
 
-    if (r.heads && r.uses && r.n_open && r.rule_of && r.todo && r.leads) {
-        cut(g, &r);
-        if (!r.leads[g->root])
-            fail_empty(w);
-    } else {
+    if (!leads)
         hth_schema_fail_memory(w);
+    /* Chains of rules lead to later rules or to earlier ones, so the passes alternate. A few are enough. */
+    for (size_t pass = 0; changes && hth_schema_spend(w, 0, g->n_elements / 8); pass++) {
+        changes = false;
+        for (size_t k = 0; k < g->n_rules; k++) {
+            size_t rule = pass % 2 ? k : g->n_rules - 1 - k;
+
+            for (uint32_t i = g->rules[rule]; i != NONE && !leads[rule]; i = g->alternatives[i].next)
+                if (is_alive(g, leads, i))
+                    leads[rule] = changes = true;
+        }
     }
-    free(r.heads);
-    free(r.uses);
-    free(r.n_open);
-    free(r.rule_of);
-    free(r.todo);
-    free(r.leads);
+    for (size_t rule = 0; rule < g->n_rules && !hth_schema_failed(w); rule++) {
+        uint32_t *link = &g->rules[rule];
+
+        while (*link != NONE)
+            if (is_alive(g, leads, *link))
+                link = &g->alternatives[*link].next;
+            else
+                *link = g->alternatives[*link].next;
+    }
+    if (!hth_schema_failed(w) && !leads[g->root])
+        fail_empty(w);
+    free(leads);
 }
 
 /* ---- top level --------------------------------------------------------------------------------------------------- */
@@ -356,8 +203,7 @@ static void compile(hth_schema_work *w, const char *place)
         path = hth_schema_path_key(w, 0, place);
         from = hth_schema_resolve(w, place, 0);
     }
-    if (from)
-        hth_schema_items_add(w, &items, from, path, HTH_ITEM_ORIGIN);
+    hth_schema_items_add(w, &items, from, path, HTH_ITEM_ORIGIN);
     root = hth_schema_rule_of(w, &items);
     hth_schema_items_free(&items);
     if (hth_schema_failed(w))
@@ -374,16 +220,25 @@ static void compile(hth_schema_work *w, const char *place)
 
 static void work_deinit(hth_schema_work *w)
 {
-    for (size_t i = 0; i < w->n_derived_slots; i++) {
-        json_decref(w->derived[i].schema);
-        hth_nfa_free(w->derived[i].nfa);
+    hth_schema_derived *one, *next;
+    hth_schema_goal *goal, *next_goal;
+
+    HASH_ITER(hh, w->derived, one, next)
+    {
+        HASH_DEL(w->derived, one);
+        json_decref(one->schema);
+        hth_nfa_free(one->nfa);
+        free(one);
+    }
+    HASH_ITER(hh, w->goals, goal, next_goal)
+    {
+        HASH_DEL(w->goals, goal);
+        hth_schema_items_free(&goal->items);
+        free(goal);
     }
     for (size_t i = 0; i < w->n_text_classes; i++)
         free(w->text_classes[i].ranges);
-    free(w->derived);
     free(w->paths);
-    free(w->goal_items);
-    free(w->goals);
     free(w->at_most);
     free(w->digit_rules[0]);
     free(w->digit_rules[1]);
@@ -421,10 +276,9 @@ hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_s
                            ? options->repetitions_max
                            : HTH_GBNF_REPETITIONS_MAX;
     w->ignores_siblings = is_of_old_draft(root);
-    w->space = w->value = w->object = w->array = w->string = w->character = w->number = w->integer = w->boolean =
-        w->true_ = w->false_ = w->null = NONE;
-    memset(w->buckets, 0xFF, sizeof(w->buckets));
     if (hth_gbnf_builder_init(&w->tables, err) == HEARTH_OK)
+        hth_schema_add_shared(w);
+    if (!hth_schema_failed(w))
         compile(w, place);
     status = hth_gbnf_builder_end(&w->tables, out);
     if (options && options->steps)

@@ -92,11 +92,10 @@ static void take_keywords(array *a)
 {
     bool has_least = false, has_unevaluated = false;
 
+    hth_schema_counts(a->w, a->items, (const char *const[]){ "minItems", "maxItems" }, &a->least, &a->most);
     for (size_t i = 0; i < a->items->n; i++) {
         const hth_schema_item *item = &a->items->at[i];
         const json_t *prefix = prefix_of(item->schema), *unique = json_object_get(item->schema, "uniqueItems");
-        uint32_t low = hth_schema_count(a->w, item, "minItems", 0);
-        uint32_t high = hth_schema_count(a->w, item, "maxItems", UINT32_MAX);
         const char *keyword;
 
         if (prefix && (!json_is_array(prefix) || json_array_size(prefix) == 0))
@@ -108,8 +107,6 @@ static void take_keywords(array *a)
         a->has_rest = a->has_rest || rest_of(item->schema, &keyword);
         has_unevaluated = has_unevaluated || json_object_get(item->schema, "unevaluatedItems");
         has_least = has_least || json_object_get(item->schema, "minItems");
-        a->least = low > a->least ? low : a->least;
-        a->most = high < a->most ? high : a->most;
         take_contains(a, item);
     }
     if (a->n_prefix > a->w->repetitions_max)
@@ -182,8 +179,7 @@ static uint32_t item_rule(array *a, size_t position, uint32_t bits)
             continue; /* it may count it or not */
         if (!(bits >> i & 1))
             schema = hth_schema_not(a->w, schema, a->contains[i].path);
-        if (schema)
-            hth_schema_items_add(a->w, &items, schema, a->contains[i].path, 0);
+        hth_schema_items_add(a->w, &items, schema, a->contains[i].path, 0);
     }
     rule = hth_schema_rule_of(a->w, &items);
     hth_schema_items_free(&items);
@@ -323,7 +319,13 @@ static void add_unique(array *a, uint32_t rule)
 {
     hth_schema_work *w = a->w;
     hth_schema_sequence sequence = {
-        .brackets = "[]", .more = NONE, .least = a->least, .most = a->most, .path = a->path
+        .begin = "[",
+        .end = "]",
+        .more = NONE,
+        .least = a->least,
+        .most = a->most,
+        .counts = "minItems and maxItems",
+        .path = a->path,
     };
     hth_schema_items items = { .n = 0 };
     json_t *values = NULL, *one;
@@ -357,36 +359,20 @@ static void add_unique(array *a, uint32_t rule)
     sequence.parts = parts;
     sequence.n_parts = json_array_size(values);
     sequence.is_any_order = sequence.n_parts <= HTH_SCHEMA_ANY_ORDER_MAX;
-    if (!hth_schema_failed(w) && !hth_schema_add_sequence(w, &sequence, rule)) {
-        hth_schema_note(w, a->path, "minItems and maxItems", "dropped");
-        sequence.least = 0;
-        sequence.most = UINT32_MAX;
-        (void)hth_schema_add_sequence(w, &sequence, rule); /* without counts it fits, or the work fails */
-    }
+    hth_schema_add_sequence(w, &sequence, rule);
     free(parts);
     json_decref(values);
 }
 
 /* ---- top level --------------------------------------------------------------------------------------------------- */
 
-static bool is_bound(const hth_schema_items *items)
-{
-    static const char *const keywords[] = { "items",    "prefixItems", "additionalItems", "unevaluatedItems",
-                                            "contains", "minItems",    "maxItems",        "uniqueItems" };
-
-    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
-        if (hth_schema_path_of(items, keywords[i]) != NONE)
-            return true;
-    return false;
-}
-
 void hth_schema_array(hth_schema_work *w, const hth_schema_items *items, uint32_t rule)
 {
-    array a = { .w = w, .items = items, .most = UINT32_MAX };
+    array a = { .w = w, .items = items };
     size_t base = w->tables.n_stack;
 
-    if (!is_bound(items)) {
-        hth_schema_push_rule(w, hth_schema_shared(w, &w->array));
+    if (!hth_schema_says_of(items, HTH_TYPE_ARRAY)) {
+        hth_schema_push_rule(w, w->array);
         hth_schema_end(w, rule, base);
         return;
     }

@@ -1,5 +1,5 @@
 /*
- * schema_check.c - does a schema accept a value, and does a goal accept any value at all?
+ * schema_check.c - does a schema accept a value, does a goal accept any value at all, and which, if they are listed?
  *
  * A check follows the schema along the value, so the size of the value bounds it. A depth limit ends circular
  * references; the answer is then HTH_UNKNOWN. The search for goals without a value eliminates alternatives. It
@@ -11,9 +11,10 @@
 #include "base/utf8.h"
 #include "schema/schema_inside.h"
 
-enum { DEPTH_MAX = 160, PROBES_MAX = 512, EMPTY_DEPTH_MAX = 5 };
+enum { DEPTH_MAX = 160, PROBES_MAX = 512, EMPTY_DEPTH_MAX = 5, VALUES_DEPTH_MAX = 64 };
 
-bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path)
+/* Are two values equal in the sense of JSON Schema (1 equals 1.0)? Spends steps; false if the work has failed. */
+static bool same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path)
 {
     json_t *one;
     const char *key;
@@ -33,7 +34,7 @@ bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint3
     if (json_is_array(a)) {
         if (json_array_size(a) != json_array_size(b))
             return false;
-        json_array_foreach((json_t *)a, i, one) if (!hth_schema_same(w, one, json_array_get(b, i), path)) return false;
+        json_array_foreach((json_t *)a, i, one) if (!same(w, one, json_array_get(b, i), path)) return false;
         return true;
     }
     if (json_is_object(a)) {
@@ -43,7 +44,7 @@ bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint3
         {
             const json_t *other = json_object_get(b, key);
 
-            if (!other || !hth_schema_spend(w, path, strlen(key) / 16) || !hth_schema_same(w, one, other, path))
+            if (!other || !hth_schema_spend(w, path, strlen(key) / 16) || !same(w, one, other, path))
                 return false;
         }
         return true;
@@ -166,7 +167,7 @@ static hth_schema_answer string_accepts(check *c, const json_t *schema, const js
             return HTH_NO;
     }
     json_array_foreach(json_object_get(schema, HTH_SCHEMA_NOT_TEXTS), i,
-                       one) if (hth_schema_same(c->w, one, value, c->path)) return HTH_NO;
+                       one) if (same(c->w, one, value, c->path)) return HTH_NO;
     return HTH_YES; /* a listed value counts as one of the format */
 }
 
@@ -196,8 +197,7 @@ static hth_schema_answer array_accepts(check *c, const json_t *schema, const jso
         }
         if (json_is_true(json_object_get(schema, "uniqueItems")))
             json_array_foreach((json_t *)value, j, other) if (j < i && hth_schema_spend(c->w, c->path, 4) &&
-                                                              hth_schema_same(c->w, item, other, c->path)) answer =
-                HTH_NO;
+                                                              same(c->w, item, other, c->path)) answer = HTH_NO;
     }
     if (contains && n_unknown > 0) {
         answer = all(answer, HTH_UNKNOWN);
@@ -326,14 +326,14 @@ static hth_schema_answer accepts_object(check *c, const json_t *schema, const js
         !(json_is_null(value) && json_is_true(json_object_get(schema, "nullable"))))
         return HTH_NO;
     given = json_object_get(schema, "const");
-    if (given && !hth_schema_same(c->w, given, value, c->path))
+    if (given && !same(c->w, given, value, c->path))
         return HTH_NO;
     given = json_object_get(schema, "enum");
     json_array_foreach((json_t *)given, i, one)
     {
         if (!hth_schema_spend(c->w, c->path, 2))
             return HTH_UNKNOWN;
-        is_listed = is_listed || hth_schema_same(c->w, one, value, c->path);
+        is_listed = is_listed || same(c->w, one, value, c->path);
     }
     if (given && !is_listed)
         return HTH_NO;
@@ -369,7 +369,7 @@ hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, c
     return accepts(&c, schema, value);
 }
 
-hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value)
+static hth_schema_answer items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value)
 {
     hth_schema_answer answer = items->is_false ? HTH_NO : HTH_YES;
 
@@ -394,9 +394,9 @@ static bool has_no_listed_value(hth_schema_work *w, const hth_schema_items *item
             continue;
         *is_listed = true;
         if (value)
-            return !(hth_schema_type_of_value(value) & types) || hth_schema_items_accept(w, items, value) == HTH_NO;
+            return !(hth_schema_type_of_value(value) & types) || items_accept(w, items, value) == HTH_NO;
         json_array_foreach((json_t *)list, j, one) if ((hth_schema_type_of_value(one) & types) &&
-                                                       hth_schema_items_accept(w, items, one) != HTH_NO) return false;
+                                                       items_accept(w, items, one) != HTH_NO) return false;
         return true;
     }
     return false;
@@ -456,7 +456,7 @@ static bool has_no_object(hth_schema_work *w, const hth_schema_items *items, int
 
             if (is_empty || !json_is_string(name))
                 continue;
-            is_empty = !hth_schema_member(w, items, json_string_value(name), &member);
+            is_empty = !hth_schema_member(w, items, json_string_value(name), 0, &member);
             if (!is_empty && member.n > 0) {
                 hth_schema_expand(w, &member);
                 is_empty = hth_schema_is_empty(w, &member, HTH_TYPE_ALL, depth + 1);
@@ -494,14 +494,126 @@ bool hth_schema_is_empty(hth_schema_work *w, const hth_schema_items *items, uint
     if (choice == items->n)
         return false;
     for (size_t i = 0; i < json_array_size(json_object_get(items->at[choice].schema, "anyOf")); i++) {
-        hth_schema_items chosen = { .n = 0 };
+        hth_schema_items chosen = hth_schema_with_choice(w, items, choice, i);
 
-        hth_schema_with_choice(w, items, choice, i, &chosen);
-        hth_schema_expand(w, &chosen);
         is_empty = hth_schema_is_empty(w, &chosen, types, depth + 1);
         hth_schema_items_free(&chosen);
         if (!is_empty || hth_schema_failed(w))
             return false;
     }
     return true;
+}
+
+/* ---- values of a goal -------------------------------------------------------------------------------------------- */
+
+size_t hth_schema_list(hth_schema_work *w, const hth_schema_items *items)
+{
+    size_t found = items->n;
+
+    for (size_t i = 0; i < items->n; i++) {
+        const json_t *list = json_object_get(items->at[i].schema, "enum");
+
+        if (list && (!json_is_array(list) || json_array_size(list) == 0))
+            hth_schema_fail(w, items->at[i].path, "enum", "'enum' must be a list of values");
+        if (found == items->n && (list || json_object_get(items->at[i].schema, "const")))
+            found = i;
+    }
+    return found;
+}
+
+json_t *hth_schema_listed(hth_schema_work *w, const hth_schema_items *items, size_t list)
+{
+    const json_t *schema = items->at[list].schema, *value = json_object_get(schema, "const");
+    json_t *left = json_array(),
+           *values = value ? json_pack("[O]", value) : json_incref(json_object_get(schema, "enum"));
+    size_t i;
+    json_t *one;
+
+    if (!left || !values)
+        hth_schema_fail_memory(w);
+    json_array_foreach(values, i, one)
+    {
+        hth_schema_answer answer = items_accept(w, items, one);
+
+        if (answer == HTH_UNKNOWN)
+            hth_schema_fail(w, items->at[list].path, value ? "const" : "enum",
+                            "it cannot be decided whether value %zu meets the whole schema", i + 1);
+        if (answer == HTH_YES && json_array_append(left, one) != 0)
+            hth_schema_fail_memory(w);
+    }
+    json_decref(values);
+    if (hth_schema_failed(w)) {
+        json_decref(left);
+        return NULL;
+    }
+    return left;
+}
+
+/* Add the values of a to b, each once. False if there are more than n_max, or the work failed. */
+static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n_max)
+{
+    json_t *one, *other;
+    size_t i, j;
+
+    json_array_foreach((json_t *)a, i, one)
+    {
+        bool is_there = false;
+
+        if (!hth_schema_spend(w, 0, json_array_size(b)))
+            return false;
+        json_array_foreach(b, j, other) is_there = is_there || same(w, one, other, 0);
+        if (!is_there && (json_array_size(b) == n_max || json_array_append(b, one) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Like hth_schema_values. A circle of anyOf never ends, so too many choices count as too many values. */
+static json_t *values_of(hth_schema_work *w, const hth_schema_items *items, size_t n_max, int depth)
+{
+    size_t choice = hth_schema_open_choice(items), list = hth_schema_list(w, items);
+    json_t *out = json_array();
+    bool ok = out != NULL && depth < VALUES_DEPTH_MAX;
+
+    if (ok && (hth_schema_failed(w) || items->is_false))
+        return out;
+    if (!ok) {
+        json_decref(out);
+        return NULL;
+    }
+    if (list < items->n) {
+        json_t *left = hth_schema_listed(w, items, list);
+
+        ok = left && join_values(w, left, out, n_max);
+        json_decref(left);
+    } else if (choice < items->n) {
+        size_t n = json_array_size(json_object_get(items->at[choice].schema, "anyOf"));
+
+        for (size_t i = 0; i < n && ok && hth_schema_spend(w, items->at[choice].path, 256); i++) {
+            hth_schema_items chosen = hth_schema_with_choice(w, items, choice, i);
+            json_t *left = values_of(w, &chosen, n_max, depth + 1);
+
+            ok = left && join_values(w, left, out, n_max);
+            json_decref(left);
+            hth_schema_items_free(&chosen);
+        }
+    } else {
+        uint32_t types = hth_schema_types(w, items);
+
+        ok = ok && !(types & ~(uint32_t)(HTH_TYPE_NULL | HTH_TYPE_BOOLEAN));
+        if (ok && (types & HTH_TYPE_NULL))
+            ok = json_array_append_new(out, json_null()) == 0;
+        if (ok && (types & HTH_TYPE_BOOLEAN))
+            ok = json_array_append_new(out, json_true()) == 0 && json_array_append_new(out, json_false()) == 0;
+        ok = ok && json_array_size(out) <= n_max;
+    }
+    if (ok && !hth_schema_failed(w))
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, size_t n_max)
+{
+    return values_of(w, items, n_max, 0);
 }

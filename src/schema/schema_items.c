@@ -12,19 +12,7 @@
 #include "base/hex.h"
 #include "schema/schema_inside.h"
 
-void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
-                          uint32_t flags)
-{
-    if (hth_gbnf_reserve(&w->tables, (void **)&items->at, items->n, &items->capacity, sizeof(items->at[0]),
-                         HTH_SCHEMA_ITEMS_MAX, "subschemas"))
-        items->at[items->n++] = (hth_schema_item){ .schema = schema, .path = path, .flags = flags };
-}
-
-void hth_schema_items_free(hth_schema_items *items)
-{
-    free(items->at);
-    *items = (hth_schema_items){ .n = 0 };
-}
+#define NONE HTH_GBNF_NONE
 
 /* ---- keywords ---------------------------------------------------------------------------------------------------- */
 
@@ -123,6 +111,13 @@ static keyword_kind kind_of(const char *key)
         if (strcmp(key, known[i].key) == 0)
             return known[i].kind;
     return UNKNOWN;
+}
+
+bool hth_schema_demands(const char *keyword)
+{
+    keyword_kind kind = kind_of(keyword);
+
+    return kind == ASSERTION || kind == UNSUPPORTED;
 }
 
 /* Check every keyword. Does the schema itself require anything, besides adding other items? */
@@ -257,7 +252,7 @@ static bool is_seen(hth_schema_work *w, const hth_schema_items *seen, const json
 static void add_implied(hth_schema_work *w, const hth_schema_item *item, bool says_more, hth_schema_items *implied)
 {
     const json_t *schema = item->schema, *all_of = json_object_get(schema, "allOf");
-    const json_t *reference = json_object_get(schema, "$ref"), *derived, *target;
+    const json_t *reference = json_object_get(schema, "$ref"), *derived;
     uint32_t origin = says_more || json_object_size(schema) > 1 ? 0 : item->flags & HTH_ITEM_ORIGIN;
     uint32_t path = item->path;
     size_t i;
@@ -266,12 +261,10 @@ static void add_implied(hth_schema_work *w, const hth_schema_item *item, bool sa
     if (reference && !json_is_string(reference)) {
         hth_schema_fail(w, path, "$ref", "'$ref' must be a string");
     } else if (reference) {
-        target = hth_schema_resolve(w, json_string_value(reference), path);
-        if (target)
-            hth_schema_items_add(
-                w, implied, target,
-                json_string_value(reference)[0] == '#' ? hth_schema_path_key(w, 0, json_string_value(reference)) : 0,
-                origin);
+        const char *text = json_string_value(reference);
+
+        hth_schema_items_add(w, implied, hth_schema_resolve(w, text, path),
+                             text[0] == '#' ? hth_schema_path_key(w, 0, text) : 0, origin);
         if (w->ignores_siblings)
             return;
     }
@@ -281,19 +274,13 @@ static void add_implied(hth_schema_work *w, const hth_schema_item *item, bool sa
         hth_schema_items_add(w, implied, one, hth_schema_path_index(w, hth_schema_path_key(w, path, "allOf"), i), 0);
     derived = json_object_get(schema, "not");
     if (derived) {
-        derived = hth_schema_not(w, derived, hth_schema_path_key(w, path, "not"));
-        if (derived)
-            hth_schema_items_add(w, implied, derived, hth_schema_path_key(w, path, "not"), 0);
+        uint32_t not_path = hth_schema_path_key(w, path, "not");
+
+        hth_schema_items_add(w, implied, hth_schema_not(w, derived, not_path), not_path, 0);
     }
-    derived = hth_schema_if(w, item);
-    if (derived)
-        hth_schema_items_add(w, implied, derived, path, 0);
-    derived = hth_schema_dependencies(w, item);
-    if (derived)
-        hth_schema_items_add(w, implied, derived, path, 0);
-    derived = hth_schema_one_of(w, item);
-    if (derived)
-        hth_schema_items_add(w, implied, derived, path, 0);
+    hth_schema_items_add(w, implied, hth_schema_if(w, item), path, 0);
+    hth_schema_items_add(w, implied, hth_schema_dependencies(w, item), path, 0);
+    hth_schema_items_add(w, implied, hth_schema_one_of(w, item), path, 0);
 }
 
 void hth_schema_expand(hth_schema_work *w, hth_schema_items *items)
@@ -333,11 +320,8 @@ void hth_schema_expand(hth_schema_work *w, hth_schema_items *items)
             hth_schema_items_add(w, &todo, derived, item.path, item.flags);
             continue;
         }
-        if (w->ignores_siblings && json_object_get(item.schema, "$ref")) {
-            says_more = false;
-        } else {
-            says_more = check_keywords(w, item.schema, item.path);
-        }
+        says_more =
+            !(w->ignores_siblings && json_object_get(item.schema, "$ref")) && check_keywords(w, item.schema, item.path);
         if (says_more)
             hth_schema_items_add(w, &out, item.schema, item.path, item.flags | HTH_ITEM_EXPANDED);
         implied.n = 0;
@@ -376,9 +360,10 @@ static bool is_only_choice(const json_t *schema)
     return true;
 }
 
-void hth_schema_with_choice(hth_schema_work *w, const hth_schema_items *items, size_t choice, size_t alternative,
-                            hth_schema_items *out)
+hth_schema_items hth_schema_with_choice(hth_schema_work *w, const hth_schema_items *items, size_t choice,
+                                        size_t alternative)
 {
+    hth_schema_items out = { .n = 0 };
     const hth_schema_item *chosen = &items->at[choice];
     bool is_only = is_only_choice(chosen->schema);
     const char *from = json_string_value(json_object_get(chosen->schema, HTH_SCHEMA_FROM));
@@ -386,11 +371,13 @@ void hth_schema_with_choice(hth_schema_work *w, const hth_schema_items *items, s
 
     for (size_t i = 0; i < items->n && hth_schema_spend(w, path, 1); i++)
         if (i != choice || !is_only)
-            hth_schema_items_add(w, out, items->at[i].schema, items->at[i].path,
+            hth_schema_items_add(w, &out, items->at[i].schema, items->at[i].path,
                                  items->at[i].flags | (i == choice ? HTH_ITEM_CHOSEN : 0));
-    hth_schema_items_add(w, out, json_array_get(json_object_get(chosen->schema, "anyOf"), alternative),
+    hth_schema_items_add(w, &out, json_array_get(json_object_get(chosen->schema, "anyOf"), alternative),
                          hth_schema_path_index(w, path, alternative),
                          is_only && items->n == 1 ? chosen->flags & HTH_ITEM_ORIGIN : 0);
+    hth_schema_expand(w, &out);
+    return out;
 }
 
 /* ---- keywords of all types --------------------------------------------------------------------------------------- */
@@ -467,6 +454,14 @@ static uint32_t types_of_keywords(const json_t *schema)
     return types;
 }
 
+bool hth_schema_says_of(const hth_schema_items *items, uint32_t type)
+{
+    for (size_t i = 0; i < items->n; i++)
+        if (types_of_keywords(items->at[i].schema) & type)
+            return true;
+    return false;
+}
+
 uint32_t hth_schema_types(hth_schema_work *w, const hth_schema_items *items)
 {
     uint32_t types = HTH_TYPE_ALL, implied = 0;
@@ -507,4 +502,145 @@ uint32_t hth_schema_count(hth_schema_work *w, const hth_schema_item *item, const
         return fallback;
     }
     return (uint32_t)value;
+}
+
+void hth_schema_counts(hth_schema_work *w, const hth_schema_items *items, const char *const keywords[2],
+                       uint32_t *least, uint32_t *most)
+{
+    *least = 0;
+    *most = UINT32_MAX;
+    for (size_t i = 0; i < items->n; i++) {
+        uint32_t low = hth_schema_count(w, &items->at[i], keywords[0], 0);
+        uint32_t high = hth_schema_count(w, &items->at[i], keywords[1], UINT32_MAX);
+
+        *least = low > *least ? low : *least;
+        *most = high < *most ? high : *most;
+    }
+}
+
+/* ---- members ----------------------------------------------------------------------------------------------------- */
+
+static bool accepts_name(hth_schema_work *w, const hth_schema_item *item, const char *text)
+{
+    const json_t *names = json_object_get(item->schema, "propertyNames");
+    json_t *value = names ? json_string(text) : NULL;
+    hth_schema_answer answer = names ? hth_schema_accepts(w, names, value, item->path) : HTH_YES;
+
+    json_decref(value);
+    if (answer == HTH_UNKNOWN)
+        hth_schema_fail(w, item->path, "propertyNames", "it cannot be decided whether '%.60s' is such a name", text);
+    return answer == HTH_YES;
+}
+
+/* Add the schema of members that no other keyword describes. */
+static void add_unevaluated(hth_schema_work *w, const hth_schema_items *items, hth_schema_items *out)
+{
+    static const char keyword[] = "unevaluatedProperties";
+    const json_t *found = NULL;
+    uint32_t path = 0;
+
+    for (size_t i = 0; i < items->n; i++) {
+        const json_t *one = json_object_get(items->at[i].schema, keyword);
+
+        if (one && !(items->at[i].flags & HTH_ITEM_ORIGIN))
+            hth_schema_fail(w, items->at[i].path, keyword,
+                            "'%s' cannot be honoured where other schemas hold, too; write it into the outermost",
+                            keyword);
+        if (one) {
+            found = one;
+            path = items->at[i].path;
+        }
+    }
+    if (found)
+        hth_schema_items_add(w, out, found, hth_schema_path_key(w, path, keyword), 0);
+}
+
+bool hth_schema_member(hth_schema_work *w, const hth_schema_items *items, const char *text, uint32_t group,
+                       hth_schema_items *out)
+{
+    bool is_allowed = true, is_evaluated = false;
+    size_t n_patterns = 0;
+
+    for (size_t i = 0; i < items->n && hth_schema_spend(w, items->at[i].path, text ? 8 : 0); i++) {
+        const hth_schema_item *item = &items->at[i];
+        const json_t *one = text ? json_object_get(json_object_get(item->schema, "properties"), text) : NULL;
+        bool is_known = one != NULL;
+        const char *given;
+        json_t *schema;
+
+        if (one)
+            hth_schema_items_add(w, out, one,
+                                 hth_schema_path_key(w, hth_schema_path_key(w, item->path, "properties"), text), 0);
+        json_object_foreach(json_object_get(item->schema, "patternProperties"), given, schema)
+        {
+            bool matches = text
+                             ? hth_schema_matches(w, given, schema, text, strlen(text), item->path, "patternProperties")
+                             : group >> n_patterns & 1;
+
+            n_patterns++;
+            if (!matches)
+                continue;
+            is_known = true;
+            hth_schema_items_add(w, out, schema,
+                                 hth_schema_path_key(w, hth_schema_path_key(w, item->path, "patternProperties"), given),
+                                 0);
+        }
+        one = json_object_get(item->schema, "additionalProperties");
+        if (one && !is_known) {
+            is_known = true;
+            hth_schema_items_add(w, out, one, hth_schema_path_key(w, item->path, "additionalProperties"), 0);
+        }
+        is_evaluated = is_evaluated || is_known;
+        is_allowed = is_allowed && (!text || accepts_name(w, item, text));
+    }
+    if (!is_evaluated)
+        add_unevaluated(w, items, out);
+    for (size_t i = 0; i < out->n; i++)
+        is_allowed = is_allowed && !json_is_false(out->at[i].schema);
+    return is_allowed;
+}
+
+/* ---- goals ------------------------------------------------------------------------------------------------------- */
+
+uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items)
+{
+    uint32_t path = items->n > 0 ? items->at[0].path : 0;
+    hth_schema_goal *goal, *known;
+    size_t n_bytes;
+
+    hth_schema_expand(w, items);
+    if (items->n == 0 && !hth_schema_failed(w) && !items->is_false)
+        return w->value;
+    if (items->is_false || !hth_schema_spend(w, path, items->n))
+        return NONE;
+    n_bytes = 2 * items->n * sizeof(goal->key[0]);
+    goal = calloc(1, sizeof(*goal) + n_bytes);
+    if (!goal) {
+        hth_schema_fail_memory(w);
+        return NONE;
+    }
+    for (size_t i = 0; i < items->n; i++) {
+        goal->key[2 * i] = (uintptr_t)items->at[i].schema;
+        goal->key[2 * i + 1] = items->at[i].flags;
+    }
+    HASH_FIND(hh, w->goals, goal->key, n_bytes, known);
+    if (known) {
+        free(goal);
+        return known->rule;
+    }
+    w->n_goal_items += items->n;
+    if (HASH_COUNT(w->goals) >= HTH_SCHEMA_GOALS_MAX || w->n_goal_items > HTH_SCHEMA_ITEMS_MAX)
+        hth_schema_fail(
+            w, path, NULL,
+            "the schema has too many combinations of subschemas; give it fewer alternatives that hold at once");
+    HASH_ADD_KEYPTR(hh, w->goals, goal->key, n_bytes, goal);
+    if (!goal->hh.tbl) {
+        free(goal);
+        hth_schema_fail_memory(w);
+        return NONE;
+    }
+    goal->rule = hth_gbnf_add_rule(&w->tables);
+    goal->items = *items;
+    *items = (hth_schema_items){ .n = 0 };
+    return goal->rule;
 }

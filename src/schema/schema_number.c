@@ -284,16 +284,15 @@ static void add_digits(number *x, uint32_t rule, place at, bool is_whole, int i,
     }
     for (size_t j = 0; j < n_to && !hth_schema_failed(w); j++) {
         uint32_t next = is_whole ? after_whole(x, to[j], n - i - 1, n, false) : after_fraction(x, to[j], i + 1);
-        size_t begin;
+        hth_gbnf_range ranges[10];
+        size_t n_ranges = 0;
 
         if (hth_schema_failed(w))
             return;
-        begin = w->tables.grammar->n_ranges;
         for (uint32_t d = 0; d <= 9; d++)
             if (digits[j] >> d & 1)
-                hth_gbnf_add_range(&w->tables, '0' + d, '0' + d);
-        hth_gbnf_join_ranges(w->tables.grammar, begin);
-        hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
+                ranges[n_ranges++] = (hth_gbnf_range){ '0' + d, '0' + d };
+        hth_schema_push_ranges(w, ranges, n_ranges);
         hth_schema_push_rule(w, next);
         hth_schema_end(w, rule, base);
     }
@@ -537,7 +536,7 @@ void hth_schema_number(hth_schema_work *w, const hth_schema_items *items, uint32
     for (size_t i = 0; i < items->n; i++)
         take_keywords(x, &items->at[i]);
     if (!hth_schema_failed(w) && !x->low.is_there && !x->high.is_there && x->scale < 0 && !x->is_fraction) {
-        hth_schema_push_rule(w, hth_schema_shared(w, x->is_whole ? &w->integer : &w->number));
+        hth_schema_push_rule(w, x->is_whole ? w->integer : w->number);
         hth_schema_end(w, rule, base);
     } else if (!hth_schema_failed(w)) {
         add_number(x, rule);

@@ -27,7 +27,6 @@ typedef struct name {
 typedef struct pattern {
     const char *text;
     const json_t *schema;
-    size_t item;
     uint32_t path;
 } pattern;
 
@@ -44,83 +43,6 @@ typedef struct object {
     bool is_closed; /* other members are excluded, although the schema does not say so */
     uint32_t more;
 } object;
-
-/* ---- the items of a name ----------------------------------------------------------------------------------------- */
-
-static bool accepts_name(hth_schema_work *w, const hth_schema_item *item, const char *text)
-{
-    const json_t *names = json_object_get(item->schema, "propertyNames");
-    json_t *value = names ? json_string(text) : NULL;
-    hth_schema_answer answer = names ? hth_schema_accepts(w, names, value, item->path) : HTH_YES;
-
-    json_decref(value);
-    if (answer == HTH_UNKNOWN)
-        hth_schema_fail(w, item->path, "propertyNames", "it cannot be decided whether '%.60s' is such a name", text);
-    return answer == HTH_YES;
-}
-
-/* The schema of members that no other keyword describes, and its path; NULL: none. */
-static const json_t *unevaluated(hth_schema_work *w, const hth_schema_items *items, const char *keyword, uint32_t *path)
-{
-    const json_t *found = NULL;
-
-    for (size_t i = 0; i < items->n; i++) {
-        const json_t *one = json_object_get(items->at[i].schema, keyword);
-
-        if (one && !(items->at[i].flags & HTH_ITEM_ORIGIN))
-            hth_schema_fail(w, items->at[i].path, keyword,
-                            "'%s' cannot be honoured where other schemas hold, too; write it into the outermost",
-                            keyword);
-        if (one) {
-            found = one;
-            *path = items->at[i].path;
-        }
-    }
-    return found;
-}
-
-bool hth_schema_member(hth_schema_work *w, const hth_schema_items *items, const char *text, hth_schema_items *out)
-{
-    bool is_allowed = true, is_evaluated = false;
-    const json_t *one;
-    uint32_t path = 0;
-
-    for (size_t i = 0; i < items->n && hth_schema_spend(w, items->at[i].path, 8); i++) {
-        const hth_schema_item *item = &items->at[i];
-        bool is_known = false;
-        const char *given;
-        json_t *schema;
-
-        one = json_object_get(json_object_get(item->schema, "properties"), text);
-        if (one) {
-            is_known = true;
-            hth_schema_items_add(w, out, one,
-                                 hth_schema_path_key(w, hth_schema_path_key(w, item->path, "properties"), text), 0);
-        }
-        json_object_foreach(json_object_get(item->schema, "patternProperties"), given, schema)
-        {
-            if (!hth_schema_matches(w, given, schema, text, strlen(text), item->path, "patternProperties"))
-                continue;
-            is_known = true;
-            hth_schema_items_add(w, out, schema,
-                                 hth_schema_path_key(w, hth_schema_path_key(w, item->path, "patternProperties"), given),
-                                 0);
-        }
-        one = json_object_get(item->schema, "additionalProperties");
-        if (one && !is_known) {
-            is_known = true;
-            hth_schema_items_add(w, out, one, hth_schema_path_key(w, item->path, "additionalProperties"), 0);
-        }
-        is_evaluated = is_evaluated || is_known;
-        is_allowed = is_allowed && accepts_name(w, item, text);
-    }
-    one = is_evaluated ? NULL : unevaluated(w, items, "unevaluatedProperties", &path);
-    if (one)
-        hth_schema_items_add(w, out, one, hth_schema_path_key(w, path, "unevaluatedProperties"), 0);
-    for (size_t i = 0; i < out->n; i++)
-        is_allowed = is_allowed && !json_is_false(out->at[i].schema);
-    return is_allowed;
-}
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -176,8 +98,7 @@ static void find_names(object *o)
                                 "an object has more than %d patterns of names", PATTERNS_MAX);
                 return;
             }
-            o->patterns[o->n_patterns++] =
-                (pattern){ .text = key, .schema = one, .item = i, .path = items->at[i].path };
+            o->patterns[o->n_patterns++] = (pattern){ .text = key, .schema = one, .path = items->at[i].path };
         }
         if (!json_object_get(schema, HTH_SCHEMA_DERIVED))
             names_some =
@@ -209,7 +130,7 @@ static bool add_members(object *o)
 
             if (o->names[i].is_required != required)
                 continue;
-            if (hth_schema_member(w, o->items, o->names[i].text, &items))
+            if (hth_schema_member(w, o->items, o->names[i].text, 0, &items))
                 value = hth_schema_rule_of(w, &items);
             hth_schema_items_free(&items);
             if (value == NONE && required)
@@ -229,44 +150,6 @@ static bool add_members(object *o)
 }
 
 /* ---- other members ----------------------------------------------------------------------------------------------- */
-
-/* The items of the members of a group. False if the group has no members. */
-static bool group_items(object *o, uint32_t group, hth_schema_items *out)
-{
-    hth_schema_work *w = o->w;
-    bool is_evaluated = false;
-    const json_t *one;
-    uint32_t path = 0;
-
-    for (size_t i = 0; i < o->items->n; i++) {
-        bool is_known = false;
-
-        for (size_t j = 0; j < o->n_patterns; j++)
-            if ((group >> j & 1) && o->patterns[j].item == i) {
-                is_known = true;
-                hth_schema_items_add(
-                    w, out, o->patterns[j].schema,
-                    hth_schema_path_key(w, hth_schema_path_key(w, o->patterns[j].path, "patternProperties"),
-                                        o->patterns[j].text),
-                    0);
-            }
-        one = json_object_get(o->items->at[i].schema, "additionalProperties");
-        if (one && !is_known) {
-            is_known = true;
-            hth_schema_items_add(w, out, one, hth_schema_path_key(w, o->items->at[i].path, "additionalProperties"), 0);
-        }
-        is_evaluated = is_evaluated || is_known;
-    }
-    one = is_evaluated ? NULL : unevaluated(w, o->items, "unevaluatedProperties", &path);
-    if (one)
-        hth_schema_items_add(w, out, one, hth_schema_path_key(w, path, "unevaluatedProperties"), 0);
-    if (group == 0 && o->is_closed)
-        return false;
-    for (size_t i = 0; i < out->n; i++)
-        if (json_is_false(out->at[i].schema))
-            return false;
-    return true;
-}
 
 /* The items of the names themselves. False if no name is allowed, or the work failed. */
 static bool name_items(object *o, hth_schema_items *out)
@@ -304,7 +187,7 @@ static uint32_t group_names(object *o, uint32_t group, const hth_schema_items *n
     hearth_status status;
 
     hth_schema_text_parts(w, names, parts, &n_parts);
-    hth_schema_lengths(w, names, &least, &most);
+    hth_schema_counts(w, names, (const char *const[]){ "minLength", "maxLength" }, &least, &most);
     if (n_parts + o->n_patterns + 1 > HTH_DFA_PARTS_MAX)
         hth_schema_fail(w, o->path, "propertyNames", "more than %d patterns bind one name", HTH_DFA_PARTS_MAX);
     if (o->n_names > 0)
@@ -338,7 +221,7 @@ static void add_group(object *o, uint32_t group, const hth_schema_items *names, 
     uint32_t value = NONE, key = NONE;
     bool is_bound = o->n_names > 0 || o->n_patterns > 0 || names->n > 0;
 
-    if (group_items(o, group, &items))
+    if (!(group == 0 && o->is_closed) && hth_schema_member(w, o->items, NULL, group, &items))
         value = hth_schema_rule_of(w, &items);
     hth_schema_items_free(&items);
     if (value != NONE && is_bound)
@@ -351,7 +234,7 @@ static void add_group(object *o, uint32_t group, const hth_schema_items *names, 
         hth_schema_push_text(w, "\"");
         hth_schema_push_rule(w, key);
     } else {
-        hth_schema_push_rule(w, hth_schema_shared(w, &w->string));
+        hth_schema_push_rule(w, w->string);
     }
     hth_schema_push_text(w, ":");
     hth_schema_push_space(w);
@@ -363,16 +246,13 @@ static void add_others(object *o, const hth_schema_items *names)
 {
     hth_schema_work *w = o->w;
     hth_nfa *given = NULL;
-    const char **texts = malloc((o->n_names + 1) * sizeof(texts[0]));
-    size_t *n_bytes = malloc((o->n_names + 1) * sizeof(n_bytes[0]));
+    hth_nfa_text *texts = malloc((o->n_names + 1) * sizeof(texts[0]));
 
-    if (!texts || !n_bytes)
+    if (!texts)
         hth_schema_fail_memory(w);
-    for (size_t i = 0; texts && n_bytes && i < o->n_names; i++) {
-        texts[i] = o->names[i].text;
-        n_bytes[i] = strlen(texts[i]);
-    }
-    if (!hth_schema_failed(w) && hth_nfa_new_texts(texts, n_bytes, o->n_names, &given, NULL) != HEARTH_OK)
+    for (size_t i = 0; texts && i < o->n_names; i++)
+        texts[i] = (hth_nfa_text){ o->names[i].text, strlen(o->names[i].text) };
+    if (!hth_schema_failed(w) && hth_nfa_new_texts(texts, o->n_names, &given, NULL) != HEARTH_OK)
         hth_schema_fail(w, o->path, "additionalProperties",
                         "the names that are given are too long together for others "
                         "next to them");
@@ -385,7 +265,6 @@ static void add_others(object *o, const hth_schema_items *names)
     }
     hth_nfa_free(given);
     free(texts);
-    free(n_bytes);
 }
 
 /* ---- top level --------------------------------------------------------------------------------------------------- */
@@ -406,7 +285,7 @@ static void compile_object(object *o, uint32_t rule)
 {
     hth_schema_work *w = o->w;
     hth_schema_items names = { .n = 0 };
-    hth_schema_sequence sequence = { .brackets = "{}", .least = 0, .most = UINT32_MAX, .path = o->path };
+    hth_schema_sequence sequence = { .begin = "{", .end = "}", .path = o->path };
     bool has_names = name_items(o, &names);
     json_t *listed = NULL, *one;
     size_t i;
@@ -422,13 +301,9 @@ static void compile_object(object *o, uint32_t rule)
     if (!hth_schema_failed(w) && add_members(o)) {
         if (has_names && !listed)
             add_others(o, &names);
-        for (i = 0; i < o->items->n; i++) {
-            uint32_t low = hth_schema_count(w, &o->items->at[i], "minProperties", 0);
-            uint32_t high = hth_schema_count(w, &o->items->at[i], "maxProperties", UINT32_MAX);
-
-            sequence.least = low > sequence.least ? low : sequence.least;
-            sequence.most = high < sequence.most ? high : sequence.most;
-        }
+        hth_schema_counts(w, o->items, (const char *const[]){ "minProperties", "maxProperties" }, &sequence.least,
+                          &sequence.most);
+        sequence.counts = "minProperties and maxProperties";
         sequence.parts = o->parts;
         sequence.n_parts = o->n_parts;
         sequence.more = o->more;
@@ -436,29 +311,10 @@ static void compile_object(object *o, uint32_t rule)
         if (o->more != NONE && sequence.least > o->n_parts + 1)
             hth_schema_fail(w, o->path, "minProperties",
                             "'minProperties' can count the members that are named, and one more; name them");
-        if (!hth_schema_failed(w) && !hth_schema_add_sequence(w, &sequence, rule)) {
-            hth_schema_note(w, o->path, "minProperties and maxProperties", "dropped");
-            sequence.least = 0;
-            sequence.most = UINT32_MAX;
-            (void)hth_schema_add_sequence(w, &sequence, rule); /* without counts it fits, or the work fails */
-        }
+        hth_schema_add_sequence(w, &sequence, rule);
     }
     hth_schema_items_free(&names);
     json_decref(listed);
-}
-
-/* Does an item say anything about objects? */
-static bool is_bound(const hth_schema_items *items)
-{
-    static const char *const keywords[] = {
-        "properties",    "required",      "additionalProperties",  "patternProperties",
-        "propertyNames", "minProperties", "unevaluatedProperties", "maxProperties"
-    };
-
-    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
-        if (hth_schema_path_of(items, keywords[i]) != NONE)
-            return true;
-    return false;
 }
 
 void hth_schema_object(hth_schema_work *w, const hth_schema_items *items, uint32_t rule)
@@ -466,8 +322,8 @@ void hth_schema_object(hth_schema_work *w, const hth_schema_items *items, uint32
     size_t base = w->tables.n_stack;
     object *o;
 
-    if (!is_bound(items)) {
-        hth_schema_push_rule(w, hth_schema_shared(w, &w->object));
+    if (!hth_schema_says_of(items, HTH_TYPE_OBJECT)) {
+        hth_schema_push_rule(w, w->object);
         hth_schema_end(w, rule, base);
         return;
     }

@@ -64,7 +64,7 @@ static void add_end(const machine *m, uint32_t rule, uint32_t count)
         return;
     if (count > 0)
         hth_schema_push_space(m->w);
-    hth_schema_push_class(m->w, (uint8_t)m->of->brackets[1], (uint8_t)m->of->brackets[1]);
+    hth_schema_push_text(m->w, m->of->end);
     hth_schema_end(m->w, rule, base);
 }
 
@@ -103,7 +103,8 @@ static void fill_any_order(const machine *m, size_t row, uint32_t count)
         add_end(m, rule, count);
 }
 
-bool hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *of, uint32_t rule)
+/* False: its counts take too many rules. */
+static bool add(hth_schema_work *w, const hth_schema_sequence *of, uint32_t rule)
 {
     machine m = { .w = w, .of = of, .least = of->least, .most = of->most };
     size_t n_required = 0, n_cells;
@@ -141,11 +142,23 @@ bool hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *of, 
                 fill_ordered(&m, row, count);
         }
     if (!hth_schema_failed(w)) {
-        hth_schema_push_class(w, (uint8_t)of->brackets[0], (uint8_t)of->brackets[0]);
+        hth_schema_push_text(w, of->begin);
         hth_schema_push_space(w);
         hth_schema_push_rule(w, *rule_at(&m, 0, 0));
         hth_schema_end(w, rule, base);
     }
     free(m.rules);
     return true;
+}
+
+void hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *of, uint32_t rule)
+{
+    hth_schema_sequence uncounted = *of;
+
+    if (hth_schema_failed(w) || add(w, of, rule))
+        return;
+    hth_schema_note(w, of->path, of->counts, "dropped");
+    uncounted.least = 0;
+    uncounted.most = UINT32_MAX;
+    (void)add(w, &uncounted, rule); /* without counts it fits, or the work fails */
 }

@@ -31,8 +31,11 @@
 #define ZONE "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
 #define TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{3})?" ZONE
 
-/* The patterns exclude some texts of their formats: leap days and seconds, names in other scripts. */
-const char *hth_schema_format_pattern(const char *format)
+/*
+ * The pattern of a format; NULL: unknown. The patterns exclude some texts of their formats: leap days and seconds, names
+ * in other scripts.
+ */
+static const char *pattern_of_format(const char *format)
 {
     static const struct {
         const char *format, *pattern;
@@ -72,49 +75,6 @@ static bool is_standard_format(const char *format)
     return false;
 }
 
-/* Count the instructions of a machine, which is stored until the schema is compiled. False if there are too many. */
-static bool count_code(hth_schema_work *w, const hth_nfa *nfa, uint32_t path)
-{
-    w->n_code += nfa->n_code;
-    if (w->n_code > HTH_SCHEMA_CODE_MAX)
-        hth_schema_fail(w, path, NULL,
-                        "the patterns of the schema are too long together when their repetitions are written out");
-    return !hth_schema_failed(w);
-}
-
-const hth_nfa *hth_schema_pattern(hth_schema_work *w, const char *pattern, const void *from, uint32_t path,
-                                  const char *keyword)
-{
-    hth_schema_derived *known = hth_schema_derived_of(w, from, HTH_DERIVED_PATTERN);
-    hearth_error err = { .message = "" };
-    hearth_status status;
-
-    if (!known || known->nfa || hth_schema_failed(w) || !hth_schema_spend(w, path, 64 + strlen(pattern)))
-        return known && !hth_schema_failed(w) ? known->nfa : NULL;
-    status = hth_nfa_new_pattern(pattern, strlen(pattern), &known->nfa, &err);
-    if (status == HEARTH_NO_MEMORY)
-        hth_schema_fail_memory(w);
-    else if (status != HEARTH_OK)
-        hth_schema_fail(w, path, keyword, "the pattern '%.60s' cannot be honoured: %s", pattern, err.message);
-    return status == HEARTH_OK && hth_schema_spend(w, path, known->nfa->n_code) && count_code(w, known->nfa, path)
-             ? known->nfa
-             : NULL;
-}
-
-bool hth_schema_matches(hth_schema_work *w, const char *pattern, const void *from, const char *text, size_t n_bytes,
-                        uint32_t path, const char *keyword)
-{
-    const hth_nfa *nfa = hth_schema_pattern(w, pattern, from, path, keyword);
-    bool has = false;
-    hearth_status status = nfa ? hth_nfa_has(nfa, text, n_bytes, &w->steps, &has) : HEARTH_OK;
-
-    if (status == HEARTH_NO_MEMORY)
-        hth_schema_fail_memory(w);
-    else if (status != HEARTH_OK)
-        (void)hth_schema_spend(w, path, UINT64_MAX);
-    return has;
-}
-
 static void add_part(hth_schema_work *w, const hth_nfa *nfa, bool is_excluded, uint32_t path,
                      hth_dfa_part parts[HTH_DFA_PARTS_MAX], size_t *n_parts)
 {
@@ -129,25 +89,20 @@ static const hth_nfa *listed_texts(hth_schema_work *w, const json_t *list, uint3
 {
     hth_schema_derived *known = hth_schema_derived_of(w, list, HTH_DERIVED_PATTERN);
     size_t n = json_array_size(list), i;
-    const char **texts = malloc((n + 1) * sizeof(texts[0]));
-    size_t *n_bytes = malloc((n + 1) * sizeof(n_bytes[0]));
+    hth_nfa_text *texts = malloc((n + 1) * sizeof(texts[0]));
     json_t *one;
 
-    if (known && !known->nfa && texts && n_bytes && hth_schema_spend(w, path, 16 * n)) {
-        json_array_foreach((json_t *)list, i, one)
-        {
-            texts[i] = json_string_value(one);
-            n_bytes[i] = json_string_length(one);
-        }
-        if (hth_nfa_new_texts(texts, n_bytes, n, &known->nfa, NULL) != HEARTH_OK)
+    if (known && !known->nfa && texts && hth_schema_spend(w, path, 16 * n)) {
+        json_array_foreach((json_t *)list, i, one) texts[i] =
+            (hth_nfa_text){ json_string_value(one), json_string_length(one) };
+        if (hth_nfa_new_texts(texts, n, &known->nfa, NULL) != HEARTH_OK)
             hth_schema_fail(w, path, NULL, "the values that must not come are too long together");
         else
-            (void)count_code(w, known->nfa, path);
-    } else if (!texts || !n_bytes) {
+            (void)hth_schema_count_code(w, known->nfa, path);
+    } else if (!texts) {
         hth_schema_fail_memory(w);
     }
     free(texts);
-    free(n_bytes);
     return known && !hth_schema_failed(w) ? known->nfa : NULL;
 }
 
@@ -173,7 +128,7 @@ void hth_schema_text_parts(hth_schema_work *w, const hth_schema_items *items, ht
             add_part(w, listed_texts(w, given, item->path), true, item->path, parts, n_parts);
         given = json_object_get(item->schema, "format");
         if (json_is_string(given)) {
-            const char *format = json_string_value(given), *pattern = hth_schema_format_pattern(format);
+            const char *format = json_string_value(given), *pattern = pattern_of_format(format);
 
             if (pattern)
                 add_part(w, hth_schema_pattern(w, pattern, pattern, item->path, "format"), false, item->path, parts,
@@ -187,19 +142,6 @@ void hth_schema_text_parts(hth_schema_work *w, const hth_schema_items *items, ht
             else
                 hth_schema_note(w, item->path, "format", "ignored");
         }
-    }
-}
-
-void hth_schema_lengths(hth_schema_work *w, const hth_schema_items *items, uint32_t *least, uint32_t *most)
-{
-    *least = 0;
-    *most = UINT32_MAX;
-    for (size_t i = 0; i < items->n; i++) {
-        uint32_t low = hth_schema_count(w, &items->at[i], "minLength", 0);
-        uint32_t high = hth_schema_count(w, &items->at[i], "maxLength", UINT32_MAX);
-
-        *least = low > *least ? low : *least;
-        *most = high < *most ? high : *most;
     }
 }
 
@@ -413,7 +355,7 @@ void hth_schema_string(hth_schema_work *w, const hth_schema_items *items, uint32
     uint32_t least, most, characters = NONE;
 
     hth_schema_text_parts(w, items, parts, &n_parts);
-    hth_schema_lengths(w, items, &least, &most);
+    hth_schema_counts(w, items, (const char *const[]){ "minLength", "maxLength" }, &least, &most);
     if (hth_schema_failed(w) || least > most)
         return;
     if (n_parts > 0) {
@@ -427,16 +369,15 @@ void hth_schema_string(hth_schema_work *w, const hth_schema_items *items, uint32
         hth_schema_push_text(w, "\"");
         hth_schema_push_rule(w, characters);
     } else if (least == 0 && most == UINT32_MAX) {
-        hth_schema_push_rule(w, hth_schema_shared(w, &w->string));
+        hth_schema_push_rule(w, w->string);
     } else {
-        uint32_t character = hth_schema_shared(w, &w->character);
-        hth_gbnf_element one = { .type = HTH_GBNF_RULE, .value = character };
+        hth_gbnf_element one = { .type = HTH_GBNF_RULE, .value = w->character };
         uint32_t any = most == UINT32_MAX ? hth_gbnf_add_optional(&w->tables, one, NONE, true) : 0;
         uint32_t rest = most == UINT32_MAX ? 0 : hth_schema_at_most(w, most - least);
 
         hth_schema_push_text(w, "\"");
         for (uint32_t i = 0; i < least && !hth_schema_failed(w); i++)
-            hth_schema_push_rule(w, character);
+            hth_schema_push_rule(w, w->character);
         hth_schema_push_rule(w, most == UINT32_MAX ? any : rest);
         if (most == UINT32_MAX)
             hth_schema_push_text(w, "\"");

@@ -1,12 +1,5 @@
 /*
  * schema_text.c - JSON as elements of a grammar, and the rules that all schemas share
- *
- * The spelling is that of llama.cpp's converter (v0.5.0):
- *
- *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs. It occurs after { [ , : and
- *              before } ] and, if the schema names the member, before the colon.
- *   number     up to 16 digits before the point, after it, and in the exponent
- *   character  any but quote, backslash and controls, or an escape. No \u is an unpaired surrogate.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,20 +8,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "grammar/gbnf_reader.h"
 #include "schema/schema_inside.h"
-
-#define NONE HTH_GBNF_NONE
-
-void hth_schema_push_class(hth_schema_work *w, uint32_t first, uint32_t last)
-{
-    size_t begin;
-
-    if (hth_schema_failed(w))
-        return;
-    begin = w->tables.grammar->n_ranges;
-    hth_gbnf_add_range(&w->tables, first, last);
-    hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
-}
 
 void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
 {
@@ -41,7 +22,6 @@ void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, si
         hth_gbnf_add_range(&w->tables, ranges[i].first, ranges[i].last);
     if (hth_schema_failed(w))
         return;
-    hth_gbnf_join_ranges(w->tables.grammar, begin);
     hth_gbnf_push(&w->tables, HTH_GBNF_CLASS, hth_gbnf_end_class(&w->tables, begin));
 }
 
@@ -52,7 +32,7 @@ void hth_schema_push_text(hth_schema_work *w, const char *text)
     while (text < end && !hth_schema_failed(w)) {
         uint32_t value = hth_utf8_next(&text, end);
 
-        hth_schema_push_class(w, value, value);
+        hth_schema_push_ranges(w, &(hth_gbnf_range){ value, value }, 1);
     }
 }
 
@@ -153,251 +133,64 @@ void hth_schema_push_value(hth_schema_work *w, const json_t *value)
 
 /* ---- rules that are shared --------------------------------------------------------------------------------------- */
 
-static void end_text(hth_schema_work *w, uint32_t rule, const char *text)
+/*
+ * The spelling is that of llama.cpp's converter (v0.5.0). Space occurs after { [ , : and before } ] and, if the schema
+ * names the member, before the colon. No \u is an unpaired surrogate. The root names the rules in the order of their
+ * fields below.
+ */
+static const char shared_rules[] = "root ::= space value object array string character number integer boolean\n"
+                                   "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n"
+                                   "value ::= object | array | string | number | boolean | \"null\"\n"
+                                   "object ::= \"{\" space \"}\" | \"{\" space member members space \"}\"\n"
+                                   "member ::= string \":\" space value\n"
+                                   "members ::= | \",\" space member members\n"
+                                   "array ::= \"[\" space \"]\" | \"[\" space value values space \"]\"\n"
+                                   "values ::= | \",\" space value values\n"
+                                   "string ::= \"\\\"\" character* \"\\\"\"\n"
+                                   "character ::= [^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" [\"\\\\bfnrt] |\n"
+                                   "  \"\\\\u\" [0-9A-CE-Fa-ce-f] hex hex hex | \"\\\\u\" [Dd] [0-7] hex hex\n"
+                                   "hex ::= [0-9A-Fa-f]\n"
+                                   "number ::= sign integral fraction exponent\n"
+                                   "integer ::= sign integral\n"
+                                   "sign ::= | \"-\"\n"
+                                   "integral ::= \"0\" | [1-9] [0-9]{0,15}\n"
+                                   "fraction ::= | \".\" [0-9]{1,16}\n"
+                                   "exponent ::= | [Ee] integral | [Ee] [+-] integral\n"
+                                   "boolean ::= \"true\" | \"false\"\n";
+
+void hth_schema_add_shared(hth_schema_work *w)
 {
-    size_t base = w->tables.n_stack;
+    uint32_t *const rules[] = { &w->space,     &w->value,  &w->object,  &w->array,  &w->string,
+                                &w->character, &w->number, &w->integer, &w->boolean };
+    const hth_gbnf *g = w->tables.grammar;
+    uint32_t root = hth_gbnf_read(&w->tables, shared_rules, sizeof(shared_rules) - 1, NULL);
 
-    hth_schema_push_text(w, text);
-    hth_schema_end(w, rule, base);
-}
-
-/* Push a class least to most times; most -1: any number of times. */
-static void push_repeated(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n, int least, int most)
-{
-    size_t at = w->tables.n_stack;
-    hth_gbnf_element one;
-    uint32_t rest = NONE;
-
-    hth_schema_push_ranges(w, ranges, n);
-    if (hth_schema_failed(w))
-        return;
-    one = w->tables.stack[at];
-    w->tables.n_stack = at;
-    for (int i = 0; i < least; i++)
-        hth_gbnf_push(&w->tables, one.type, one.value);
-    if (most < 0)
-        rest = hth_gbnf_add_optional(&w->tables, one, NONE, true);
-    else
-        for (int i = least; i < most; i++)
-            rest = hth_gbnf_add_optional(&w->tables, one, rest, false);
-    if (rest != NONE)
-        hth_schema_push_rule(w, rest);
-}
-
-static const hth_gbnf_range digit[] = { { '0', '9' } };
-
-static void make_space(hth_schema_work *w, uint32_t rule)
-{
-    static const hth_gbnf_range blank[] = { { ' ', ' ' }, { '\t', '\t' } };
-    uint32_t indent = hth_gbnf_add_rule(&w->tables);
-    size_t base = w->tables.n_stack;
-
-    push_repeated(w, blank, 2, 0, 20);
-    hth_schema_end(w, indent, base);
-    hth_schema_end(w, rule, base);
-    end_text(w, rule, " ");
-    for (int n = 1; n <= 2; n++) {
-        hth_schema_push_text(w, n == 1 ? "\n" : "\n\n");
-        hth_schema_push_rule(w, indent);
-        hth_schema_end(w, rule, base);
-    }
-}
-
-static void make_character(hth_schema_work *w, uint32_t rule)
-{
-    static const hth_gbnf_range plain[] = { { ' ', '!' }, { '#', '[' }, { ']', '~' }, { 0x80, 0x10FFFF } };
-    static const hth_gbnf_range letters[] = { { '"', '"' }, { '\\', '\\' }, { 'b', 'b' }, { 'f', 'f' },
-                                              { 'n', 'n' }, { 'r', 'r' },   { 't', 't' } };
-    static const hth_gbnf_range hex[] = { { '0', '9' }, { 'A', 'F' }, { 'a', 'f' } };
-    static const hth_gbnf_range not_d[] = { { '0', '9' }, { 'A', 'C' }, { 'E', 'F' }, { 'a', 'c' }, { 'e', 'f' } };
-    static const hth_gbnf_range d[] = { { 'D', 'D' }, { 'd', 'd' } };
-    size_t base = w->tables.n_stack;
-
-    hth_schema_push_ranges(w, plain, 4);
-    hth_schema_end(w, rule, base);
-    hth_schema_push_text(w, "\\");
-    hth_schema_push_ranges(w, letters, 7);
-    hth_schema_end(w, rule, base);
-    hth_schema_push_text(w, "\\u");
-    hth_schema_push_ranges(w, not_d, 5);
-    push_repeated(w, hex, 3, 3, 3);
-    hth_schema_end(w, rule, base);
-    hth_schema_push_text(w, "\\u");
-    hth_schema_push_ranges(w, d, 2);
-    hth_schema_push_class(w, '0', '7');
-    push_repeated(w, hex, 3, 2, 2);
-    hth_schema_end(w, rule, base);
-}
-
-static uint32_t integral_part(hth_schema_work *w)
-{
-    uint32_t rule = hth_gbnf_add_rule(&w->tables);
-    size_t base = w->tables.n_stack;
-
-    end_text(w, rule, "0");
-    hth_schema_push_class(w, '1', '9');
-    push_repeated(w, digit, 1, 0, 15);
-    hth_schema_end(w, rule, base);
-    return rule;
-}
-
-static void make_number(hth_schema_work *w, uint32_t rule, bool is_integer)
-{
-    uint32_t integral = integral_part(w);
-    uint32_t sign = hth_gbnf_add_rule(&w->tables);
-    uint32_t fraction = hth_gbnf_add_rule(&w->tables);
-    uint32_t exponent = hth_gbnf_add_rule(&w->tables);
-    size_t base = w->tables.n_stack;
-
-    hth_schema_end(w, sign, base);
-    end_text(w, sign, "-");
-    hth_schema_push_rule(w, sign);
-    hth_schema_push_rule(w, integral);
-    if (!is_integer) {
-        hth_schema_push_rule(w, fraction);
-        hth_schema_push_rule(w, exponent);
-    }
-    hth_schema_end(w, rule, base);
-    hth_schema_end(w, fraction, base);
-    hth_schema_push_text(w, ".");
-    push_repeated(w, digit, 1, 1, 16);
-    hth_schema_end(w, fraction, base);
-    hth_schema_end(w, exponent, base);
-    for (int i = 0; i < 2; i++) { /* without a sign, and with one */
-        static const hth_gbnf_range e[] = { { 'E', 'E' }, { 'e', 'e' } };
-        static const hth_gbnf_range signs[] = { { '+', '+' }, { '-', '-' } };
-
-        hth_schema_push_ranges(w, e, 2);
-        if (i == 1)
-            hth_schema_push_ranges(w, signs, 2);
-        hth_schema_push_rule(w, integral);
-        hth_schema_end(w, exponent, base);
-    }
-}
-
-/* Any number of items between brackets: "[" space (item ("," space item)*)? space "]". */
-static void make_any_number(hth_schema_work *w, uint32_t rule, const char *brackets, bool is_object)
-{
-    uint32_t item = hth_gbnf_add_rule(&w->tables);
-    uint32_t more = hth_gbnf_add_rule(&w->tables);
-    size_t base = w->tables.n_stack;
-    uint32_t value = hth_schema_shared(w, &w->value);
-
-    if (is_object) {
-        hth_schema_push_rule(w, hth_schema_shared(w, &w->string));
-        hth_schema_push_text(w, ":");
-        hth_schema_push_space(w);
-    }
-    hth_schema_push_rule(w, value);
-    hth_schema_end(w, item, base);
-    hth_schema_end(w, more, base);
-    hth_schema_push_text(w, ",");
-    hth_schema_push_space(w);
-    hth_schema_push_rule(w, item);
-    hth_schema_push_rule(w, more);
-    hth_schema_end(w, more, base);
-    for (int i = 0; i < 2; i++) {
-        hth_schema_push_class(w, (uint8_t)brackets[0], (uint8_t)brackets[0]);
-        hth_schema_push_space(w);
-        if (i == 1) {
-            hth_schema_push_rule(w, item);
-            hth_schema_push_rule(w, more);
-            hth_schema_push_space(w);
-        }
-        hth_schema_push_class(w, (uint8_t)brackets[1], (uint8_t)brackets[1]);
-        hth_schema_end(w, rule, base);
-    }
-}
-
-static void make_string(hth_schema_work *w, uint32_t rule)
-{
-    hth_gbnf_element one = { .type = HTH_GBNF_RULE, .value = hth_schema_shared(w, &w->character) };
-    uint32_t characters = hth_gbnf_add_optional(&w->tables, one, NONE, true);
-    size_t base = w->tables.n_stack;
-
-    hth_schema_push_text(w, "\"");
-    hth_schema_push_rule(w, characters);
-    hth_schema_push_text(w, "\"");
-    hth_schema_end(w, rule, base);
-}
-
-static void make_value(hth_schema_work *w, uint32_t rule)
-{
-    uint32_t *const kinds[] = { &w->object, &w->array, &w->string, &w->number, &w->boolean, &w->null };
-    size_t base = w->tables.n_stack;
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        hth_schema_push_rule(w, hth_schema_shared(w, kinds[i]));
-        hth_schema_end(w, rule, base);
-    }
-}
-
-uint32_t hth_schema_shared(hth_schema_work *w, uint32_t *which)
-{
-    uint32_t rule;
-
-    if (*which != NONE)
-        return *which;
-    rule = *which = hth_gbnf_add_rule(&w->tables);
-    if (hth_schema_failed(w))
-        return rule;
-    if (which == &w->space) {
-        make_space(w, rule);
-    } else if (which == &w->value) {
-        make_value(w, rule);
-    } else if (which == &w->object) {
-        make_any_number(w, rule, "{}", true);
-    } else if (which == &w->array) {
-        make_any_number(w, rule, "[]", false);
-    } else if (which == &w->string) {
-        make_string(w, rule);
-    } else if (which == &w->character) {
-        make_character(w, rule);
-    } else if (which == &w->number || which == &w->integer) {
-        make_number(w, rule, which == &w->integer);
-    } else if (which == &w->boolean) {
-        end_text(w, rule, "true");
-        end_text(w, rule, "false");
-    } else {
-        end_text(w, rule, which == &w->true_ ? "true" : which == &w->false_ ? "false" : "null");
-    }
-    return rule;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && !hth_schema_failed(w); i++)
+        *rules[i] = g->elements[g->alternatives[g->rules[root]].begin + i].value;
 }
 
 void hth_schema_push_space(hth_schema_work *w)
 {
-    hth_schema_push_rule(w, hth_schema_shared(w, &w->space));
+    hth_schema_push_rule(w, w->space);
 }
 
 /* All these rules form one chain. */
 uint32_t hth_schema_at_most(hth_schema_work *w, uint32_t n)
 {
-    uint32_t character = hth_schema_shared(w, &w->character);
-    uint32_t known = n;
-
-    if (!w->at_most) {
-        w->at_most = malloc(((size_t)w->repetitions_max + 1) * sizeof(w->at_most[0]));
-        if (!w->at_most) {
-            hth_schema_fail_memory(w);
-            return 0;
-        }
-        memset(w->at_most, 0xFF, ((size_t)w->repetitions_max + 1) * sizeof(w->at_most[0]));
-    }
-    while (known > 0 && w->at_most[known] == NONE)
-        known--;
-    for (uint32_t i = known; i <= n && !hth_schema_failed(w); i++) {
+    for (; w->n_at_most <= n && !hth_schema_failed(w); w->n_at_most++) {
+        uint32_t rule = hth_gbnf_add_rule(&w->tables);
         size_t base = w->tables.n_stack;
 
-        if (w->at_most[i] != NONE)
-            continue;
-        w->at_most[i] = hth_gbnf_add_rule(&w->tables);
         hth_schema_push_text(w, "\"");
-        hth_schema_end(w, w->at_most[i], base);
-        if (i == 0)
-            continue;
-        hth_schema_push_rule(w, character);
-        hth_schema_push_rule(w, w->at_most[i - 1]);
-        hth_schema_end(w, w->at_most[i], base);
+        hth_schema_end(w, rule, base);
+        if (w->n_at_most > 0) {
+            hth_schema_push_rule(w, w->character);
+            hth_schema_push_rule(w, w->at_most[w->n_at_most - 1]);
+            hth_schema_end(w, rule, base);
+        }
+        if (hth_gbnf_reserve(&w->tables, (void **)&w->at_most, w->n_at_most, &w->at_most_capacity,
+                             sizeof(w->at_most[0]), HTH_GBNF_RULES_MAX, "rules"))
+            w->at_most[w->n_at_most] = rule;
     }
     return hth_schema_failed(w) ? 0 : w->at_most[n];
 }

@@ -9,7 +9,7 @@
 
 #include "base/gguf_name.h"
 #include "engine/engine_options.h"
-#include "models/control_vector.h"
+#include "models/adapter_spec.h"
 #include "rows/directory.h"
 
 enum {

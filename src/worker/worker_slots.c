@@ -168,8 +168,8 @@ static void save(order *o)
                             &task->shared->settings->slot_limits, &saved, &err) == HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
-                                         o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
-                                         (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
+                                         o->filename, "n_saved", (json_int_t)saved.file.n_tokens, "n_written",
+                                         (json_int_t)saved.file.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
         else
             fail(o, false, &err);
         if (err.status == HEARTH_FULL) /* not load: the same request would have no room a little later either */
@@ -181,7 +181,7 @@ static void save(order *o)
 static void restore(order *o)
 {
     hth_task *task = o->task;
-    hth_prefix_restored restored;
+    hth_imported restored;
     hth_prefix_owner owner;
     hearth_error err = { .message = "" };
 

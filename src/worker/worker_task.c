@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "dialects/request_parse.h"
 #include "models/model.h"
-#include "models/used_prefixes.h"
+#include "models/prefix.h"
 #include "wire/adapter_state.h"
 #include "worker/worker_live_adapters.h"
 #include "worker/worker_slots.h"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The example programs work, those in C are at most 40 and 60 lines long, and a prompt is warm the second time.
+# The example programs work, those in C are at most 40, 60 and 70 lines long, and a prompt is warm the second time.
 . "$(dirname "$0")/lib.sh"
 
 [ "$(wc -l <"$source/examples/complete.c")" -le 40 ] || fail "the example is longer than 40 lines"
@@ -27,6 +27,15 @@ grep -q 'prompt is empty' "$work/err" || fail "the error is '$(cat "$work/err")'
 status=0
 "$streams" "$work/nowhere.gguf" x >/dev/null 2>"$work/err" || status=$?
 expect "exit code of the second example for a missing model" "$status" 1
+
+# The same replies with a strategy of the program's own.
+[ "$(wc -l <"$source/examples/strategy.c")" -le 70 ] || fail "the third example is longer than 70 lines"
+"$build/examples/strategy" stub: "The first" "The second" "The third" >"$work/own" || fail "the third example failed"
+cmp "$work/all" "$work/own" || fail "with a strategy of its own, prompts get other replies"
+status=0
+"$build/examples/strategy" stub: fine "" >/dev/null 2>"$work/err" || status=$?
+expect "exit code of the third example for an empty prompt" "$status" 1
+grep -q 'prompt is empty' "$work/err" || fail "the error of the third example is '$(cat "$work/err")'"
 
 # Python, without a compiler. An interpreter cannot load the runtime of a sanitizer.
 if ! ldd "$build/libhearth.so" | grep -q -E 'lib(asan|tsan)'; then

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/sse.h"
 #include "api/prepare.h"
+#include "api/sse.h"
 #include "dialects/answers.h"
 #include "dialects/ollama_answers.h"
 #include "dialects/request_parse.h"

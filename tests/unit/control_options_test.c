@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "models/control_vector.h"
+#include "models/adapter_spec.h"
 #include "support/api.h"
 #include "support/support.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/default_context.h"
+#include "models/fit_choice.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "models/chat_templates.h"
-#include "models/engine_templates.h"
 #include "models/model.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"

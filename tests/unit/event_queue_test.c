@@ -29,9 +29,8 @@ static void fixture_init(fixture *f)
     f->part = (hth_request_part){ .events = f->events, .id = ID };
     f->request = hearth_request_default();
     f->request.n = 2;
-    f->model.teller = (hth_event_teller){ .model = &f->model, .pause = hth_model_pause };
     hth_request_part_connect(&f->part, &f->request);
-    assert_int_equal(hth_events_connect(&f->model.teller, &f->request, true, &f->part.source, &err), HEARTH_OK);
+    assert_int_equal(hth_events_connect(&f->model, &f->request, true, &f->part.source, &err), HEARTH_OK);
     hth_events_begin(f->part.source, ID);
     hth_request_part_open(&f->part);
 }
@@ -39,7 +38,7 @@ static void fixture_init(fixture *f)
 /* The round is over, and the loop takes its events. */
 static void take(fixture *f)
 {
-    hth_events_round(&f->model.teller);
+    hth_events_round(&f->model);
     hth_event_queue_collect(f->queue);
     assert_ptr_equal(hth_event_queue_take(f->queue), f->events);
 }
@@ -151,22 +150,22 @@ TEST(what_a_part_tells_before_it_is_opened_waits)
     fixture_init(&f);
     other.events = f.events;
     hth_request_part_connect(&other, &request);
-    assert_int_equal(hth_events_connect(&f.model.teller, &request, true, &other.source, &err), HEARTH_OK);
+    assert_int_equal(hth_events_connect(&f.model, &request, true, &other.source, &err), HEARTH_OK);
     hth_events_begin(other.source, other.id);
     assert_true(request.on_token(other.id, &event, request.user_data));
-    hth_events_round(&f.model.teller);
+    hth_events_round(&f.model);
     hth_event_queue_collect(f.queue);
     assert_null(hth_event_queue_take(f.queue));
     request.on_done(other.id, &result->shown, request.user_data);
     hearth_result_unref(&result->shown);
-    hth_events_round(&f.model.teller);
+    hth_events_round(&f.model);
     hth_request_part_open(&other); /* when all of it has ended */
     take(&f);
     expect(&f, HTH_REPLY_EVENT_TOKEN, 1, "a");
     expect(&f, HTH_REPLY_EVENT_DONE, 1, NULL);
     tell_end(&f, 0, "");
     tell_end(&f, 1, "");
-    hth_events_round(&f.model.teller);
+    hth_events_round(&f.model);
     hth_event_queue_collect(f.queue);
     assert_ptr_equal(hth_event_queue_take(f.queue), f.events);
     fixture_deinit(&f);

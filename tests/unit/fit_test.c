@@ -1,7 +1,6 @@
 /*
  * fit_test.c - a model gets the context that fits into the memory that there is for it
  */
-#include "models/fit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hex.h"
 #include "base/hash.h"
+#include "base/hex.h"
 #include "support/cmocka_all.h"
 
 static void assert_hmac(const void *key_bytes, size_t n_key, const void *text, size_t n_text, const char *expected)

@@ -7,7 +7,6 @@
 
 #include "hearth.h"
 #include "models/fingerprint.h"
-#include "models/fingerprinting.h"
 #include "models/model.h"
 #include "support/api.h"
 #include "support/slow_file.h"

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "schema/nfa.h"
+#include "schema/dfa.h"
 #include "support/cmocka_all.h"
 
 enum { PLENTY = 1 << 24 };

@@ -11,13 +11,13 @@ static long find(const char *pattern_text, const char *text)
 {
     hth_pattern *pattern = NULL;
     hth_pattern_run *run;
-    uint64_t begin = 0;
+    uint64_t begin = 0, n_steps = 0;
     bool found = false;
     hearth_error err;
 
     if (hth_pattern_new(pattern_text, &pattern, &err) != HEARTH_OK)
         fail_msg("%s: %s", pattern_text, err.message);
-    run = hth_pattern_run_new(pattern);
+    run = hth_pattern_run_new(pattern, &n_steps);
     assert_non_null(run);
     for (size_t i = 0; text[i] && !found; i++)
         found = hth_pattern_read(run, (uint8_t)text[i], &begin);

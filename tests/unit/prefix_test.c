@@ -90,7 +90,7 @@ static uint32_t erase(const place *p, const char *salt, uint32_t n, uint32_t n_k
 
 static uint32_t restore(const place *p, const char *salt)
 {
-    hth_prefix_restored restored;
+    hth_imported restored;
     hearth_error err = { .message = "" };
 
     assert_ok(hth_prefix_restore(p->model, &(hth_prefix_owner){ .cache_salt = salt }, file_path, &restored, &err), err);
@@ -135,9 +135,9 @@ FIXTURE_TEST(what_was_saved_is_warm_in_another_cache)
 
     assert_int_equal(ask(&p, NULL, N_PROMPT), 0);
     saved = save(&p, NULL, n);
-    assert_int_equal(saved.n_tokens, n);
+    assert_int_equal(saved.file.n_tokens, n);
     assert_int_equal(stat(file_path, &st), 0);
-    assert_int_equal(saved.bytes, st.st_size);
+    assert_int_equal(saved.file.bytes, st.st_size);
     place_close(&p);
 
     assert_int_equal(restore(&other, NULL), n);
@@ -153,8 +153,8 @@ FIXTURE_TEST(a_prompt_is_cut_out_of_a_longer_one_that_superseded_it)
 
     (void)ask(&p, NULL, N_PROMPT);
     (void)ask(&p, NULL, n); /* goes on from the reply, whose tail makes room for a longer one */
-    assert_int_equal(save(&p, NULL, n).n_tokens, n);
-    assert_int_equal(save(&p, NULL, n - 3).n_tokens, n - 3);
+    assert_int_equal(save(&p, NULL, n).file.n_tokens, n);
+    assert_int_equal(save(&p, NULL, n - 3).file.n_tokens, n - 3);
     place_close(&p);
     assert_int_equal(restore(&other, NULL), n - 3);
     assert_true(ask(&other, NULL, n - 3) >= 512);
@@ -174,7 +174,7 @@ FIXTURE_TEST(a_row_that_goes_while_it_is_saved_leaves_the_rest_of_the_prompt)
     assert_int_equal(unlink(tail), 0); /* the index still has the row */
     free(tail);
     p = open_in("gone");
-    assert_int_equal(save(&p, NULL, n).n_tokens, 512);
+    assert_int_equal(save(&p, NULL, n).file.n_tokens, 512);
     place_close(&p);
 }
 
@@ -205,7 +205,7 @@ FIXTURE_TEST(nobody_gets_at_the_rows_of_another_salt)
 {
     place p = open_in("salted");
     uint32_t n = N_PROMPT + N_REPLY - 1;
-    hth_prefix_restored restored;
+    hth_imported restored;
     hth_prefix_saved saved;
     hearth_error err = { .message = "" };
 
@@ -218,7 +218,7 @@ FIXTURE_TEST(nobody_gets_at_the_rows_of_another_salt)
         HEARTH_NOT_FOUND);
     assert_int_equal(erase(&p, "bob", n, 0), 0);
     assert_int_equal(erase(&p, NULL, n, 0), 0);
-    assert_int_equal(save(&p, "ann", n).n_tokens, n);
+    assert_int_equal(save(&p, "ann", n).file.n_tokens, n);
     assert_int_equal(
         hth_prefix_restore(p.model, &(hth_prefix_owner){ .cache_salt = "bob" }, file_path, &restored, &err),
         HEARTH_MISUSE);

@@ -636,6 +636,104 @@ FIXTURE_TEST(requests_that_cannot_run_are_refused_with_a_reason)
     free(prompt);
 }
 
+/* ---- strategies of the program ---- */
+
+typedef struct planner {
+    _Atomic int n_plans;
+    _Atomic bool is_wrong;
+} planner;
+
+/* Everything that is ready, one token of each. */
+static void plan_one_of_each(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
+                             uint32_t *n_tokens_out, void *user_data)
+{
+    planner *p = user_data;
+
+    atomic_fetch_add(&p->n_plans, 1);
+    if (n == 0 || n_batch == 0 || chunk != 64)
+        atomic_store(&p->is_wrong, true);
+    for (size_t i = 0; i < n; i++) {
+        const hearth_plan_item *item = hearth_plan_item_at(items, i);
+
+        if (item->n_ready == 0 || n_tokens_out[i] != 0 || (item->is_decode && item->n_ready != 1))
+            atomic_store(&p->is_wrong, true);
+        n_tokens_out[i] = 1;
+    }
+}
+
+static void plan_nothing(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk,
+                         uint32_t *n_tokens_out, void *user_data)
+{
+    (void)items, (void)n, (void)n_batch, (void)chunk, (void)n_tokens_out, (void)user_data;
+}
+
+static const hearth_result *complete_with(hearth_runtime *runtime, const char *strategy)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_request request = hth_test_greedy("a prompt of some tokens", 10);
+    const hearth_result *result;
+    hearth_model *model;
+
+    options.strategy = strategy;
+    options.prefill_chunk = 64;
+    request.no_cache_read = true;
+    model = hth_test_model_load(runtime, "stub:", &options);
+    result = hth_test_complete(model, &request);
+    assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
+    assert_string_equal(info.strategy, strategy);
+    hearth_model_unref(model);
+    return result;
+}
+
+FIXTURE_TEST(a_strategy_of_the_program_fills_the_batches)
+{
+    planner p = { .n_plans = 0 };
+    const hearth_result *usual, *own, *idle;
+
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, "one_of_each", plan_one_of_each, &p, NULL), HEARTH_OK);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, "nothing", plan_nothing, NULL, NULL), HEARTH_OK);
+    usual = complete_with(f->runtime, "decode_maximal");
+    assert_int_equal(atomic_load(&p.n_plans), 0);
+    own = complete_with(f->runtime, "one_of_each");
+    assert_string_equal(own->text, usual->text);
+    assert_true(atomic_load(&p.n_plans) >= (int)own->stats->completion_tokens);
+    assert_false(atomic_load(&p.is_wrong));
+    idle = complete_with(f->runtime, "nothing"); /* it cannot stop the model */
+    assert_string_equal(idle->text, usual->text);
+    hearth_result_unref(usual);
+    hearth_result_unref(own);
+    hearth_result_unref(idle);
+}
+
+FIXTURE_TEST(a_strategy_has_a_name_of_its_own)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = NULL;
+    char name[65];
+    hearth_error err;
+
+    assert_int_equal(hearth_runtime_add_strategy(NULL, "a", plan_nothing, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, NULL, plan_nothing, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, "a", NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, "", plan_nothing, NULL, &err), HEARTH_MISUSE);
+    memset(name, 'x', 64);
+    name[64] = '\0';
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, name, plan_nothing, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, name + 1, plan_nothing, NULL, &err), HEARTH_OK);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, name + 1, plan_nothing, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, "balanced", plan_nothing, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "'balanced'"));
+    for (char c = 'b'; c <= 'p'; c++)
+        assert_int_equal(hearth_runtime_add_strategy(f->runtime, (char[]){ c, '\0' }, plan_nothing, NULL, &err),
+                         HEARTH_OK);
+    assert_int_equal(hearth_runtime_add_strategy(f->runtime, "q", plan_nothing, NULL, &err), HEARTH_FULL);
+    options.strategy = "q";
+    assert_int_equal(hearth_model_load(f->runtime, "stub:", &options, &model, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "'q'"));
+    assert_null(model);
+}
+
 FIXTURE_TEST(models_that_cannot_be_loaded_are_refused_with_a_reason)
 {
     hearth_model_options options = hearth_model_options_default();

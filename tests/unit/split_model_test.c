@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "models/fingerprinting.h"
+#include "models/fingerprint.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
