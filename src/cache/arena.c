@@ -548,23 +548,6 @@ bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes)
     return done;
 }
 
-void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_bytes_left)
-{
-    size_t bytes = hth_arena_slab_bytes(n_bytes), left = hth_arena_slab_bytes(n_bytes_left);
-    hth_segment *s;
-
-    assert(left <= bytes);
-    if (left == bytes)
-        return;
-    pthread_mutex_lock(&arena->lock);
-    s = arena->segments[index_of_locked(arena, slab)];
-    hth_segment_give(s, (uint32_t)(((size_t)(slab - s->memory) + left) / HTH_PAGE_BYTES),
-                     (uint32_t)((bytes - left) / HTH_PAGE_BYTES));
-    arena->used_bytes -= bytes - left;
-    keep_limit_locked(arena);
-    pthread_mutex_unlock(&arena->lock);
-}
-
 /* One empty segment is kept: otherwise a working set at its edge would map and unmap for every row. */
 static bool is_one_too_many_locked(const hth_arena *arena, const hth_segment *just_emptied)
 {

@@ -367,14 +367,6 @@ uint32_t hth_cache_changes(hth_cache *cache)
     return cache->n_levels > 0 ? hth_index_changes(listened_index(cache)) : 0;
 }
 
-bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms)
-{
-    if (cache->n_levels == 0)
-        return false;
-    hth_index_wait_change(listened_index(cache), seen, timeout_ms);
-    return hth_cache_changes(cache) != seen;
-}
-
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
 {
     hth_ram_tier_count_uses(cache->ram, ids, n);
@@ -550,11 +542,6 @@ hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *e
     if (first == HEARTH_OK)
         *rows_out = n_rows;
     return first;
-}
-
-hth_counters *hth_cache_counters_of(hth_cache *cache)
-{
-    return cache->counters;
 }
 
 void hth_cache_counters_reset(hth_cache *cache)

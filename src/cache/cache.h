@@ -72,13 +72,8 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
 
 /* True when other processes can add rows. */
 bool hth_cache_is_shared(const hth_cache *cache);
-/*
- * Wait for rows that another process is about to write: read the number, look for the rows, then wait until the number
- * changes. False: no process published, abandoned or removed a row within timeout_ms. Without file tiers no other
- * process can write, so the wait returns false at once.
- */
+/* A number that changes when any process publishes, abandons or removes a row. Without file tiers it never changes. */
 uint32_t hth_cache_changes(hth_cache *cache);
-bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms);
 
 /* ---- borrowing ---- */
 
@@ -199,7 +194,6 @@ void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limit
 
 /* Fill the fields that only the tiers know: the rows evicted since the last reset, and the present sizes. */
 void hth_cache_counters(hth_cache *cache, hearth_counters *out);
-hth_counters *hth_cache_counters_of(hth_cache *cache);
 /* Restart the count of evicted rows at zero. */
 void hth_cache_counters_reset(hth_cache *cache);
 /* A row of one tier, for hth_cache_rows. */

@@ -747,29 +747,6 @@ bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta 
     return false;
 }
 
-size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found)
-{
-    bool answered = hth_index_get_many(tier->index, ids, n, out, found, NULL) == HEARTH_OK;
-    size_t n_found = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!answered || !found[i])
-            found[i] = find_file(tier, &ids[i], &out[i]);
-        n_found += found[i];
-    }
-    return n_found;
-}
-
-bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms)
-{
-    switch (hth_index_wait(tier->index, id, timeout_ms)) {
-    case HTH_WAIT_THERE: return true;
-    case HTH_WAIT_NOBODY: return hth_file_tier_has(tier, id, NULL);
-    case HTH_WAIT_TIMEOUT: break;
-    }
-    return false;
-}
-
 void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search)
 {
     (void)hth_index_find_leaf(tier->index, search, NULL); /* a failing index finds nothing */

@@ -71,18 +71,6 @@ bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *
  * subtracts one from *n_names.
  */
 bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out, unsigned *n_names);
-/*
- * The same as hth_file_tier_has for n rows in one read transaction: found[i] and, when true, out[i]; returns the number
- * found. Rows that the index knows need no system call and no allocation. Every other row costs a file lookup, so ask
- * in batches if the first missing row ends the search.
- */
-size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found);
-/*
- * Wait until a row that this or another process is writing is there, its writer has abandoned it, or timeout_ms have
- * passed. True: the row is there. Where the system supports it, a notifier wakes the caller without polling
- * (notifier.h). For threads that may block.
- */
-bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms);
 /* Show a search the rows of the index; see hth_index_find_leaf and hth_index_tokens. No file is read. */
 void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search);
 size_t hth_file_tier_tokens(hth_file_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity);

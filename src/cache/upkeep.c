@@ -401,12 +401,6 @@ hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_u
     return status;
 }
 
-hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
-                                   hth_verify_counts *counts, hearth_error *err)
-{
-    return hth_file_tiers_verify(&tier, 1, progress, user_data, counts, err);
-}
-
 /* ---- gc ---- */
 
 static void tidy(hth_file_tier *tier)
@@ -570,8 +564,3 @@ hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, 
     return status;
 }
 
-hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *id, hth_upkeep_progress_fn progress,
-                                        void *user_data, uint64_t *removed_out, hearth_error *err)
-{
-    return hth_file_tiers_remove_tree(&tier, 1, id, progress, user_data, removed_out, err);
-}

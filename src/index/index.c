@@ -43,24 +43,6 @@ struct hth_index {
     size_t held_capacity;
 };
 
-/*
- * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
- * After HEARTH_OK, end it with reading_end, or with hth_index_env_read_end when the cause of a failure is not needed.
- * rc is the result of the reads.
- */
-static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err);
-
-typedef struct index_reservation {
-    uint64_t owner;
-    uint64_t deadline;
-} index_reservation;
-
-/* True when a thread of this process holds the row. */
-static bool held_has(hth_index *index, const hth_row_id *id);
-static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out);
-/* True when another living process has the reservation, and its deadline has not passed. */
-static bool reservation_is_foreign(const hth_index *index, const index_reservation *r);
-
 enum { LOOK_AGAIN_MS = 200 }; /* interval at which a waiter checks that the owner is alive */
 
 /*
@@ -112,22 +94,30 @@ static hearth_status write_rows(hth_index *index, hth_index_body_fn body, void *
 {
     hearth_status status = check_process(index, err);
 
-    return status == HEARTH_OK ? index_finish(index, hth_index_env_write(index->env, body, user_data), what, err)
-                               : status;
+    if (status == HEARTH_OK)
+        status = index_finish(index, hth_index_env_write(index->env, body, user_data), what, err);
+    return status;
 }
 
+/*
+ * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
+ * After HEARTH_OK, end it with reading_end. what: for messages; NULL if err is NULL.
+ */
 static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
 
-    return status == HEARTH_OK ? index_finish(index, hth_index_env_read_begin(index->env, read), what, err) : status;
+    if (status == HEARTH_OK)
+        status = index_finish(index, hth_index_env_read_begin(index->env, read), what, err);
+    read->what = what;
+    return status;
 }
 
-static hearth_status index_reading_end(hth_index *index, hth_index_read *read, int rc, const char *what,
-                                       hearth_error *err)
+/* rc is the result of the reads. */
+static hearth_status reading_end(hth_index *index, hth_index_read *read, int rc, hearth_error *err)
 {
     hth_index_env_read_end(index->env, read, rc);
-    return index_finish(index, rc, what, err);
+    return index_finish(index, rc, read->what, err);
 }
 
 /* ---- opening ---- */
@@ -288,37 +278,167 @@ bool hth_index_maintain(hth_index *index)
     return hth_index_claim_rebuild(index);
 }
 
-/* ---- reads ---- */
+/*
+ * ---- reservations, and the rows that threads of this process hold ----
+ *
+ * A reservation in the index informs other processes. Between threads of this process, only the list of held rows
+ * counts, whatever the index says: a transaction that dropped a reservation may have failed, or a new environment may
+ * know of none. A held row is not given to any other thread, so a hold has one holder. A thread that releases a hold,
+ * even because the transaction that was to reserve the row failed, therefore always releases its own.
+ */
 
-hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
-                            hearth_error *err)
+typedef struct index_reservation {
+    uint64_t owner;
+    uint64_t deadline;
+} index_reservation;
+
+static uint64_t now_s(void)
 {
-    static const char what[] = "look up a row";
-    hth_row_meta meta;
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
+    return hth_os_monotonic_ns() / 1000000000u;
+}
+
+static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
+    MDB_val key = hth_index_id_value(id, id_bytes), value;
+    int rc = mdb_get(txn, dbs->reservations, &key, &value);
+
+    if (rc != 0)
+        return rc;
+    if (value.mv_size != HTH_INDEX_RESERVATION_BYTES)
+        return MDB_CORRUPTED;
+    out->owner = hth_get_u64(value.mv_data);
+    out->deadline = hth_get_u64((const uint8_t *)value.mv_data + 8);
+    return 0;
+}
+
+static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint64_t owner,
+                           uint32_t deadline_s)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES], bytes[HTH_INDEX_RESERVATION_BYTES];
+    MDB_val key = hth_index_id_value(id, id_bytes), value = hth_index_value(bytes, HTH_INDEX_RESERVATION_BYTES);
+
+    hth_put_u64(bytes, owner);
+    hth_put_u64(bytes + 8, now_s() + deadline_s);
+    return mdb_put(txn, dbs->reservations, &key, &value, 0);
+}
+
+/* ---- rows held by this process ---- */
+
+/* The index of the row in held, or n_held. */
+static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
+{
+    size_t i = 0;
+
+    while (i < index->n_held && !hth_row_id_equal(&index->held[i], id))
+        i++;
+    return i;
+}
+
+/* True when a thread of this process holds the row. */
+static bool held_has(hth_index *index, const hth_row_id *id)
+{
+    bool has;
+
+    pthread_mutex_lock(&index->held_lock);
+    has = held_find_locked(index, id) < index->n_held;
+    pthread_mutex_unlock(&index->held_lock);
+    return has;
+}
+
+/* Add a row that is not held. 0 or ENOMEM. */
+static int held_add(hth_index *index, const hth_row_id *id)
+{
+    hth_row_id *held;
+    int rc = 0;
+
+    pthread_mutex_lock(&index->held_lock);
+    assert(held_find_locked(index, id) == index->n_held);
+    held = hth_grown(index->held, index->n_held, &index->held_capacity, sizeof(*held));
+    if (held) {
+        index->held = held;
+        index->held[index->n_held++] = *id;
+    } else {
+        rc = ENOMEM;
+    }
+    pthread_mutex_unlock(&index->held_lock);
+    return rc;
+}
+
+static void held_remove(hth_index *index, const hth_row_id *id)
+{
+    size_t i;
+
+    pthread_mutex_lock(&index->held_lock);
+    i = held_find_locked(index, id);
+    if (i < index->n_held)
+        index->held[i] = index->held[--index->n_held];
+    pthread_mutex_unlock(&index->held_lock);
+}
+
+/* True when another living process has the reservation, and its deadline has not passed. */
+static bool reservation_is_foreign(const hth_index *index, const index_reservation *r)
+{
+    return r->owner != hth_owner_token(index->owner) && r->deadline > now_s() &&
+           hth_owner_lives(index->owner, r->owner);
+}
+
+/* *out: a thread of this process, or another process, holds the row. */
+static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
+{
+    index_reservation r;
     int rc;
 
-    if (status != HEARTH_OK)
-        return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    status = index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
-    if (status != HEARTH_OK)
-        return status;
-    *found_out = rc == 0;
-    if (rc == 0 && out)
-        *out = meta;
-    return HEARTH_OK;
+    *out = held_has(index, id);
+    if (*out)
+        return 0;
+    rc = reservation_get(txn, dbs, id, &r);
+    if (rc == 0)
+        *out = reservation_is_foreign(index, &r);
+    return rc == MDB_NOTFOUND ? 0 : rc;
 }
+
+/* Drop the reservation of a row when its owner is dead or, unless keeps_ours, when it is ours. */
+static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
+                            bool keeps_ours)
+{
+    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
+    MDB_val key = hth_index_id_value(id, id_bytes);
+    index_reservation r;
+    int rc = reservation_get(txn, dbs, id, &r);
+
+    if (rc != 0)
+        return rc == MDB_NOTFOUND ? 0 : rc;
+    if (r.owner == hth_owner_token(index->owner) ? keeps_ours : hth_owner_lives(index->owner, r.owner))
+        return 0;
+    return mdb_del(txn, dbs->reservations, &key, NULL);
+}
+
+/* Add our reservation for a row that is not held; from now on a thread of this process holds it. */
+static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
+                       uint32_t deadline_s)
+{
+    int rc = held_add(index, id);
+
+    if (rc != 0)
+        return rc;
+    rc = reservation_put(txn, dbs, id, hth_owner_token(index->owner), deadline_s);
+    if (rc != 0)
+        held_remove(index, id);
+    return rc;
+}
+
+/* ---- reads ---- */
+
+
 
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err)
 {
-    static const char what[] = "look up a row";
     hth_index_state s = { .complete = false };
     hth_index_read read;
     hth_row_meta meta;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "look up a row", err);
     bool found;
     int rc;
 
@@ -327,36 +447,22 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     found = rc == 0;
     if (rc == MDB_NOTFOUND) /* a row that was found needs nothing more */
-        rc = hth_index_state_get(read.txn, &read.dbs, &s);
-    status = index_reading_end(index, &read, rc, what, err);
-    if (status == HEARTH_OK) {
-        if (found)
-            *out = meta;
-        *found_out = found;
-        *is_complete_out = s.complete;
-    }
-    return status;
-}
-
-hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
-                                 hearth_error *err)
-{
-    static const char what[] = "look up rows";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    int rc = 0;
-
+        rc = is_complete_out ? hth_index_state_get(read.txn, &read.dbs, &s) : 0;
+    status = reading_end(index, &read, rc, err);
     if (status != HEARTH_OK)
         return status;
-    for (size_t i = 0; i < n && (rc == 0 || rc == MDB_NOTFOUND); i++) {
-        hth_row_meta meta;
+    *found_out = found;
+    if (found && out)
+        *out = meta;
+    if (is_complete_out)
+        *is_complete_out = s.complete;
+    return HEARTH_OK;
+}
 
-        rc = hth_index_row_get(read.txn, &read.dbs, &ids[i], &meta);
-        found[i] = rc == 0;
-        if (rc == 0 && out)
-            out[i] = meta;
-    }
-    return index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
+                            hearth_error *err)
+{
+    return hth_index_look(index, id, out, found_out, NULL, err);
 }
 
 static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, hth_row_meta *out,
@@ -386,15 +492,12 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err)
 {
-    static const char what[] = "list rows";
     hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "list rows", err);
     size_t n = 0;
 
-    if (status != HEARTH_OK)
-        return status;
-    status =
-        index_reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), what, err);
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), err);
     if (status == HEARTH_OK)
         *n_out = n;
     return status;
@@ -447,20 +550,18 @@ size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *ou
         rc = hth_index_tokens_get(read.txn, &read.dbs, id, meta.n_tokens, &tokens);
     for (; rc == 0 && n < meta.n_tokens && n < capacity; n++)
         out[n] = (hearth_token)hth_get_u32(tokens + 4 * n);
-    hth_index_env_read_end(index->env, &read, rc);
+    (void)reading_end(index, &read, rc, NULL); /* a failure reads no tokens */
     return n;
 }
 
 hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err)
 {
-    static const char what[] = "compare rows";
     hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "compare rows", err);
     hth_leaf_search found = *search;
 
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), what, err);
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), err);
     if (status == HEARTH_OK)
         *search = found;
     return status;
@@ -468,27 +569,19 @@ hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hea
 
 hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)
 {
-    static const char what[] = "read totals";
-    hth_index_totals totals;
     hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "read totals", err);
 
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, &totals), what, err);
-    if (status == HEARTH_OK)
-        *out = totals;
-    return status;
+    return status == HEARTH_OK ? reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, out), err)
+                               : status;
 }
 
 hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, bool *is_there_out,
                                        hth_index_totals *totals_out, hearth_error *err)
 {
-    static const char what[] = "look for room";
-    hth_index_totals totals;
     hth_index_read read;
     hth_row_meta meta;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "look for room", err);
     bool is_there;
     int rc;
 
@@ -497,42 +590,29 @@ hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, b
     rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     is_there = rc == 0;
     if (rc == 0 || rc == MDB_NOTFOUND)
-        rc = hth_index_totals_read(read.txn, &read.dbs, &totals);
-    status = index_reading_end(index, &read, rc, what, err);
-    if (status == HEARTH_OK) {
+        rc = hth_index_totals_read(read.txn, &read.dbs, totals_out);
+    status = reading_end(index, &read, rc, err);
+    if (status == HEARTH_OK)
         *is_there_out = is_there;
-        *totals_out = totals;
-    }
     return status;
 }
 
-static int visit_by_key(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_fn visit, void *user_data)
+/* The row that an entry of lru names. */
+static int row_by_age(MDB_txn *txn, const hth_index_dbs *dbs, const MDB_val *age, hth_row_meta *out)
 {
-    MDB_val key, value;
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->rows, &cursor);
+    hth_row_id id;
 
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
-        hth_row_meta meta;
-        hth_row_id id;
-
-        if ((rc = hth_index_decode_id(key.mv_data, key.mv_size, &id)) != 0 ||
-            (rc = hth_index_decode_row(&id, &value, &meta)) != 0)
-            break;
-        if (!visit(&meta, user_data))
-            break;
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
+    if (age->mv_size != HTH_INDEX_AGE_BYTES ||
+        hth_index_decode_id((const uint8_t *)age->mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
+        return MDB_CORRUPTED;
+    return hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, out));
 }
 
-static int visit_by_age(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_fn visit, void *user_data)
+static int visit_rows(MDB_txn *txn, const hth_index_dbs *dbs, bool by_age, hth_index_visit_fn visit, void *user_data)
 {
     MDB_val key, value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->lru, &cursor);
+    int rc = mdb_cursor_open(txn, by_age ? dbs->lru : dbs->rows, &cursor);
 
     if (rc != 0)
         return rc;
@@ -540,11 +620,10 @@ static int visit_by_age(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_
         hth_row_meta meta;
         hth_row_id id;
 
-        rc = key.mv_size == HTH_INDEX_AGE_BYTES
-               ? hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id)
-               : MDB_CORRUPTED;
-        if (rc == 0)
-            rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta));
+        if (by_age)
+            rc = row_by_age(txn, dbs, &key, &meta);
+        else if ((rc = hth_index_decode_id(key.mv_data, key.mv_size, &id)) == 0)
+            rc = hth_index_decode_row(&id, &value, &meta);
         if (rc != 0 || !visit(&meta, user_data))
             break;
     }
@@ -555,28 +634,22 @@ static int visit_by_age(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_
 hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn visit, void *user_data,
                               hearth_error *err)
 {
-    static const char what[] = "visit rows";
     hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    int rc;
+    hearth_status status = reading_begin(index, &read, "visit rows", err);
 
-    if (status != HEARTH_OK)
-        return status;
-    rc = by_age ? visit_by_age(read.txn, &read.dbs, visit, user_data)
-                : visit_by_key(read.txn, &read.dbs, visit, user_data);
-    return index_reading_end(index, &read, rc, what, err);
+    return status == HEARTH_OK
+             ? reading_end(index, &read, visit_rows(read.txn, &read.dbs, by_age, visit, user_data), err)
+             : status;
 }
 
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
 {
-    static const char what[] = "read the quota";
     hth_index_read read;
     hth_index_state s;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "read the quota", err);
 
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), what, err);
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), err);
     if (status == HEARTH_OK)
         *out = s.quota;
     return status;
@@ -584,14 +657,12 @@ hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err
 
 hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err)
 {
-    static const char what[] = "look for children";
     hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    bool has = false;
+    hearth_status status = reading_begin(index, &read, "look for children", err);
+    bool has;
 
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), what, err);
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), err);
     if (status == HEARTH_OK)
         *out = has;
     return status;
@@ -602,37 +673,25 @@ hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta,
 bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
 {
     hth_index_read read;
-    int rc;
 
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return false;
-    rc = hth_index_past_gone(read.txn, &read.dbs, name, out);
-    hth_index_env_read_end(index->env, &read, rc);
-    return rc == 0;
+    return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
+           reading_end(index, &read, hth_index_past_gone(read.txn, &read.dbs, name, out), NULL) == HEARTH_OK;
 }
 
 bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out)
 {
     hth_index_read read;
-    int rc;
 
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return false;
-    rc = hth_index_past_ends_get(read.txn, &read.dbs, boundary, out);
-    hth_index_env_read_end(index->env, &read, rc);
-    return rc == 0;
+    return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
+           reading_end(index, &read, hth_index_past_ends_get(read.txn, &read.dbs, boundary, out), NULL) == HEARTH_OK;
 }
 
 bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out)
 {
     hth_index_read read;
-    int rc;
 
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return false;
-    rc = hth_index_past_beginning(read.txn, &read.dbs, name, out);
-    hth_index_env_read_end(index->env, &read, rc);
-    return rc == 0;
+    return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
+           reading_end(index, &read, hth_index_past_beginning(read.txn, &read.dbs, name, out), NULL) == HEARTH_OK;
 }
 
 void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data)
@@ -640,8 +699,8 @@ void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, 
     hth_index_read read;
 
     if (reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
-        hth_index_env_read_end(index->env, &read,
-                               hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data));
+        (void)reading_end(index, &read, hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data),
+                          NULL); /* without the index there is one explanation less */
 }
 
 /* ---- waiting ---- */
@@ -664,7 +723,7 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
         rc = reservation_get(read.txn, &read.dbs, id, &r);
         is_reserved = rc == 0;
     }
-    hth_index_env_read_end(index->env, &read, rc);
+    (void)reading_end(index, &read, rc, NULL); /* a failure has no result */
     /* After the transaction, because the check for a living owner asks the file system. */
     if (result == HTH_WAIT_NOBODY && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
         result = HTH_WAIT_TIMEOUT;
@@ -693,176 +752,19 @@ uint32_t hth_index_changes(const hth_index *index)
     return hth_notifier_count(index->notifier);
 }
 
-void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
-{
-    hth_notifier_wait(index->notifier, seen, timeout_ms);
-}
-
-/*
- * ---- reservations, and the rows that threads of this process hold ----
- *
- * A reservation in the index informs other processes. Between threads of this process, only the list of held rows
- * counts, whatever the index says: a transaction that dropped a reservation may have failed, or a new environment may
- * know of none. A held row is not given to any other thread, so a hold has one holder. A thread that releases a hold,
- * even because the transaction that was to reserve the row failed, therefore always releases its own.
- */
-
-/* ---- reservations inside a transaction ---- */
-
-static uint64_t now_s(void)
-{
-    return hth_os_monotonic_ns() / 1000000000u;
-}
-
-static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out)
-{
-    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value;
-    int rc;
-
-    hth_index_encode_id(id, id_bytes);
-    rc = mdb_get(txn, dbs->reservations, &key, &value);
-    if (rc != 0)
-        return rc;
-    if (value.mv_size != HTH_INDEX_RESERVATION_BYTES)
-        return MDB_CORRUPTED;
-    out->owner = hth_get_u64(value.mv_data);
-    out->deadline = hth_get_u64((const uint8_t *)value.mv_data + 8);
-    return 0;
-}
-
-static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint64_t owner,
-                           uint32_t deadline_s)
-{
-    uint8_t id_bytes[HTH_INDEX_ID_BYTES], bytes[HTH_INDEX_RESERVATION_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES),
-            value = hth_index_value(bytes, HTH_INDEX_RESERVATION_BYTES);
-
-    hth_index_encode_id(id, id_bytes);
-    hth_put_u64(bytes, owner);
-    hth_put_u64(bytes + 8, now_s() + deadline_s);
-    return mdb_put(txn, dbs->reservations, &key, &value, 0);
-}
-
-/* ---- rows held by this process ---- */
-
-/* The index of the row in held, or n_held. */
-static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
-{
-    size_t i = 0;
-
-    while (i < index->n_held && !hth_row_id_equal(&index->held[i], id))
-        i++;
-    return i;
-}
-
-static bool held_has(hth_index *index, const hth_row_id *id)
-{
-    bool has;
-
-    pthread_mutex_lock(&index->held_lock);
-    has = held_find_locked(index, id) < index->n_held;
-    pthread_mutex_unlock(&index->held_lock);
-    return has;
-}
-
-/* Add a row that is not held. 0 or ENOMEM. */
-static int held_add(hth_index *index, const hth_row_id *id)
-{
-    hth_row_id *held;
-    int rc = 0;
-
-    pthread_mutex_lock(&index->held_lock);
-    assert(held_find_locked(index, id) == index->n_held);
-    held = hth_grown(index->held, index->n_held, &index->held_capacity, sizeof(*held));
-    if (held) {
-        index->held = held;
-        index->held[index->n_held++] = *id;
-    } else {
-        rc = ENOMEM;
-    }
-    pthread_mutex_unlock(&index->held_lock);
-    return rc;
-}
-
-static void held_remove(hth_index *index, const hth_row_id *id)
-{
-    size_t i;
-
-    pthread_mutex_lock(&index->held_lock);
-    i = held_find_locked(index, id);
-    if (i < index->n_held)
-        index->held[i] = index->held[--index->n_held];
-    pthread_mutex_unlock(&index->held_lock);
-}
-
-static bool reservation_is_foreign(const hth_index *index, const index_reservation *r)
-{
-    return r->owner != hth_owner_token(index->owner) && r->deadline > now_s() &&
-           hth_owner_lives(index->owner, r->owner);
-}
-
-/* *out: a thread of this process, or another process, holds the row. */
-static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
-{
-    index_reservation r;
-    int rc;
-
-    *out = held_has(index, id);
-    if (*out)
-        return 0;
-    rc = reservation_get(txn, dbs, id, &r);
-    if (rc == 0)
-        *out = reservation_is_foreign(index, &r);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-/* Drop the reservation of a row when it is ours or its owner is dead. */
-static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
-{
-    uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
-    index_reservation r;
-    int rc = reservation_get(txn, dbs, id, &r);
-
-    if (rc == MDB_NOTFOUND)
-        return 0;
-    if (rc != 0)
-        return rc;
-    if (r.owner != hth_owner_token(index->owner) && hth_owner_lives(index->owner, r.owner))
-        return 0;
-    hth_index_encode_id(id, id_bytes);
-    return mdb_del(txn, dbs->reservations, &key, NULL);
-}
-
-/* Add our reservation for a row that is not held; from now on a thread of this process holds it. */
-static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
-                       uint32_t deadline_s)
-{
-    int rc = held_add(index, id);
-
-    if (rc != 0)
-        return rc;
-    rc = reservation_put(txn, dbs, id, hth_owner_token(index->owner), deadline_s);
-    if (rc != 0)
-        held_remove(index, id);
-    return rc;
-}
-
 /* ---- requesting reservations ---- */
 
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
-    static const char what[] = "look up a reservation";
     hth_index_read read;
     index_reservation r;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "look up a reservation", err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
     rc = reservation_get(read.txn, &read.dbs, id, &r);
-    status = index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    status = reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, err);
     if (status == HEARTH_OK)
         *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
     return status;
@@ -899,14 +801,12 @@ static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index
 
 hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err)
 {
-    static const char what[] = "list reservations";
     hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "list reservations", err);
     size_t n = 0;
 
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, collect_orphans(index, read.txn, &read.dbs, out, capacity, &n), what, err);
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, collect_orphans(index, read.txn, &read.dbs, out, capacity, &n), err);
     if (status == HEARTH_OK)
         *n_out = n;
     return status;
@@ -919,13 +819,12 @@ typedef struct row_change {
     hth_index *index;
     const hth_row_head *rows; /* or */
     const hth_row_id *ids;
+    bool keeps_ours;              /* drops only reservations of dead owners */
     hth_index_confirm_fn confirm; /* may be NULL */
     void *user_data;
     size_t n;
     size_t n_done;
 } row_change;
-
-/* ---- rows ---- */
 
 typedef struct reserve_request {
     hth_index *index;
@@ -1054,7 +953,8 @@ static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     int rc = 0;
 
     for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].meta.id);
+        rc = reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].meta.id,
+                              change->keeps_ours);
     return rc;
 }
 
@@ -1067,7 +967,7 @@ static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     for (size_t i = 0; i < change->n && rc == 0; i++) {
         rc = hth_index_row_put(txn, dbs, &change->rows[i], &totals);
         if (rc == 0)
-            rc = reservation_drop(change->index, txn, dbs, &change->rows[i].meta.id);
+            rc = reservation_drop(change->index, txn, dbs, &change->rows[i].meta.id, false);
     }
     return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
 }
@@ -1088,7 +988,7 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
 /* Drop a reservation that no thread of this process holds. */
 static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
 {
-    return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id);
+    return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id, false);
 }
 
 /* Add one row that was found as a file, unless another thread or process holds it. */
@@ -1138,7 +1038,6 @@ hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
 {
     row_change change = { .index = index, .ids = ids, .n = n };
-
     hearth_status status = write_rows(index, release_body, &change, "release reservations", err);
 
     for (size_t i = 0; i < n; i++)
@@ -1157,7 +1056,7 @@ static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_
 {
     const gone_request *request = user_data;
     hth_row_meta known;
-    int rc = reservation_drop(request->index, txn, dbs, &request->meta->id);
+    int rc = reservation_drop(request->index, txn, dbs, &request->meta->id, false);
 
     if (rc == 0)
         rc = hth_index_row_get(txn, dbs, &request->meta->id, &known);
@@ -1176,28 +1075,10 @@ hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta,
     return status;
 }
 
-static int release_dead_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
-{
-    row_change *change = user_data;
-    int rc = 0;
-
-    for (size_t i = 0; i < change->n && rc == 0; i++) {
-        index_reservation r;
-
-        rc = reservation_get(txn, dbs, &change->ids[i], &r);
-        if (rc == 0 && r.owner != hth_owner_token(change->index->owner))
-            rc = reservation_drop(change->index, txn, dbs, &change->ids[i]);
-        else if (rc == MDB_NOTFOUND)
-            rc = 0;
-    }
-    return rc;
-}
-
 hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
 {
-    row_change change = { .index = index, .ids = ids, .n = n };
-
-    hearth_status status = write_rows(index, release_dead_body, &change, "release dead reservations", err);
+    row_change change = { .index = index, .ids = ids, .keeps_ours = true, .n = n };
+    hearth_status status = write_rows(index, release_body, &change, "release dead reservations", err);
 
     hth_notifier_notify(index->notifier);
     return status;
@@ -1233,11 +1114,6 @@ hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, siz
     if (status == HEARTH_OK && removed_out)
         *removed_out = change.n_done;
     return status;
-}
-
-hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
-{
-    return hth_index_remove_lost(index, ids, n, NULL, NULL, NULL, err);
 }
 
 typedef struct note_request {
@@ -1329,39 +1205,39 @@ hearth_status hth_index_clear(hth_index *index, hearth_error *err)
     return write_rows(index, clear_body, index, "clear", err);
 }
 
-static int rebuilt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+typedef struct rebuild_end {
+    const hth_index *index;
+    bool is_complete;
+} rebuild_end;
+
+static int end_rebuild_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
-    const hth_index *index = user_data;
+    const rebuild_end *end = user_data;
     hth_index_state s;
     int rc = hth_index_state_get(txn, dbs, &s);
 
-    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
+    if (rc != 0 || s.rebuilder != hth_owner_token(end->index->owner))
         return rc; /* not the index that we were filling */
-    s.complete = true;
+    if (end->is_complete)
+        s.complete = true;
+    else
+        s.rebuilder = 0;
     return hth_index_state_put(txn, dbs, &s);
 }
 
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err)
 {
-    return write_rows(index, rebuilt_body, index, "finish the rebuild", err);
-}
+    rebuild_end end = { .index = index, .is_complete = true };
 
-static int unclaim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
-{
-    const hth_index *index = user_data;
-    hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
-
-    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
-        return rc;
-    s.rebuilder = 0;
-    return hth_index_state_put(txn, dbs, &s);
+    return write_rows(index, end_rebuild_body, &end, "finish the rebuild", err);
 }
 
 void hth_index_rebuild_failed(hth_index *index)
 {
-    (void)write_rows(index, unclaim_body, index, "give up the rebuild",
-                     NULL); /* if this fails, the claim ends with its owner */
+    rebuild_end end = { .index = index };
+
+    /* If this fails, the claim ends with its owner. */
+    (void)write_rows(index, end_rebuild_body, &end, "give up the rebuild", NULL);
 }
 
 /* ---- choosing the rows to evict, and recording the uses that decide it ---- */
@@ -1371,8 +1247,6 @@ enum {
     DEPTH_MAX = 1 << 20,     /* rows of one prefix */
     AHEAD_S = 60,            /* maximum by which a time of use may be ahead of the clock */
 };
-
-/* ---- eviction ---- */
 
 /* The kinds of rows that others can stand on. */
 static const hth_row_kind bearing_kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
@@ -1418,17 +1292,13 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
     while (totals->bytes > request->bytes_max && request->n < request->capacity) {
         MDB_val key = hth_index_value(age, HTH_INDEX_AGE_BYTES), nothing;
         hth_row_meta meta;
-        hth_row_id id;
         bool is_needed = true;
         int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_SET_RANGE);
 
         while (rc == 0 && is_needed) {
-            if (key.mv_size != HTH_INDEX_AGE_BYTES ||
-                hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
-                return MDB_CORRUPTED;
-            if ((rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta))) != 0 ||
+            if ((rc = row_by_age(txn, dbs, &key, &meta)) != 0 ||
                 (rc = hth_index_bears_rows(txn, dbs, &meta, &is_needed)) != 0 ||
-                (!is_needed && (rc = row_is_held(request->index, txn, dbs, &id, &is_needed)) != 0))
+                (!is_needed && (rc = row_is_held(request->index, txn, dbs, &meta.id, &is_needed)) != 0))
                 return rc;
             if (!is_needed && request->is_needed)
                 is_needed = request->is_needed(&meta, request->user_data);
@@ -1441,7 +1311,7 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
         memcpy(age, key.mv_data, HTH_INDEX_AGE_BYTES);
         if ((rc = hth_index_row_remove(txn, dbs, &meta, totals)) != 0 ||
             (rc = hth_index_past_note_gone(txn, dbs, &meta, &request->gone)) != 0 ||
-            (rc = reserve_row(request->index, txn, dbs, &id, EVICTED_DEADLINE_S)) != 0)
+            (rc = reserve_row(request->index, txn, dbs, &meta.id, EVICTED_DEADLINE_S)) != 0)
             return rc;
         request->rows[request->n++] = meta;
         if ((rc = step_back(txn, dbs, &meta, age)) != 0)
@@ -1466,15 +1336,11 @@ static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *curso
     for (;;) {
         MDB_val key, nothing;
         hth_row_meta old, bounded;
-        hth_row_id id;
         int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_LAST);
 
         if (rc != 0)
             return rc == MDB_NOTFOUND ? 0 : rc;
-        if (key.mv_size != HTH_INDEX_AGE_BYTES ||
-            hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
-            return MDB_CORRUPTED;
-        rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &old));
+        rc = row_by_age(txn, dbs, &key, &old);
         if (rc != 0 || old.last_used_time <= now + AHEAD_S)
             return rc;
         bounded = old;

@@ -72,18 +72,12 @@ bool hth_index_claim_rebuild(hth_index *index);
 
 /* ---- reads ---- */
 
-/* Sets *found_out and, when true, *out. */
+/* Sets *found_out and, when true, *out (may be NULL). About half a microsecond; no system call, no allocation. */
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err);
 /* The same; when the row is not found, *is_complete_out says whether the index is complete (hth_index_totals). */
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err);
-/*
- * The same for n rows at once, in one transaction: found[i] and, when true, out[i] (out may be NULL). About half a
- * microsecond a row; no system call, no allocation.
- */
-hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
-                                 hearth_error *err);
 /* True when a row stands on this one: it begins where this one ends and has its key as parent. */
 hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err);
 /* The rows with this parent key, the most recently used first, at most capacity; *n_out: their number. */
@@ -133,12 +127,8 @@ typedef enum hth_wait_result {
  */
 hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms);
 
-/*
- * Wait until any process publishes or abandons any row: read the number, look for the rows, then sleep until the number
- * changes or timeout_ms have passed; may return early. Any thread.
- */
+/* A number that changes when any process publishes or abandons any row. Any thread. */
 uint32_t hth_index_changes(const hth_index *index);
-void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms);
 
 /* ---- writes: writer threads only ---- */
 
@@ -195,8 +185,9 @@ typedef struct hth_index_sighting {
 } hth_index_sighting;
 hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighting *sightings, size_t n,
                                         hearth_error *err);
-hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
-/* Take out the rows that is_gone confirms; *removed_out (may be NULL): their number. One transaction. */
+/*
+ * Take out the rows that is_gone (NULL: any) confirms; *removed_out (may be NULL): their number. One transaction.
+ */
 hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
                                     void *user_data, size_t *removed_out, hearth_error *err);
 /*

@@ -41,6 +41,7 @@ void hth_index_env_close(hth_index_env *env); /* accepts NULL */
 typedef struct hth_index_read {
     MDB_txn *txn;
     hth_index_dbs dbs;
+    const char *what; /* for the caller */
 } hth_index_read;
 
 /*

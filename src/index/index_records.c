@@ -40,10 +40,16 @@ MDB_val hth_index_value(void *bytes, size_t n_bytes)
     return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
 }
 
-void hth_index_encode_id(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES])
+static void encode_id(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES])
 {
     memcpy(bytes, id->key.bytes, HTH_KEY_BYTES);
     bytes[HTH_KEY_BYTES] = (uint8_t)id->kind;
+}
+
+MDB_val hth_index_id_value(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES])
+{
+    encode_id(id, bytes);
+    return hth_index_value(bytes, HTH_INDEX_ID_BYTES);
 }
 
 int hth_index_decode_id(const uint8_t *bytes, size_t n_bytes, hth_row_id *out)
@@ -94,14 +100,14 @@ static void put_big_endian(uint8_t bytes[8], uint64_t number)
 void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES])
 {
     put_big_endian(bytes, meta->last_used_time);
-    hth_index_encode_id(&meta->id, bytes + 8);
+    encode_id(&meta->id, bytes + 8);
 }
 
 /* A row as a child of its parent. */
 static void encode_child(const hth_row_meta *meta, uint8_t bytes[CHILD_BYTES])
 {
     put_big_endian(bytes, ~meta->last_used_time);
-    hth_index_encode_id(&meta->id, bytes + 8);
+    encode_id(&meta->id, bytes + 8);
     hth_put_u32(bytes + 8 + HTH_INDEX_ID_BYTES, meta->first_position);
     hth_put_u32(bytes + 12 + HTH_INDEX_ID_BYTES, meta->n_tokens);
 }
@@ -122,11 +128,9 @@ int hth_index_decode_child(const MDB_val *value, hth_index_child *out)
 int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value;
-    int rc;
+    MDB_val key = hth_index_id_value(id, id_bytes), value;
+    int rc = mdb_get(txn, dbs->rows, &key, &value);
 
-    hth_index_encode_id(id, id_bytes);
-    rc = mdb_get(txn, dbs->rows, &key, &value);
     return rc ? rc : hth_index_decode_row(id, &value, out);
 }
 
@@ -194,14 +198,14 @@ int hth_index_totals_read(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_tota
         rc = mdb_stat(txn, dbs->meta, &db);
     if (rc != 0)
         return rc;
-    *out = (hth_index_totals){ .index_bytes = (info.me_last_pgno + 1) * db.ms_psize, .complete = s.complete };
     rc = mdb_get(txn, dbs->meta, &key, &value);
+    if (rc != 0 && rc != MDB_NOTFOUND)
+        return rc;
+    if (rc == 0 && value.mv_size != TOTALS_BYTES)
+        return MDB_CORRUPTED;
+    *out = (hth_index_totals){ .index_bytes = (info.me_last_pgno + 1) * db.ms_psize, .complete = s.complete };
     if (rc == MDB_NOTFOUND)
         return 0;
-    if (rc != 0)
-        return rc;
-    if (value.mv_size != TOTALS_BYTES)
-        return MDB_CORRUPTED;
     bytes = value.mv_data;
     out->rows = hth_get_u64(bytes);
     out->bytes = hth_get_u64(bytes + 8);
@@ -269,11 +273,9 @@ int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_i
                          const uint8_t **out)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value;
-    int rc;
+    MDB_val key = hth_index_id_value(id, id_bytes), value;
+    int rc = mdb_get(txn, dbs->tokens, &key, &value);
 
-    hth_index_encode_id(id, id_bytes);
-    rc = mdb_get(txn, dbs->tokens, &key, &value);
     if (rc == 0 && value.mv_size != 4 * (size_t)n_tokens)
         return MDB_CORRUPTED;
     if (rc == 0)
@@ -284,13 +286,12 @@ int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_i
 static int tokens_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], tokens[4 * HTH_BLOCK_TOKENS];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
+    MDB_val key = hth_index_id_value(&head->meta.id, id_bytes);
     MDB_val value = hth_index_value(tokens, 4 * (size_t)head->meta.n_tokens);
 
     if (!head->has_tokens)
         return 0;
     assert(hth_row_can_be_leaf(&head->meta.id, head->meta.n_tokens));
-    hth_index_encode_id(&head->meta.id, id_bytes);
     for (size_t i = 0; i < head->meta.n_tokens; i++)
         hth_put_u32(tokens + 4 * i, (uint32_t)head->tokens[i]);
     return mdb_put(txn, dbs->tokens, &key, &value, 0);
@@ -299,21 +300,18 @@ static int tokens_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head
 static int tokens_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
-    int rc;
+    MDB_val key = hth_index_id_value(&meta->id, id_bytes);
+    int rc = mdb_del(txn, dbs->tokens, &key, NULL);
 
-    hth_index_encode_id(&meta->id, id_bytes);
-    rc = mdb_del(txn, dbs->tokens, &key, NULL);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val id = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
+    MDB_val id = hth_index_id_value(&meta->id, id_bytes);
     int rc;
 
-    hth_index_encode_id(&meta->id, id_bytes);
     if ((rc = hth_index_must_be_there(mdb_del(txn, dbs->rows, &id, NULL))) != 0 ||
         (rc = child_remove(txn, dbs, meta)) != 0 || (rc = age_remove(txn, dbs, meta)) != 0 ||
         (rc = tokens_remove(txn, dbs, meta)) != 0)
@@ -330,7 +328,7 @@ int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head
 {
     const hth_row_meta *meta = &head->meta;
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], row[ROW_BYTES];
-    MDB_val id = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value = hth_index_value(row, ROW_BYTES);
+    MDB_val id = hth_index_id_value(&meta->id, id_bytes), value = hth_index_value(row, ROW_BYTES);
     hth_row_meta old;
     int rc = hth_index_row_get(txn, dbs, &meta->id, &old);
 
@@ -341,7 +339,6 @@ int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head
     if (rc != 0)
         return rc;
 
-    hth_index_encode_id(&meta->id, id_bytes);
     encode_row(meta, row);
     if ((rc = mdb_put(txn, dbs->rows, &id, &value, 0)) != 0 || (rc = child_put(txn, dbs, meta)) != 0 ||
         (rc = age_put(txn, dbs, meta)) != 0 || (rc = tokens_put(txn, dbs, head)) != 0 ||
@@ -356,10 +353,9 @@ int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head
 int hth_index_row_update(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *old, const hth_row_meta *meta)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], row[ROW_BYTES];
-    MDB_val id = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value = hth_index_value(row, ROW_BYTES);
+    MDB_val id = hth_index_id_value(&meta->id, id_bytes), value = hth_index_value(row, ROW_BYTES);
     int rc = 0;
 
-    hth_index_encode_id(&meta->id, id_bytes);
     encode_row(meta, row);
     if (old->last_used_time != meta->last_used_time) {
         if ((rc = age_remove(txn, dbs, old)) != 0 || (rc = child_remove(txn, dbs, old)) != 0 ||

@@ -14,7 +14,8 @@ enum {
 };
 
 MDB_val hth_index_value(void *bytes, size_t n_bytes);
-void hth_index_encode_id(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES]);
+/* A row's name as a key, encoded into bytes. */
+MDB_val hth_index_id_value(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES]);
 int hth_index_decode_id(const uint8_t *bytes, size_t n_bytes, hth_row_id *out);
 int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_meta *out);
 /* Encode the key of a row in lru. */
