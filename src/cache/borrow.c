@@ -36,10 +36,8 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
 /* Does the row have the position and size that an index reported? */
 static bool is_as_expected(const hth_kvc_info *info, const hth_row_meta *expected)
 {
-    uint32_t first_position = info->has_first_position ? info->first_position : 0;
-
-    return first_position == expected->first_position && hth_kvc_n_tokens(info) == expected->n_tokens &&
-           (first_position == 0 || (info->has_parent && hth_key_equal(&info->parent, &expected->parent)));
+    return info->first_position == expected->first_position && hth_kvc_n_tokens(info) == expected->n_tokens &&
+           (info->first_position == 0 || (info->has_parent && hth_key_equal(&info->parent, &expected->parent)));
 }
 
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)

@@ -22,7 +22,6 @@
 
 #include "base/os.h"
 #include "rows/directory.h"
-#include "rows/quarantine.h"
 
 enum { FILE_TIER_PATH_BYTES = 4096, FILE_TIER_SEEN_MAX = 256 };
 
@@ -1589,8 +1588,7 @@ static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_byte
 
     if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
         return fault.reason != HTH_KVC_NO_MEMORY;
-    return !info.has_kind || info.kind != (uint8_t)id->kind || !info.has_own_key ||
-           !hth_key_equal(&info.own_key, &id->key);
+    return !hth_kvc_is_row(&info, id);
 }
 
 /* A sound file is bad, too, when it is the very file that was read and then refused. */

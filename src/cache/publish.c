@@ -28,7 +28,6 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "rows/directory.h"
-#include "rows/quarantine.h"
 #include "rows/row_file.h"
 
 enum {
@@ -321,8 +320,7 @@ static hearth_status parse_row(const uint8_t *bytes, size_t n_bytes, const hth_r
         hth_kvc_fault_text(&fault, text, sizeof(text));
         return hth_fail(err, fault.reason == HTH_KVC_NO_MEMORY ? HEARTH_NO_MEMORY : HEARTH_CORRUPT, "%s", text);
     }
-    if (!info->has_kind || info->kind != (uint8_t)id->kind || !info->has_own_key ||
-        !hth_key_equal(&info->own_key, &id->key))
+    if (!hth_kvc_is_row(info, id))
         return hth_fail(err, HEARTH_CORRUPT, "it does not name itself as this row");
     return HEARTH_OK;
 }
@@ -547,8 +545,7 @@ static hearth_status check_file(publication *p, hearth_error *err)
     status = parse_row(p->bytes, p->n_bytes, &meta->id, &p->info, &why);
     if (status != HEARTH_OK)
         return hth_fail(err, status, "the row for '%s' is not written: %s", p->path, why.message);
-    if ((p->info.has_first_position ? p->info.first_position : 0) != meta->first_position ||
-        hth_kvc_n_tokens(&p->info) != meta->n_tokens ||
+    if (p->info.first_position != meta->first_position || hth_kvc_n_tokens(&p->info) != meta->n_tokens ||
         (p->info.has_parent && !hth_key_equal(&p->info.parent, &meta->parent)))
         return hth_fail(err, HEARTH_MISUSE, "the row for '%s' is not written: it covers other positions than was said",
                         p->path);

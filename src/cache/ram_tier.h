@@ -18,7 +18,6 @@
 #define HTH_CACHE_RAM_TIER_H
 
 #include "index/past.h"
-#include "rows/leaf.h"
 #include "rows/row.h"
 #include "rows/signing_key.h"
 

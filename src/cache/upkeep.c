@@ -245,11 +245,10 @@ static finding check_row(const hth_row_id *id, const checked_row *parent, const 
 
     if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
         return fault.reason == HTH_KVC_NO_MEMORY ? FINDING_NO_MEMORY : FINDING_BAD;
-    if (!info.has_kind || info.kind != (uint8_t)id->kind || !info.has_own_key ||
-        !hth_key_equal(&info.own_key, &id->key))
+    if (!hth_kvc_is_row(&info, id))
         return FINDING_BAD;
     *keyspace_out = info.keyspace;
-    if (!info.has_first_position || info.first_position == 0)
+    if (info.first_position == 0)
         return hth_kvc_n_tokens(&info) > 0 ? check_key(NULL, &info, stream_out) : FINDING_UNVERIFIABLE;
     if (!parent)
         return FINDING_UNVERIFIABLE;

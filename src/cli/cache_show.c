@@ -19,7 +19,7 @@
 #include "cli/row_models.h"
 #include "console/output.h"
 #include "options/commands.h"
-#include "rows/quarantine.h"
+#include "rows/row_file.h"
 
 enum { PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
 

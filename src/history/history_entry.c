@@ -37,7 +37,7 @@ size_t hth_history_entry_bytes(size_t n_tokens, bool is_signed)
 
 static bool sign(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *key, uint8_t out[HTH_HMAC_BYTES])
 {
-    hth_hmac *mac = hth_hmac_new(hth_signing_key_hmac(key));
+    hth_hmac *mac = hth_hmac_new(key);
 
     if (!mac)
         return false;

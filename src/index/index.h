@@ -21,7 +21,6 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "index/past.h"
-#include "rows/leaf.h"
 #include "rows/row.h"
 
 typedef struct hth_index hth_index;
@@ -83,7 +82,7 @@ hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta,
 /* The rows with this parent key, the most recently used first, at most capacity; *n_out: their number. */
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err);
-/* The row's own tokens, at most capacity; 0 when the row is absent or not a leaf (row.h). Not verified: see leaf.h. */
+/* The row's own tokens, at most capacity; 0 when the row is absent or not a leaf (row.h). Not verified: see row.h. */
 size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity);
 /*
  * Show a search the rows whose parent is its boundary, the most recently used first, at most n_rows_max of them. About

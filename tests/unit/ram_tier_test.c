@@ -676,7 +676,7 @@ static test_row signed_row(uint32_t chain, uint32_t i, const hth_signing_key *ke
 static hth_signing_key *signing_key(uint8_t first)
 {
     uint8_t bytes[32] = { first };
-    hth_signing_key *key = hth_signing_key_new(bytes, sizeof(bytes));
+    hth_signing_key *key = hth_hmac_key_new(bytes, sizeof(bytes));
 
     assert_non_null(key);
     return key;
