@@ -51,7 +51,7 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
         if (i == link->number)
             continue;
-        if (hth_file_tier_is_pinned(set->roots[i], &meta->id.key) ||
+        if (hth_pin_is_there(hth_file_tier_pin_folder(set->roots[i]), &meta->id.key) ||
             hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK || !totals.complete ||
             hth_index_has_children(index_of(set, i), meta, &has, NULL) != HEARTH_OK || has)
             return true;
@@ -495,8 +495,7 @@ static hearth_status remove_everywhere(hth_file_tier_set *set, const hth_row_id 
 
     for (size_t i = 0; i < set->n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = unwanted ? hth_file_tier_remove_unwanted(set->roots[i], id, unwanted, &why)
-                                        : hth_file_tier_remove(set->roots[i], id, &why);
+        hearth_status result = hth_file_tier_remove_unwanted(set->roots[i], id, unwanted, &why);
 
         status = hth_status_merge(status, result, &why, err);
     }

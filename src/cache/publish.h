@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "index/index.h"
+#include "rows/row_file.h"
 
 /*
  * How a complete file gets its final name. A probe at the start picks the first way that works. All are safe on a
@@ -23,10 +24,9 @@ typedef enum hth_publish_way {
 } hth_publish_way;
 
 typedef struct hth_publisher {
-    const hth_fs *fs;
+    hth_row_files rows;
     const hth_log *log;
     hth_index *index;
-    const char *rows_directory;
     const char *temporary_directory;  /* on the same device */
     const char *quarantine_directory; /* likewise; for entries with the name of a row that are not files */
     hth_publish_way way;

@@ -382,8 +382,9 @@ static bool is_at(const hth_history_files *files, int fd, const char *path)
 {
     hth_fs_stat open, named;
 
-    return hth_fs_stat_open(files->options.fs, fd, &open) == 0 && hth_fs_stat_path(files->options.fs, path, &named) == 0 &&
-           open.inode == named.inode && open.device == named.device;
+    return hth_fs_stat_open(files->options.fs, fd, &open) == 0 &&
+           hth_fs_stat_path(files->options.fs, path, &named) == 0 && open.inode == named.inode &&
+           open.device == named.device;
 }
 
 /*
@@ -525,8 +526,9 @@ static bool remove_read(const hth_history_files *files, const file *f)
     fd = hth_fs_open(files->options.fs, path, HTH_FS_READ);
     if (fd < 0)
         return fd == -ENOENT;
-    ok = hth_fs_lock(files->options.fs, fd, HTH_FS_LOCK_PROBE) == 0 && hth_fs_stat_open(files->options.fs, fd, &st) == 0 &&
-         st.bytes == f->n_bytes && hth_fs_remove(files->options.fs, path) == 0;
+    ok = hth_fs_lock(files->options.fs, fd, HTH_FS_LOCK_PROBE) == 0 &&
+         hth_fs_stat_open(files->options.fs, fd, &st) == 0 && st.bytes == f->n_bytes &&
+         hth_fs_remove(files->options.fs, path) == 0;
     hth_fs_close(files->options.fs, fd);
     return ok;
 }

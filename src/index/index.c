@@ -430,8 +430,6 @@ static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs,
 
 /* ---- reads ---- */
 
-
-
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err)
 {

@@ -470,7 +470,8 @@ FIXTURE_TEST(a_pin_is_found_and_taken_away_in_whichever_tier_it_lies)
 
     open_cache(f);
     (void)snprintf(pins, sizeof(pins), "%s/pins", f->ram_files);
-    assert_int_equal(hth_pin_add(hth_fs_system(), pins, &key, false, NULL, NULL), HEARTH_OK);
+    assert_int_equal(hth_pin_add(&(hth_pin_folder){ .fs = hth_fs_system(), .directory = pins }, &key, NULL, NULL),
+                     HEARTH_OK);
     assert_true(hth_cache_is_pinned(f->cache, &key));
     assert_int_equal(hth_cache_unpin(f->cache, &key, NULL), HEARTH_OK);
     assert_false(hth_cache_is_pinned(f->cache, &key));

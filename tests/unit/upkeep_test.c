@@ -176,7 +176,9 @@ FIXTURE_TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_e
 
     overwrite(path_of(f, &f->chain[3].meta.id), 0, "XXXX", 4);
     overwrite(path_of(f, &f->chain[4].meta.id), 0, "XXXX", 4);
-    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &f->chain[4].meta.id, 1, NULL, NULL, NULL, NULL), HEARTH_OK);
+    assert_int_equal(
+        hth_index_remove_lost(hth_file_tier_index(f->tier), &f->chain[4].meta.id, 1, NULL, NULL, NULL, NULL),
+        HEARTH_OK);
     counts = verify(f);
     assert_int_equal(counts.quarantined, 2);
     assert_int_equal(counts.sound, 4);
@@ -339,7 +341,8 @@ FIXTURE_TEST(a_row_is_removed_with_all_that_stands_on_it)
     uint64_t n_removed = 0;
 
     publish(f, &other);
-    assert_int_equal(hth_file_tiers_remove_tree(&f->tier, 1, &f->chain[1].meta.id, NULL, NULL, &n_removed, NULL), HEARTH_OK);
+    assert_int_equal(hth_file_tiers_remove_tree(&f->tier, 1, &f->chain[1].meta.id, NULL, NULL, &n_removed, NULL),
+                     HEARTH_OK);
     assert_int_equal(n_removed, 5); /* blocks 1 to 4, and the logits at the end of 1 */
     assert_int_equal(totals_of(f).rows, 2);
     assert_true(hth_file_tier_has(f->tier, &f->chain[0].meta.id, NULL));
