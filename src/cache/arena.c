@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/grow.h"
 #include "base/os.h"
 #include "cache/segment.h"
 
@@ -115,17 +116,13 @@ static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
 /* Map n_places from place on; segments[at] is the next segment after them. */
 static hth_segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
+    hth_segment **segments =
+        hth_grown(arena->segments, arena->n_segments, &arena->capacity_segments, sizeof(*segments));
     hth_segment *s;
 
-    if (arena->n_segments == arena->capacity_segments) {
-        size_t capacity = arena->capacity_segments ? 2 * arena->capacity_segments : 16;
-        hth_segment **segments = realloc(arena->segments, capacity * sizeof(*segments));
-
-        if (!segments)
-            return NULL;
-        arena->segments = segments;
-        arena->capacity_segments = capacity;
-    }
+    if (!segments)
+        return NULL;
+    arena->segments = segments;
     if (!grow_file_locked(arena, ((uint64_t)place + n_places) * HTH_ARENA_SEGMENT_BYTES))
         return NULL;
     s = hth_segment_new(arena->fd, arena->fd_begin, place, n_places);

@@ -374,6 +374,53 @@ void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
         hth_file_tier_set_touch(cache->levels[i].files, ids, n);
 }
 
+/* ---- pins ---- */
+
+static hearth_status no_files(hearth_error *err)
+{
+    return hth_fail(err, HEARTH_UNSUPPORTED, "the cache has no directory, and a pin is kept in one");
+}
+
+hearth_status hth_cache_pin(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    return cache->n_levels > 0 ? hth_file_tier_set_pin(cache->levels[cache->n_levels - 1].files, key, err)
+                               : no_files(err);
+}
+
+/* The pin may be in any level: an operator put it there, or the cache did when it had no slower level. */
+hearth_status hth_cache_unpin(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    hearth_status status = cache->n_levels > 0 ? HEARTH_NOT_FOUND : no_files(err);
+
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_set_unpin(cache->levels[i].files, key, &why);
+
+        status = hth_status_merge(status, result, &why, err);
+    }
+    return status;
+}
+
+hearth_status hth_cache_unpin_to_remove(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    hearth_error why = { .message = "" };
+    hearth_status status = hth_cache_unpin(cache, key, &why);
+
+    if (status == HEARTH_NOT_FOUND || status == HEARTH_UNSUPPORTED)
+        return HEARTH_OK;
+    if (err && status != HEARTH_OK)
+        *err = why;
+    return status;
+}
+
+bool hth_cache_is_pinned(hth_cache *cache, const hth_key *key)
+{
+    for (size_t i = 0; i < cache->n_levels; i++)
+        if (hth_file_tier_set_is_pinned(cache->levels[i].files, key))
+            return true;
+    return false;
+}
+
 /* ---- monitoring and control ---- */
 
 void hth_cache_write_limits_get(hth_cache *cache, hth_writer_limits *out)
@@ -547,4 +594,34 @@ hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *e
 void hth_cache_counters_reset(hth_cache *cache)
 {
     atomic_store(&cache->evicted_noted, rows_evicted(cache));
+}
+
+/* The sum over all roots; 0 if one of them has no quota. */
+static uint64_t quota_of(const hth_file_tier_set *files)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(files); i++) {
+        const uint64_t bytes_max = hth_file_tier_bytes_max(hth_file_tier_set_roots(files)[i]);
+
+        if (bytes_max == UINT64_MAX)
+            return 0;
+        sum += bytes_max;
+    }
+    return sum;
+}
+
+hth_tier_quotas hth_tier_quotas_of(hth_cache *cache)
+{
+    hth_tier_quotas quotas = { .ram = 0 };
+    hth_ram_tier_totals ram;
+
+    if (!cache)
+        return quotas;
+    hth_ram_tier_totals_get(cache->ram, &ram);
+    quotas.ram = ram.bytes_max;
+    for (size_t i = 0; i < cache->n_levels; i++)
+        *(cache->levels[i].tier == HEARTH_TIER_DISK ? &quotas.disk : &quotas.ram_file) =
+            quota_of(cache->levels[i].files);
+    return quotas;
 }

@@ -216,6 +216,16 @@ hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers
 void hth_cache_ram_totals(hth_cache *cache, hth_ram_tier_totals *out);
 void hth_cache_set_ram_bytes_max(hth_cache *cache, uint64_t bytes_max);
 
+/* Quotas in bytes. 0: no such tier, or a tier without a quota. */
+typedef struct hth_tier_quotas {
+    uint64_t ram;
+    uint64_t ram_file;
+    uint64_t disk;
+} hth_tier_quotas;
+
+/* The quotas in force; all 0 if cache is NULL. Any thread. */
+hth_tier_quotas hth_tier_quotas_of(hth_cache *cache);
+
 /*
  * Remove the remains of dead processes in the file tiers and evict down to the quotas; *rows_out: rows removed. Not for
  * the scheduler's thread either.

@@ -28,7 +28,6 @@
 #include "base/smaller.h"
 #include "cache/arena.h"
 #include "cache/ram_directory.h"
-#include "cache/ram_row.h"
 #include "cache/ram_table.h"
 #include "rows/kvc_signature.h"
 #include "rows/row_file.h"

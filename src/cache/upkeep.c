@@ -562,4 +562,3 @@ hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, 
         *removed_out = done.n_rows;
     return status;
 }
-

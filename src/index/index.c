@@ -18,7 +18,6 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "index/index_env.h"
-#include "index/index_past.h"
 #include "index/index_records.h"
 #include "index/notifier.h"
 #include "index/owner.h"

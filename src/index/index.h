@@ -7,7 +7,7 @@
  *
  * Databases: rows ((key, kind) -> meta), tokens ((key, kind) -> a row's own tokens), children (parent key -> rows, the
  * most recently used first), lru ((last_used, key, kind)), reservations ((key, kind) -> (owner token, deadline)), meta
- * (version, totals), and the memory of removed rows (index_past.h). Rows and totals change in the same transaction.
+ * (version, totals), and the memory of removed rows (past.h). Rows and totals change in the same transaction.
  *
  * Reads are lock-free LMDB read transactions; any thread may read. Functions that open a write transaction say so; only
  * writer threads call them, so that a process that is stopped inside such a transaction does not stall a scheduler. An

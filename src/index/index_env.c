@@ -288,25 +288,19 @@ static int open_dbs(MDB_txn *txn, unsigned flags, hth_index_dbs *out)
 /* Open the databases; create missing ones. Only creating one writes, so a stopped writer does not stall a start. */
 static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
 {
-    MDB_txn *txn;
-    int rc = mdb_txn_begin(mdb, NULL, MDB_RDONLY, &txn);
+    int rc = MDB_NOTFOUND;
 
-    if (rc != 0)
-        return rc;
-    rc = open_dbs(txn, 0, out);
-    if (rc == 0)
-        return mdb_txn_commit(txn);
-    mdb_txn_abort(txn);
-    if (rc != MDB_NOTFOUND)
-        return rc;
+    for (int makes = 0; makes < 2 && rc == MDB_NOTFOUND; makes++) {
+        MDB_txn *txn;
 
-    rc = mdb_txn_begin(mdb, NULL, 0, &txn);
-    if (rc != 0)
-        return rc;
-    rc = open_dbs(txn, MDB_CREATE, out);
-    if (rc == 0)
-        return mdb_txn_commit(txn);
-    mdb_txn_abort(txn);
+        rc = mdb_txn_begin(mdb, NULL, makes ? 0 : MDB_RDONLY, &txn);
+        if (rc != 0)
+            return rc;
+        rc = open_dbs(txn, makes ? MDB_CREATE : 0, out);
+        if (rc == 0)
+            return mdb_txn_commit(txn);
+        mdb_txn_abort(txn);
+    }
     return rc;
 }
 

@@ -1,7 +1,18 @@
 /*
- * index_past.c - bounded records in two databases of the index
+ * index_past.c - the index's memory of removed rows: bounded records in two of its databases
+ *
+ *   database     key                                    value
+ *   past         tag u8 'g', name 17                    ticket u64, reason u8, time u64, name of the successor 17
+ *                tag u8 'e', half of a key 16           ticket u64, ends 8 x u8
+ *                tag u8 'b', scope 16, digest 16        ticket u64, 4 x (base 16, fingerprint 16, parameters 16,
+ *                                                       key 32, kind u8, used u8)
+ *   past_order   tag u8, ticket u64 big-endian          key in past
+ *
+ * The records are those of past.h. A new record gets the next ticket of its tag. Then all records of this tag are
+ * removed whose tickets are older by the tag's bound or more. So each tag has its own bounded space. Records that
+ * contradict each other are damage, as everywhere in the index.
  */
-#include "index/index_past.h"
+#include "index/index_records.h"
 
 #include <string.h>
 
@@ -31,22 +42,10 @@ static const form ends_form = { TAG_ENDS, HTH_PAST_DIGEST_BYTES, sizeof(hth_past
 static const form beginning_form = { TAG_BEGINNING, sizeof(hth_beginning_name), sizeof(hth_beginning),
                                      HTH_PAST_BEGINNINGS_MAX };
 
-static MDB_val value_of(void *bytes, size_t n_bytes)
-{
-    return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
-}
-
-/* If a record that the other database refers to is missing here, that is damage. */
-static int must_be_there(int rc)
-{
-    return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
-}
-
 static void encode_order(const form *f, uint64_t ticket, uint8_t bytes[ORDER_BYTES])
 {
     bytes[0] = f->tag;
-    for (int i = 0; i < TICKET_BYTES; i++)
-        bytes[1 + i] = (uint8_t)(ticket >> (56 - 8 * i));
+    hth_index_put_ordered(bytes + 1, ticket);
 }
 
 /* False when the key belongs to another kind. */
@@ -75,7 +74,7 @@ static void encode_key(const form *f, const void *key, uint8_t bytes[KEY_BYTES_M
 static int get(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key, const uint8_t **value_out)
 {
     uint8_t bytes[KEY_BYTES_MAX];
-    MDB_val id = value_of(bytes, 1 + f->key_bytes), value;
+    MDB_val id = hth_index_value(bytes, 1 + f->key_bytes), value;
     int rc;
 
     encode_key(f, key, bytes);
@@ -91,7 +90,7 @@ static int get(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void
 static int forget(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key)
 {
     uint8_t bytes[KEY_BYTES_MAX], order[ORDER_BYTES];
-    MDB_val id = value_of(bytes, 1 + f->key_bytes), place = value_of(order, ORDER_BYTES);
+    MDB_val id = hth_index_value(bytes, 1 + f->key_bytes), place = hth_index_value(order, ORDER_BYTES);
     const uint8_t *value;
     int rc = get(txn, dbs, f, key, &value);
 
@@ -99,15 +98,15 @@ static int forget(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const v
         return rc == MDB_NOTFOUND ? 0 : rc;
     encode_key(f, key, bytes);
     encode_order(f, hth_get_u64(value - TICKET_BYTES), order);
-    rc = must_be_there(mdb_del(txn, dbs->past_order, &place, NULL));
-    return rc ? rc : must_be_there(mdb_del(txn, dbs->past, &id, NULL));
+    rc = hth_index_must_be_there(mdb_del(txn, dbs->past_order, &place, NULL));
+    return rc ? rc : hth_index_must_be_there(mdb_del(txn, dbs->past, &id, NULL));
 }
 
 /* The last ticket of a kind; 0: none. */
 static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
 {
     uint8_t order[ORDER_BYTES];
-    MDB_val place = value_of(order, ORDER_BYTES), id;
+    MDB_val place = hth_index_value(order, ORDER_BYTES), id;
     int rc;
 
     *out = 0;
@@ -124,7 +123,7 @@ static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, cons
 {
     for (;;) {
         uint8_t order[ORDER_BYTES], bytes[KEY_BYTES_MAX];
-        MDB_val place = value_of(order, ORDER_BYTES), id;
+        MDB_val place = hth_index_value(order, ORDER_BYTES), id;
         uint64_t oldest;
         int rc;
 
@@ -140,7 +139,7 @@ static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, cons
         id.mv_data = bytes;
         rc = mdb_cursor_del(cursor, 0);
         if (rc == 0)
-            rc = must_be_there(mdb_del(txn, dbs->past, &id, NULL));
+            rc = hth_index_must_be_there(mdb_del(txn, dbs->past, &id, NULL));
         if (rc != 0)
             return rc;
     }
@@ -150,8 +149,8 @@ static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, cons
 static int put(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key, const void *value)
 {
     uint8_t bytes[KEY_BYTES_MAX], order[ORDER_BYTES], record[VALUE_BYTES_MAX];
-    MDB_val id = value_of(bytes, 1 + f->key_bytes), place = value_of(order, ORDER_BYTES);
-    MDB_val whole = value_of(record, TICKET_BYTES + f->value_bytes);
+    MDB_val id = hth_index_value(bytes, 1 + f->key_bytes), place = hth_index_value(order, ORDER_BYTES);
+    MDB_val whole = hth_index_value(record, TICKET_BYTES + f->value_bytes);
     MDB_cursor *cursor;
     uint64_t ticket;
     int rc = forget(txn, dbs, f, key);
@@ -268,7 +267,7 @@ int hth_index_past_visit_beginnings(MDB_txn *txn, const hth_index_dbs *dbs, hth_
 {
     const form *f = &beginning_form;
     uint8_t tag = f->tag;
-    MDB_val key = value_of(&tag, 1), value;
+    MDB_val key = hth_index_value(&tag, 1), value;
     MDB_cursor *cursor;
     int rc = mdb_cursor_open(txn, dbs->past, &cursor);
 

@@ -12,7 +12,7 @@
  *   reservations  key 32, kind 1                             owner token u64, deadline u64 (monotonic seconds)
  *   meta          "state"                                    complete u8, rebuilder's token u64, quota u64
  *                 "totals"                                   rows u64, bytes u64, rows by kind 5 x u64
- *   past, past_order   see index_past.h
+ *   past, past_order   see index_past.c
  *
  * Integers are little-endian, except those that order lru and children. A database lives in one boot of one machine, so
  * all its readers share one monotonic clock. The version is in the environment's name (index_env.c).
@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "index/index_past.h"
 
 enum {
     ROW_BYTES = HTH_KEY_BYTES + 4 + 4 + 8 + 8 + 4 + 1,
@@ -34,11 +33,6 @@ enum {
     STATE_BYTES = 17,
     TOTALS_BYTES = 16 + 8 * HTH_ROW_KINDS,
 };
-
-MDB_val hth_index_value(void *bytes, size_t n_bytes)
-{
-    return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
-}
 
 static void encode_id(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES])
 {
@@ -91,22 +85,16 @@ int hth_index_decode_row(const hth_row_id *id, const MDB_val *value, hth_row_met
     return 0;
 }
 
-static void put_big_endian(uint8_t bytes[8], uint64_t number)
-{
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(number >> (56 - 8 * i));
-}
-
 void hth_index_encode_age(const hth_row_meta *meta, uint8_t bytes[HTH_INDEX_AGE_BYTES])
 {
-    put_big_endian(bytes, meta->last_used_time);
+    hth_index_put_ordered(bytes, meta->last_used_time);
     encode_id(&meta->id, bytes + 8);
 }
 
 /* A row as a child of its parent. */
 static void encode_child(const hth_row_meta *meta, uint8_t bytes[CHILD_BYTES])
 {
-    put_big_endian(bytes, ~meta->last_used_time);
+    hth_index_put_ordered(bytes, ~meta->last_used_time);
     encode_id(&meta->id, bytes + 8);
     hth_put_u32(bytes + 8 + HTH_INDEX_ID_BYTES, meta->first_position);
     hth_put_u32(bytes + 12 + HTH_INDEX_ID_BYTES, meta->n_tokens);
@@ -224,11 +212,6 @@ int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ind
     for (size_t i = 0; i < HTH_ROW_KINDS; i++)
         hth_put_u64(bytes + 16 + 8 * i, totals->rows_by_kind[i]);
     return mdb_put(txn, dbs->meta, &key, &value, 0);
-}
-
-int hth_index_must_be_there(int rc)
-{
-    return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
 }
 
 static int age_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta)

@@ -1,5 +1,5 @@
 /*
- * index_records.h - the records of the index, and adding, changing and removing rows inside a transaction
+ * index_records.h - the records of the index, inside its transactions: adding, changing and removing rows
  */
 #ifndef HTH_INDEX_INDEX_RECORDS_H
 #define HTH_INDEX_INDEX_RECORDS_H
@@ -13,7 +13,18 @@ enum {
     HTH_INDEX_RESERVATION_BYTES = 16,
 };
 
-MDB_val hth_index_value(void *bytes, size_t n_bytes);
+static inline MDB_val hth_index_value(void *bytes, size_t n_bytes)
+{
+    return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
+}
+
+/* A number whose bytes order keys. */
+static inline void hth_index_put_ordered(uint8_t bytes[8], uint64_t number)
+{
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(number >> (56 - 8 * i));
+}
+
 /* A row's name as a key, encoded into bytes. */
 MDB_val hth_index_id_value(const hth_row_id *id, uint8_t bytes[HTH_INDEX_ID_BYTES]);
 int hth_index_decode_id(const uint8_t *bytes, size_t n_bytes, hth_row_id *out);
@@ -38,8 +49,11 @@ typedef struct hth_index_state {
 
 /* ---- inside a transaction: 0, an LMDB code or an errno ---- */
 
-/* If a record that rows refers to is missing here, that is damage. */
-int hth_index_must_be_there(int rc);
+/* If a record that another database refers to is missing here, that is damage. */
+static inline int hth_index_must_be_there(int rc)
+{
+    return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
+}
 
 int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
 /* The row of a child of this parent. If the two records contradict each other, that is damage. */
@@ -67,5 +81,24 @@ int hth_index_state_get(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_state 
 int hth_index_state_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_state *s);
 int hth_index_totals_read(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_totals *out);
 int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_totals *totals);
+
+/*
+ * ---- the memory of removed rows (past.h): index_past.c ----
+ *
+ * Getting an absent record returns MDB_NOTFOUND.
+ */
+
+int hth_index_past_note_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, const hth_gone *gone);
+/* Forget a removed row, because it is there again. 0 also when nothing was remembered about it. */
+int hth_index_past_forget_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id);
+int hth_index_past_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_past_name *name, hth_gone *out);
+int hth_index_past_ends_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *boundary, hth_past_ends *out);
+
+int hth_index_past_note_beginning(MDB_txn *txn, const hth_index_dbs *dbs, const hth_beginning_name *name,
+                                  const hth_beginning_space *space);
+int hth_index_past_beginning(MDB_txn *txn, const hth_index_dbs *dbs, const hth_beginning_name *name,
+                             hth_beginning *out);
+int hth_index_past_visit_beginnings(MDB_txn *txn, const hth_index_dbs *dbs, hth_beginning_visit_fn visit,
+                                    void *user_data);
 
 #endif
