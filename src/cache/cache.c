@@ -262,6 +262,22 @@ bool hth_cache_is_durable(const hth_cache *cache)
     return cache->n_levels > 0 && cache->levels[cache->n_levels - 1].tier == HEARTH_TIER_DISK;
 }
 
+hth_file_tier *hth_cache_root(const hth_cache *cache, size_t i, hearth_tier *tier_out)
+{
+    for (size_t level = 0; level < cache->n_levels; level++) {
+        hth_file_tier_set *files = cache->levels[level].files;
+        size_t n_roots = hth_file_tier_set_n_roots(files);
+
+        if (i < n_roots) {
+            if (tier_out)
+                *tier_out = cache->levels[level].tier;
+            return hth_file_tier_set_roots(files)[i];
+        }
+        i -= n_roots;
+    }
+    return NULL;
+}
+
 /* ---- finding ---- */
 
 hearth_tier hth_cache_look(hth_cache *cache, const hth_row_id *id, hth_row_meta *out, unsigned *n_names)
@@ -502,6 +518,8 @@ static hearth_status list_root(hth_file_tier *root, hearth_tier tier, hth_cache_
 hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *user_data, hearth_error *err)
 {
     hth_ram_row_state *rows = NULL;
+    hth_file_tier *root;
+    hearth_tier tier = HEARTH_TIER_NONE;
     size_t n = 0;
     bool ended = false;
     hearth_status status = hth_ram_tier_dump(cache->ram, &rows, &n, err);
@@ -512,13 +530,8 @@ hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *us
         ended = !on_row(&row, user_data);
     }
     free(rows);
-    for (size_t i = 0; status == HEARTH_OK && !ended && i < cache->n_levels; i++) {
-        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
-        size_t n_roots = hth_file_tier_set_n_roots(cache->levels[i].files);
-
-        for (size_t j = 0; status == HEARTH_OK && !ended && j < n_roots; j++)
-            status = list_root(roots[j], cache->levels[i].tier, on_row, user_data, &ended, err);
-    }
+    for (size_t i = 0; status == HEARTH_OK && !ended && (root = hth_cache_root(cache, i, &tier)); i++)
+        status = list_root(root, tier, on_row, user_data, &ended, err);
     return status;
 }
 
@@ -572,19 +585,16 @@ void hth_cache_set_ram_bytes_max(hth_cache *cache, uint64_t bytes_max)
 hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *err)
 {
     hearth_status first = HEARTH_OK;
+    hth_file_tier *root;
     uint64_t n_rows = 0;
 
-    for (size_t i = 0; i < cache->n_levels; i++) {
-        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
+    for (size_t i = 0; (root = hth_cache_root(cache, i, NULL)); i++) {
+        uint64_t n = 0;
+        hearth_status status = hth_file_tier_gc(root, UINT64_MAX, &n, first == HEARTH_OK ? err : NULL);
 
-        for (size_t j = 0; j < hth_file_tier_set_n_roots(cache->levels[i].files); j++) {
-            uint64_t n = 0;
-            hearth_status status = hth_file_tier_gc(roots[j], UINT64_MAX, &n, first == HEARTH_OK ? err : NULL);
-
-            n_rows += n;
-            if (first == HEARTH_OK)
-                first = status;
-        }
+        n_rows += n;
+        if (first == HEARTH_OK)
+            first = status;
     }
     if (first == HEARTH_OK)
         *rows_out = n_rows;

@@ -102,6 +102,9 @@ struct hth_cache {
     char hostname[256];
 };
 
+/* Root i of all file tiers, the fastest tier first; NULL: there are no more. *tier_out (may be NULL): its tier. */
+hth_file_tier *hth_cache_root(const hth_cache *cache, size_t i, hearth_tier *tier_out);
+
 /* ---- reading a row from a file (borrow.c), for callers with several reads under way ---- */
 
 typedef struct hth_row_read {

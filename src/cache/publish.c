@@ -391,7 +391,7 @@ static void reserve(publication *p, bool *done_out, hth_publish_result *result_o
     *done_out = false;
     for (int i = 0; i < 2; i++) {
         /* Without an index the link decides. The index has reported its failure. */
-        if (hth_index_reserve(index, id, 1, DEADLINE_S, &result, NULL) != HEARTH_OK)
+        if (hth_index_reserve(index, id, DEADLINE_S, &result, NULL) != HEARTH_OK)
             return;
         if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->rows.fs, p->path, &st) != -ENOENT) {
             p->is_reserved = result == HTH_RESERVED;

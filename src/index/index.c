@@ -825,64 +825,44 @@ typedef struct row_change {
 
 typedef struct reserve_request {
     hth_index *index;
-    const hth_row_id *ids;
-    size_t n;
+    const hth_row_id *id;
     uint32_t deadline_s;
-    hth_reserve_result *results;
+    hth_reserve_result result;
 } reserve_request;
 
 static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     reserve_request *request = user_data;
+    hth_row_meta meta;
+    bool is_held;
+    int rc;
 
-    for (size_t i = 0; i < request->n; i++) {
-        const hth_row_id *id = &request->ids[i];
-        hth_row_meta meta;
-        bool is_held;
-        int rc;
-
-        if (request->results[i] == HTH_RESERVED)
-            held_remove(request->index, id); /* the transaction started again */
-        request->results[i] = HTH_RESERVE_TAKEN;
-        rc = hth_index_row_get(txn, dbs, id, &meta);
-        if (rc == 0) {
-            request->results[i] = HTH_RESERVE_EXISTS;
-            continue;
-        }
-        if (rc != MDB_NOTFOUND)
-            return rc;
-        rc = row_is_held(request->index, txn, dbs, id, &is_held);
-        if (rc == 0 && is_held)
-            continue;
-        if (rc == 0)
-            rc = reserve_row(request->index, txn, dbs, id, request->deadline_s);
-        if (rc != 0)
-            return rc;
-        request->results[i] = HTH_RESERVED;
-    }
-    return 0;
+    if (request->result == HTH_RESERVED)
+        held_remove(request->index, request->id); /* the transaction started again */
+    request->result = HTH_RESERVE_TAKEN;
+    rc = hth_index_row_get(txn, dbs, request->id, &meta);
+    if (rc == 0)
+        request->result = HTH_RESERVE_EXISTS;
+    if (rc != MDB_NOTFOUND)
+        return rc;
+    rc = row_is_held(request->index, txn, dbs, request->id, &is_held);
+    if (rc != 0 || is_held)
+        return rc;
+    rc = reserve_row(request->index, txn, dbs, request->id, request->deadline_s);
+    if (rc == 0)
+        request->result = HTH_RESERVED;
+    return rc;
 }
 
-hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
-                                hth_reserve_result *results, hearth_error *err)
+hearth_status hth_index_reserve(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
+                                hth_reserve_result *result_out, hearth_error *err)
 {
-    reserve_request request = {
-        .index = index,
-        .ids = ids,
-        .n = n,
-        .deadline_s = deadline_s,
-        .results = results,
-    };
-    hearth_status status;
+    reserve_request request = { .index = index, .id = id, .deadline_s = deadline_s, .result = HTH_RESERVE_TAKEN };
+    hearth_status status = write_rows(index, reserve_body, &request, "reserve rows", err);
 
-    for (size_t i = 0; i < n; i++)
-        results[i] = HTH_RESERVE_TAKEN;
-    status = write_rows(index, reserve_body, &request, "reserve rows", err);
-    for (size_t i = 0; status != HEARTH_OK && i < n; i++) {
-        if (results[i] == HTH_RESERVED)
-            held_remove(index, &ids[i]);
-        results[i] = HTH_RESERVE_TAKEN;
-    }
+    if (status != HEARTH_OK && request.result == HTH_RESERVED)
+        held_remove(index, id);
+    *result_out = status == HEARTH_OK ? request.result : HTH_RESERVE_TAKEN;
     return status;
 }
 

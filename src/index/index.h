@@ -138,13 +138,13 @@ typedef enum hth_reserve_result {
 } hth_reserve_result;
 
 /*
- * Reserve ids[i] for this process until now + deadline_s; results into results[i]. The call takes over a reservation of
+ * Reserve a row for this process until now + deadline_s. *result_out is written in any case. The call takes over a reservation of
  * another process whose owner died (its lock is free) or whose deadline passed. A row that a thread of this process
  * holds is HTH_RESERVE_TAKEN, whatever reservations the index has. A row that was passed to hth_index_publish or
  * hth_index_release is free, even if those calls failed. One transaction.
  */
-hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
-                                hth_reserve_result *results, hearth_error *err);
+hearth_status hth_index_reserve(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
+                                hth_reserve_result *result_out, hearth_error *err);
 /* Sets *ours_out to whether the reservation is still ours. A read transaction. */
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err);
 /*

@@ -40,7 +40,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/grow.h"
@@ -55,7 +54,7 @@ enum {
     POOL_MAX = 64, /* read transactions of this process */
     READERS_MAX = 128 * POOL_MAX,
     LOCK_BYTES = 64 * READERS_MAX, /* approximate size of lock.mdb: a cache line per reader */
-    LOCK_ATTEMPTS_MAX = 200,       /* 10 ms apart */
+    LOCK_MS = 2000,                /* longest wait for the lock of the directory */
     CRASHES_MAX = 3,
     PATH_BYTES = 4096,
     ATTEMPTS_MAX = 64, /* tries of one write: the map reaches its limit in 12 doublings */
@@ -444,12 +443,10 @@ out:
 
 /*
  * Lock the directory; returns the descriptor to close, or -errno. Other processes hold the lock only briefly. If one of
- * them is stopped while holding it, that must not keep this process from starting: the result is -EWOULDBLOCK after two
- * seconds.
+ * them is stopped while holding it, that must not keep this process from starting: the result is then -EWOULDBLOCK.
  */
 static int lock_directory(const hth_index_env *env)
 {
-    const struct timespec pause = { .tv_nsec = 10000000 };
     char path[PATH_BYTES];
     int fd, result;
 
@@ -458,11 +455,7 @@ static int lock_directory(const hth_index_env *env)
     fd = hth_fs_open(env->fs, path, HTH_FS_SHARED);
     if (fd < 0)
         return fd;
-    result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
-    for (int i = 0; result == -EWOULDBLOCK && i < LOCK_ATTEMPTS_MAX; i++) {
-        (void)nanosleep(&pause, NULL); /* locks have no wait with a timeout */
-        result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
-    }
+    result = hth_fs_lock_within(env->fs, fd, HTH_FS_LOCK_TRY, LOCK_MS);
     if (result == 0)
         return fd;
     hth_fs_close(env->fs, fd);

@@ -502,7 +502,7 @@ FIXTURE_TEST(a_writer_that_lost_its_reservation_gives_no_name_to_its_file)
     hth_reserve_result result;
 
     take_for_dead(f);
-    assert_int_equal(hth_index_reserve(hth_file_tier_index(f->tier), &row.meta.id, 1, 60, &result, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_reserve(hth_file_tier_index(f->tier), &row.meta.id, 60, &result, NULL), HEARTH_OK);
     assert_int_equal(result, HTH_RESERVED);
     assert_int_equal(kill(child, SIGCONT), 0);
     assert_int_equal(result_of(child), 0);
