@@ -159,14 +159,6 @@ static void close_levels(hth_cache *cache)
     cache->n_levels = 0;
 }
 
-/* The tier itself now knows that the row is absent. */
-static void forget_taken_away(const hth_row_id *id, size_t tier, void *user_data)
-{
-    hth_cache *cache = user_data;
-
-    hth_rejected_forget_in(&cache->rejected, id, cache->levels[tier].tier);
-}
-
 static void open_writer(hth_cache *cache, const hth_cache_options *options)
 {
     hearth_error trouble = { .message = "" };
@@ -175,15 +167,16 @@ static void open_writer(hth_cache *cache, const hth_cache_options *options)
         .n_tiers = cache->n_levels,
         .n_threads = options->n_writer_threads ? options->n_writer_threads : 1,
         .limits = options->write_limits,
-        .on_taken_away = forget_taken_away,
-        .user_data = cache,
+        .rejected = &cache->rejected,
         .counters = cache->counters,
         .key = cache->key,
         .log = cache->log,
     };
 
-    for (size_t i = 0; i < cache->n_levels; i++)
+    for (size_t i = 0; i < cache->n_levels; i++) {
         writer_options.tiers[i] = cache->levels[i].files;
+        writer_options.names[i] = cache->levels[i].tier;
+    }
     if (cache->n_levels == 0 || hth_writer_open(&writer_options, &cache->writer, &trouble) == HEARTH_OK)
         return;
     hth_warn(cache->log, "nothing will be cached in files: %s", trouble.message);

@@ -1249,19 +1249,15 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
         (void)find_file(tier, &meta->id, &written);
     if (status != HEARTH_OK)
         return status;
-    switch (result) {
-    case HTH_PUBLISH_WRITTEN:
-    case HTH_PUBLISH_REPLACED:
+    if (result == HTH_PUBLISH_WRITTEN) {
         atomic_fetch_add(&tier->n_rows_written, 1);
         atomic_fetch_add(&tier->n_bytes_written, n_bytes);
         atomic_fetch_add(&tier->bytes_known, n_bytes);
-        break;
-    case HTH_PUBLISH_ADOPTED: atomic_fetch_add(&tier->n_rows_adopted, 1); break;
-    case HTH_PUBLISH_EXISTED:
-    case HTH_PUBLISH_TAKEN: break;
+    } else if (result == HTH_PUBLISH_ADOPTED) {
+        atomic_fetch_add(&tier->n_rows_adopted, 1);
     }
     if (published_out)
-        *published_out = result == HTH_PUBLISH_WRITTEN || result == HTH_PUBLISH_REPLACED;
+        *published_out = result == HTH_PUBLISH_WRITTEN;
     return HEARTH_OK;
 }
 

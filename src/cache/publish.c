@@ -460,7 +460,6 @@ static hearth_status name_temporary(publication *p, temporary *t, hearth_status 
             if (rc == 0)
                 rc = temporary_replace(publisher, t, p->path);
         }
-        *result_out = HTH_PUBLISH_REPLACED;
     }
     if (rc != 0)
         return hth_fail_errno(err, -rc, "cannot give a file the name '%s'", p->path);

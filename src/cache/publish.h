@@ -37,11 +37,10 @@ typedef struct hth_publisher {
 } hth_publisher;
 
 typedef enum hth_publish_result {
-    HTH_PUBLISH_WRITTEN,  /* the row was not there before */
-    HTH_PUBLISH_REPLACED, /* the entry with its name was not that row */
-    HTH_PUBLISH_ADOPTED,  /* the file was already there, but the index did not know it */
-    HTH_PUBLISH_EXISTED,  /* the row was already there */
-    HTH_PUBLISH_TAKEN,    /* another writer holds the reservation; the row may be there or not */
+    HTH_PUBLISH_WRITTEN, /* the row was not there before */
+    HTH_PUBLISH_ADOPTED, /* the file was already there, but the index did not know it */
+    HTH_PUBLISH_EXISTED, /* the row was already there */
+    HTH_PUBLISH_TAKEN,   /* another writer holds the reservation; the row may be there or not */
 } hth_publish_result;
 
 /*

@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/message_queue.h"
 #include "base/os.h"
+#include "cache/cache_inside.h"
 #include "rows/kvc_signature.h"
 
 enum {
@@ -195,10 +196,10 @@ static void publish(hth_writer *writer, const job *next)
         hth_writer_remove(writer, &next->id, &hth_ram_row_meta(row)->id);
 }
 
-static void tell_taken_away(const hth_writer *writer, const hth_row_id *id, size_t tier)
+/* The tier no longer has the row, and knows it. */
+static void forget_rejected(const hth_writer *writer, const hth_row_id *id, size_t tier)
 {
-    if (writer->options.on_taken_away)
-        writer->options.on_taken_away(id, tier, writer->options.user_data);
+    hth_rejected_forget_in(writer->options.rejected, id, writer->options.names[tier]);
 }
 
 static void remove_row(hth_writer *writer, const job *next)
@@ -211,7 +212,7 @@ static void remove_row(hth_writer *writer, const job *next)
 
         removed = status == HEARTH_OK || removed;
         if (status == HEARTH_OK || status == HEARTH_NOT_FOUND) /* usually some tiers do not have it */
-            tell_taken_away(writer, &next->id, i);
+            forget_rejected(writer, &next->id, i);
     }
     if (removed)
         hth_count(writer->options.counters, HTH_COUNT_ROWS_REMOVED, 1);
@@ -238,11 +239,11 @@ static void run_job(worker *self, job *next)
         break;
     case JOB_QUARANTINE:
         if (hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason))
-            tell_taken_away(writer, &next->id, next->tier);
+            forget_rejected(writer, &next->id, next->tier);
         break;
     case JOB_REVIEW:
         if (hth_file_tier_set_review(writer->options.tiers[next->tier], &next->id))
-            tell_taken_away(writer, &next->id, next->tier);
+            forget_rejected(writer, &next->id, next->tier);
         break;
     case JOB_REMOVE: remove_row(writer, next); break;
     }
