@@ -98,24 +98,29 @@ static hearth_status write_rows(hth_index *index, hth_index_body_fn body, void *
     return status;
 }
 
+typedef struct reading {
+    hth_index_txn txn;
+    const char *what; /* for messages; NULL if there are none */
+} reading;
+
 /*
  * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
- * After HEARTH_OK, end it with reading_end. what: for messages; NULL if err is NULL.
+ * After HEARTH_OK, end it with reading_end.
  */
-static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err)
+static hearth_status reading_begin(hth_index *index, reading *read, const char *what, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
 
     if (status == HEARTH_OK)
-        status = index_finish(index, hth_index_env_read_begin(index->env, read), what, err);
+        status = index_finish(index, hth_index_env_read_begin(index->env, &read->txn), what, err);
     read->what = what;
     return status;
 }
 
 /* rc is the result of the reads. */
-static hearth_status reading_end(hth_index *index, hth_index_read *read, int rc, hearth_error *err)
+static hearth_status reading_end(hth_index *index, reading *read, int rc, hearth_error *err)
 {
-    hth_index_env_read_end(index->env, read, rc);
+    hth_index_env_read_end(index->env, &read->txn, rc);
     return index_finish(index, rc, read->what, err);
 }
 
@@ -296,11 +301,11 @@ static uint64_t now_s(void)
     return hth_os_monotonic_ns() / 1000000000u;
 }
 
-static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out)
+static int reservation_get(const hth_index_txn *txn, const hth_row_id *id, index_reservation *out)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
     MDB_val key = hth_index_id_value(id, id_bytes), value;
-    int rc = mdb_get(txn, dbs->reservations, &key, &value);
+    int rc = mdb_get(txn->mdb, txn->dbs.reservations, &key, &value);
 
     if (rc != 0)
         return rc;
@@ -311,15 +316,14 @@ static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
     return 0;
 }
 
-static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint64_t owner,
-                           uint32_t deadline_s)
+static int reservation_put(const hth_index_txn *txn, const hth_row_id *id, uint64_t owner, uint32_t deadline_s)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], bytes[HTH_INDEX_RESERVATION_BYTES];
     MDB_val key = hth_index_id_value(id, id_bytes), value = hth_index_value(bytes, HTH_INDEX_RESERVATION_BYTES);
 
     hth_put_u64(bytes, owner);
     hth_put_u64(bytes + 8, now_s() + deadline_s);
-    return mdb_put(txn, dbs->reservations, &key, &value, 0);
+    return mdb_put(txn->mdb, txn->dbs.reservations, &key, &value, 0);
 }
 
 /* ---- rows held by this process ---- */
@@ -383,7 +387,7 @@ static bool reservation_is_foreign(const hth_index *index, const index_reservati
 }
 
 /* *out: a thread of this process, or another process, holds the row. */
-static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
+static int row_is_held(hth_index *index, const hth_index_txn *txn, const hth_row_id *id, bool *out)
 {
     index_reservation r;
     int rc;
@@ -391,37 +395,35 @@ static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs,
     *out = held_has(index, id);
     if (*out)
         return 0;
-    rc = reservation_get(txn, dbs, id, &r);
+    rc = reservation_get(txn, id, &r);
     if (rc == 0)
         *out = reservation_is_foreign(index, &r);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
 /* Drop the reservation of a row when its owner is dead or, unless keeps_ours, when it is ours. */
-static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
-                            bool keeps_ours)
+static int reservation_drop(hth_index *index, const hth_index_txn *txn, const hth_row_id *id, bool keeps_ours)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
     MDB_val key = hth_index_id_value(id, id_bytes);
     index_reservation r;
-    int rc = reservation_get(txn, dbs, id, &r);
+    int rc = reservation_get(txn, id, &r);
 
     if (rc != 0)
         return rc == MDB_NOTFOUND ? 0 : rc;
     if (r.owner == hth_owner_token(index->owner) ? keeps_ours : hth_owner_lives(index->owner, r.owner))
         return 0;
-    return mdb_del(txn, dbs->reservations, &key, NULL);
+    return mdb_del(txn->mdb, txn->dbs.reservations, &key, NULL);
 }
 
 /* Add our reservation for a row that is not held; from now on a thread of this process holds it. */
-static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
-                       uint32_t deadline_s)
+static int reserve_row(hth_index *index, const hth_index_txn *txn, const hth_row_id *id, uint32_t deadline_s)
 {
     int rc = held_add(index, id);
 
     if (rc != 0)
         return rc;
-    rc = reservation_put(txn, dbs, id, hth_owner_token(index->owner), deadline_s);
+    rc = reservation_put(txn, id, hth_owner_token(index->owner), deadline_s);
     if (rc != 0)
         held_remove(index, id);
     return rc;
@@ -433,7 +435,7 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
                              bool *is_complete_out, hearth_error *err)
 {
     hth_index_state s = { .complete = false };
-    hth_index_read read;
+    reading read;
     hth_row_meta meta;
     hearth_status status = reading_begin(index, &read, "look up a row", err);
     bool found;
@@ -441,10 +443,10 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    rc = hth_index_row_get(&read.txn, id, &meta);
     found = rc == 0;
     if (rc == MDB_NOTFOUND) /* a row that was found needs nothing more */
-        rc = is_complete_out ? hth_index_state_get(read.txn, &read.dbs, &s) : 0;
+        rc = is_complete_out ? hth_index_state_get(&read.txn, &s) : 0;
     status = reading_end(index, &read, rc, err);
     if (status != HEARTH_OK)
         return status;
@@ -462,13 +464,13 @@ hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta
     return hth_index_look(index, id, out, found_out, NULL, err);
 }
 
-static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, hth_row_meta *out,
-                            size_t capacity, size_t *n_out)
+static int collect_children(const hth_index_txn *txn, const hth_key *parent, hth_row_meta *out, size_t capacity,
+                            size_t *n_out)
 {
     hth_key parent_copy = *parent;
     MDB_val key = hth_index_value(parent_copy.bytes, HTH_KEY_BYTES), value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->children, &cursor);
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.children, &cursor);
 
     if (rc != 0)
         return rc;
@@ -478,7 +480,7 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
         hth_index_child child;
 
         if ((rc = hth_index_decode_child(&value, &child)) != 0 ||
-            (rc = hth_index_child_get(txn, dbs, parent, &child, &out[*n_out])) != 0)
+            (rc = hth_index_child_get(txn, parent, &child, &out[*n_out])) != 0)
             break;
         (*n_out)++;
     }
@@ -489,24 +491,24 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hearth_status status = reading_begin(index, &read, "list rows", err);
     size_t n = 0;
 
     if (status == HEARTH_OK)
-        status = reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), err);
+        status = reading_end(index, &read, collect_children(&read.txn, parent, out, capacity, &n), err);
     if (status == HEARTH_OK)
         *n_out = n;
     return status;
 }
 
-static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *search)
+static int search_leaf(const hth_index_txn *txn, hth_leaf_search *search)
 {
     hth_key parent = search->boundary;
     MDB_val key = hth_index_value(parent.bytes, HTH_KEY_BYTES), value;
     MDB_cursor *cursor;
     size_t n = 0;
-    int rc = mdb_cursor_open(txn, dbs->children, &cursor);
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.children, &cursor);
 
     if (rc != 0)
         return rc;
@@ -522,9 +524,9 @@ static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *
             break;
         if (!hth_leaf_search_wants(search, &child.id, child.first_position, child.n_tokens))
             continue;
-        rc = hth_index_tokens_get(txn, dbs, &child.id, child.n_tokens, &tokens);
+        rc = hth_index_tokens_get(txn, &child.id, child.n_tokens, &tokens);
         if (rc == 0 && hth_leaf_search_compare(search, tokens, child.n_tokens))
-            rc = hth_index_child_get(txn, dbs, &search->boundary, &child, &search->row);
+            rc = hth_index_child_get(txn, &search->boundary, &child, &search->row);
         if (rc != 0 && rc != MDB_NOTFOUND)
             break;
     }
@@ -535,16 +537,16 @@ static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *
 size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity)
 {
     const uint8_t *tokens;
-    hth_index_read read;
+    reading read;
     hth_row_meta meta;
     size_t n = 0;
     int rc;
 
     if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return 0;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    rc = hth_index_row_get(&read.txn, id, &meta);
     if (rc == 0)
-        rc = hth_index_tokens_get(read.txn, &read.dbs, id, meta.n_tokens, &tokens);
+        rc = hth_index_tokens_get(&read.txn, id, meta.n_tokens, &tokens);
     for (; rc == 0 && n < meta.n_tokens && n < capacity; n++)
         out[n] = (hearth_token)hth_get_u32(tokens + 4 * n);
     (void)reading_end(index, &read, rc, NULL); /* a failure reads no tokens */
@@ -553,12 +555,12 @@ size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *ou
 
 hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hearth_status status = reading_begin(index, &read, "compare rows", err);
     hth_leaf_search found = *search;
 
     if (status == HEARTH_OK)
-        status = reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), err);
+        status = reading_end(index, &read, search_leaf(&read.txn, &found), err);
     if (status == HEARTH_OK)
         *search = found;
     return status;
@@ -566,17 +568,16 @@ hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hea
 
 hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hearth_status status = reading_begin(index, &read, "read totals", err);
 
-    return status == HEARTH_OK ? reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, out), err)
-                               : status;
+    return status == HEARTH_OK ? reading_end(index, &read, hth_index_totals_read(&read.txn, out), err) : status;
 }
 
 hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, bool *is_there_out,
                                        hth_index_totals *totals_out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hth_row_meta meta;
     hearth_status status = reading_begin(index, &read, "look for room", err);
     bool is_there;
@@ -584,10 +585,10 @@ hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, b
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    rc = hth_index_row_get(&read.txn, id, &meta);
     is_there = rc == 0;
     if (rc == 0 || rc == MDB_NOTFOUND)
-        rc = hth_index_totals_read(read.txn, &read.dbs, totals_out);
+        rc = hth_index_totals_read(&read.txn, totals_out);
     status = reading_end(index, &read, rc, err);
     if (status == HEARTH_OK)
         *is_there_out = is_there;
@@ -595,21 +596,21 @@ hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, b
 }
 
 /* The row that an entry of lru names. */
-static int row_by_age(MDB_txn *txn, const hth_index_dbs *dbs, const MDB_val *age, hth_row_meta *out)
+static int row_by_age(const hth_index_txn *txn, const MDB_val *age, hth_row_meta *out)
 {
     hth_row_id id;
 
     if (age->mv_size != HTH_INDEX_AGE_BYTES ||
         hth_index_decode_id((const uint8_t *)age->mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
         return MDB_CORRUPTED;
-    return hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, out));
+    return hth_index_must_be_there(hth_index_row_get(txn, &id, out));
 }
 
-static int visit_rows(MDB_txn *txn, const hth_index_dbs *dbs, bool by_age, hth_index_visit_fn visit, void *user_data)
+static int visit_rows(const hth_index_txn *txn, bool by_age, hth_index_visit_fn visit, void *user_data)
 {
     MDB_val key, value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, by_age ? dbs->lru : dbs->rows, &cursor);
+    int rc = mdb_cursor_open(txn->mdb, by_age ? txn->dbs.lru : txn->dbs.rows, &cursor);
 
     if (rc != 0)
         return rc;
@@ -618,7 +619,7 @@ static int visit_rows(MDB_txn *txn, const hth_index_dbs *dbs, bool by_age, hth_i
         hth_row_id id;
 
         if (by_age)
-            rc = row_by_age(txn, dbs, &key, &meta);
+            rc = row_by_age(txn, &key, &meta);
         else if ((rc = hth_index_decode_id(key.mv_data, key.mv_size, &id)) == 0)
             rc = hth_index_decode_row(&id, &value, &meta);
         if (rc != 0 || !visit(&meta, user_data))
@@ -631,22 +632,21 @@ static int visit_rows(MDB_txn *txn, const hth_index_dbs *dbs, bool by_age, hth_i
 hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn visit, void *user_data,
                               hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hearth_status status = reading_begin(index, &read, "visit rows", err);
 
-    return status == HEARTH_OK
-             ? reading_end(index, &read, visit_rows(read.txn, &read.dbs, by_age, visit, user_data), err)
-             : status;
+    return status == HEARTH_OK ? reading_end(index, &read, visit_rows(&read.txn, by_age, visit, user_data), err)
+                               : status;
 }
 
 hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hth_index_state s;
     hearth_status status = reading_begin(index, &read, "read the quota", err);
 
     if (status == HEARTH_OK)
-        status = reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), err);
+        status = reading_end(index, &read, hth_index_state_get(&read.txn, &s), err);
     if (status == HEARTH_OK)
         *out = s.quota;
     return status;
@@ -654,12 +654,12 @@ hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err
 
 hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hearth_status status = reading_begin(index, &read, "look for children", err);
     bool has;
 
     if (status == HEARTH_OK)
-        status = reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), err);
+        status = reading_end(index, &read, hth_index_bears_rows(&read.txn, meta, &has), err);
     if (status == HEARTH_OK)
         *out = has;
     return status;
@@ -669,34 +669,34 @@ hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta,
 
 bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
 {
-    hth_index_read read;
+    reading read;
 
     return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
-           reading_end(index, &read, hth_index_past_gone(read.txn, &read.dbs, name, out), NULL) == HEARTH_OK;
+           reading_end(index, &read, hth_index_past_gone(&read.txn, name, out), NULL) == HEARTH_OK;
 }
 
 bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out)
 {
-    hth_index_read read;
+    reading read;
 
     return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
-           reading_end(index, &read, hth_index_past_ends_get(read.txn, &read.dbs, boundary, out), NULL) == HEARTH_OK;
+           reading_end(index, &read, hth_index_past_ends_get(&read.txn, boundary, out), NULL) == HEARTH_OK;
 }
 
 bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out)
 {
-    hth_index_read read;
+    reading read;
 
     return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
-           reading_end(index, &read, hth_index_past_beginning(read.txn, &read.dbs, name, out), NULL) == HEARTH_OK;
+           reading_end(index, &read, hth_index_past_beginning(&read.txn, name, out), NULL) == HEARTH_OK;
 }
 
 void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data)
 {
-    hth_index_read read;
+    reading read;
 
     if (reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
-        (void)reading_end(index, &read, hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data),
+        (void)reading_end(index, &read, hth_index_past_visit_beginnings(&read.txn, visit, user_data),
                           NULL); /* without the index there is one explanation less */
 }
 
@@ -706,18 +706,18 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
 {
     hth_wait_result result = HTH_WAIT_NOBODY;
     bool is_reserved = false;
-    hth_index_read read;
+    reading read;
     hth_row_meta meta;
     index_reservation r;
     int rc;
 
     if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
         return HTH_WAIT_NOBODY;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    rc = hth_index_row_get(&read.txn, id, &meta);
     if (rc == 0) {
         result = HTH_WAIT_THERE;
     } else if (rc == MDB_NOTFOUND) {
-        rc = reservation_get(read.txn, &read.dbs, id, &r);
+        rc = reservation_get(&read.txn, id, &r);
         is_reserved = rc == 0;
     }
     (void)reading_end(index, &read, rc, NULL); /* a failure has no result */
@@ -753,27 +753,27 @@ uint32_t hth_index_changes(const hth_index *index)
 
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     index_reservation r;
     hearth_status status = reading_begin(index, &read, "look up a reservation", err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = reservation_get(read.txn, &read.dbs, id, &r);
+    rc = reservation_get(&read.txn, id, &r);
     status = reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, err);
     if (status == HEARTH_OK)
         *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
     return status;
 }
 
-static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, hth_row_id *out,
-                           size_t capacity, size_t *n_out)
+static int collect_orphans(const hth_index *index, const hth_index_txn *txn, hth_row_id *out, size_t capacity,
+                           size_t *n_out)
 {
     uint64_t dead_owner = 0; /* no owner has token 0 */
     MDB_val key, value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->reservations, &cursor);
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.reservations, &cursor);
 
     if (rc != 0)
         return rc;
@@ -798,12 +798,12 @@ static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index
 
 hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err)
 {
-    hth_index_read read;
+    reading read;
     hearth_status status = reading_begin(index, &read, "list reservations", err);
     size_t n = 0;
 
     if (status == HEARTH_OK)
-        status = reading_end(index, &read, collect_orphans(index, read.txn, &read.dbs, out, capacity, &n), err);
+        status = reading_end(index, &read, collect_orphans(index, &read.txn, out, capacity, &n), err);
     if (status == HEARTH_OK)
         *n_out = n;
     return status;
@@ -830,7 +830,7 @@ typedef struct reserve_request {
     hth_reserve_result result;
 } reserve_request;
 
-static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int reserve_body(const hth_index_txn *txn, void *user_data)
 {
     reserve_request *request = user_data;
     hth_row_meta meta;
@@ -840,15 +840,15 @@ static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
     if (request->result == HTH_RESERVED)
         held_remove(request->index, request->id); /* the transaction started again */
     request->result = HTH_RESERVE_TAKEN;
-    rc = hth_index_row_get(txn, dbs, request->id, &meta);
+    rc = hth_index_row_get(txn, request->id, &meta);
     if (rc == 0)
         request->result = HTH_RESERVE_EXISTS;
     if (rc != MDB_NOTFOUND)
         return rc;
-    rc = row_is_held(request->index, txn, dbs, request->id, &is_held);
+    rc = row_is_held(request->index, txn, request->id, &is_held);
     if (rc != 0 || is_held)
         return rc;
-    rc = reserve_row(request->index, txn, dbs, request->id, request->deadline_s);
+    rc = reserve_row(request->index, txn, request->id, request->deadline_s);
     if (rc == 0)
         request->result = HTH_RESERVED;
     return rc;
@@ -875,7 +875,7 @@ typedef struct take_request {
     hth_row_meta meta;
 } take_request;
 
-static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int take_body(const hth_index_txn *txn, void *user_data)
 {
     take_request *request = user_data;
     hth_index_totals totals;
@@ -886,20 +886,20 @@ static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         held_remove(request->index, request->id); /* the transaction started again */
     request->result = HTH_RESERVE_TAKEN;
     request->was_known = false;
-    rc = row_is_held(request->index, txn, dbs, request->id, &is_held);
+    rc = row_is_held(request->index, txn, request->id, &is_held);
     if (rc != 0 || is_held)
         return rc;
-    rc = hth_index_row_get(txn, dbs, request->id, &request->meta);
+    rc = hth_index_row_get(txn, request->id, &request->meta);
     if (rc == 0) {
         request->was_known = true;
-        if ((rc = hth_index_totals_read(txn, dbs, &totals)) != 0 ||
-            (rc = hth_index_row_remove(txn, dbs, &request->meta, &totals)) != 0 ||
-            (rc = hth_index_totals_write(txn, dbs, &totals)) != 0)
+        if ((rc = hth_index_totals_read(txn, &totals)) != 0 ||
+            (rc = hth_index_row_remove(txn, &request->meta, &totals)) != 0 ||
+            (rc = hth_index_totals_write(txn, &totals)) != 0)
             return rc;
     } else if (rc != MDB_NOTFOUND) {
         return rc;
     }
-    rc = reserve_row(request->index, txn, dbs, request->id, request->deadline_s);
+    rc = reserve_row(request->index, txn, request->id, request->deadline_s);
     if (rc == 0)
         request->result = HTH_RESERVED;
     return rc;
@@ -924,29 +924,29 @@ hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t de
     return HEARTH_OK;
 }
 
-static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int release_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     int rc = 0;
 
     for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].meta.id,
+        rc = reservation_drop(change->index, txn, change->ids ? &change->ids[i] : &change->rows[i].meta.id,
                               change->keeps_ours);
     return rc;
 }
 
-static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int publish_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_totals totals;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     for (size_t i = 0; i < change->n && rc == 0; i++) {
-        rc = hth_index_row_put(txn, dbs, &change->rows[i], &totals);
+        rc = hth_index_row_put(txn, &change->rows[i], &totals);
         if (rc == 0)
-            rc = reservation_drop(change->index, txn, dbs, &change->rows[i].meta.id, false);
+            rc = reservation_drop(change->index, txn, &change->rows[i].meta.id, false);
     }
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size_t n, hearth_error *err)
@@ -963,41 +963,40 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
 }
 
 /* Drop a reservation that no thread of this process holds. */
-static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+static int drop_unheld(hth_index *index, const hth_index_txn *txn, const hth_row_id *id)
 {
-    return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id, false);
+    return held_has(index, id) ? 0 : reservation_drop(index, txn, id, false);
 }
 
 /* Add one row that was found as a file, unless another thread or process holds it. */
-static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head,
-                     hth_index_totals *totals)
+static int adopt_row(row_change *change, const hth_index_txn *txn, const hth_row_head *head, hth_index_totals *totals)
 {
     const hth_row_id *id = &head->meta.id;
     hth_row_meta known;
     bool is_held;
-    int rc = hth_index_row_get(txn, dbs, id, &known);
+    int rc = hth_index_row_get(txn, id, &known);
 
     if (rc == MDB_NOTFOUND) {
-        rc = row_is_held(change->index, txn, dbs, id, &is_held);
+        rc = row_is_held(change->index, txn, id, &is_held);
         if (rc != 0 || is_held || (change->confirm && !change->confirm(id, change->user_data)))
             return rc;
-        rc = hth_index_row_put(txn, dbs, head, totals);
+        rc = hth_index_row_put(txn, head, totals);
         if (rc == 0)
             change->n_done++;
     }
-    return rc ? rc : drop_unheld(change->index, txn, dbs, id);
+    return rc ? rc : drop_unheld(change->index, txn, id);
 }
 
-static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int adopt_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_totals totals;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     change->n_done = 0;
     for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = adopt_row(change, txn, dbs, &change->rows[i], &totals);
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+        rc = adopt_row(change, txn, &change->rows[i], &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t n, hth_index_confirm_fn is_there,
@@ -1029,16 +1028,16 @@ typedef struct gone_request {
     const hth_gone *gone;
 } gone_request;
 
-static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int release_gone_body(const hth_index_txn *txn, void *user_data)
 {
     const gone_request *request = user_data;
     hth_row_meta known;
-    int rc = reservation_drop(request->index, txn, dbs, &request->meta->id, false);
+    int rc = reservation_drop(request->index, txn, &request->meta->id, false);
 
     if (rc == 0)
-        rc = hth_index_row_get(txn, dbs, &request->meta->id, &known);
+        rc = hth_index_row_get(txn, &request->meta->id, &known);
     /* A row that is there was added by another process after our deadline. */
-    return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, dbs, request->meta, request->gone) : rc;
+    return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, request->meta, request->gone) : rc;
 }
 
 hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,
@@ -1061,25 +1060,25 @@ hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, si
     return status;
 }
 
-static int remove_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int remove_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_totals totals;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     change->n_done = 0;
     for (size_t i = 0; i < change->n && rc == 0; i++) {
         hth_row_meta meta;
 
-        rc = hth_index_row_get(txn, dbs, &change->ids[i], &meta);
+        rc = hth_index_row_get(txn, &change->ids[i], &meta);
         if (rc == 0 && (!change->confirm || change->confirm(&meta.id, change->user_data))) {
-            rc = hth_index_row_remove(txn, dbs, &meta, &totals);
+            rc = hth_index_row_remove(txn, &meta, &totals);
             change->n_done++;
         } else if (rc == MDB_NOTFOUND) {
             rc = 0;
         }
     }
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
@@ -1098,13 +1097,13 @@ typedef struct note_request {
     size_t n;
 } note_request;
 
-static int note_beginnings_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int note_beginnings_body(const hth_index_txn *txn, void *user_data)
 {
     const note_request *request = user_data;
     int rc = 0;
 
     for (size_t i = 0; i < request->n && rc == 0; i++)
-        rc = hth_index_past_note_beginning(txn, dbs, &request->sightings[i].name, &request->sightings[i].space);
+        rc = hth_index_past_note_beginning(txn, &request->sightings[i].name, &request->sightings[i].space);
     return rc;
 }
 
@@ -1119,18 +1118,18 @@ hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighti
 /* ---- state ---- */
 
 /* Claim the rebuild of an incomplete index that no process is filling. */
-static int claim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int claim_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
+    int rc = hth_index_state_get(txn, &s);
 
     change->n_done = 0;
     if (rc != 0 || s.complete || (s.rebuilder != 0 && hth_owner_lives(change->index->owner, s.rebuilder)))
         return rc;
     s.rebuilder = hth_owner_token(change->index->owner);
     change->n_done = 1;
-    return hth_index_state_put(txn, dbs, &s);
+    return hth_index_state_put(txn, &s);
 }
 
 bool hth_index_claim_rebuild(hth_index *index)
@@ -1145,14 +1144,14 @@ bool hth_index_claim_rebuild(hth_index *index)
     return index_finish(index, rc, "claim", NULL) == HEARTH_OK && change.n_done == 1;
 }
 
-static int set_quota_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int set_quota_body(const hth_index_txn *txn, void *user_data)
 {
     const uint64_t *quota = user_data;
     hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
+    int rc = hth_index_state_get(txn, &s);
 
     s.quota = *quota;
-    return rc ? rc : hth_index_state_put(txn, dbs, &s);
+    return rc ? rc : hth_index_state_put(txn, &s);
 }
 
 hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_error *err)
@@ -1160,21 +1159,21 @@ hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_e
     return write_rows(index, set_quota_body, &bytes_max, "set the quota", err);
 }
 
-static int clear_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int clear_body(const hth_index_txn *txn, void *user_data)
 {
     const hth_index *index = user_data;
     hth_index_totals none = { .rows = 0 };
     hth_index_state s;
     int rc;
 
-    if ((rc = hth_index_state_get(txn, dbs, &s)) != 0 || (rc = mdb_drop(txn, dbs->rows, 0)) != 0 ||
-        (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->tokens, 0)) != 0 ||
-        (rc = mdb_drop(txn, dbs->lru, 0)) != 0 || (rc = hth_index_totals_write(txn, dbs, &none)) != 0)
+    if ((rc = hth_index_state_get(txn, &s)) != 0 || (rc = mdb_drop(txn->mdb, txn->dbs.rows, 0)) != 0 ||
+        (rc = mdb_drop(txn->mdb, txn->dbs.children, 0)) != 0 || (rc = mdb_drop(txn->mdb, txn->dbs.tokens, 0)) != 0 ||
+        (rc = mdb_drop(txn->mdb, txn->dbs.lru, 0)) != 0 || (rc = hth_index_totals_write(txn, &none)) != 0)
         return rc;
     /* Reservations stay: they protect the rows that others are writing. */
     s.complete = false;
     s.rebuilder = hth_owner_token(index->owner);
-    return hth_index_state_put(txn, dbs, &s);
+    return hth_index_state_put(txn, &s);
 }
 
 hearth_status hth_index_clear(hth_index *index, hearth_error *err)
@@ -1187,11 +1186,11 @@ typedef struct rebuild_end {
     bool is_complete;
 } rebuild_end;
 
-static int end_rebuild_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int end_rebuild_body(const hth_index_txn *txn, void *user_data)
 {
     const rebuild_end *end = user_data;
     hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
+    int rc = hth_index_state_get(txn, &s);
 
     if (rc != 0 || s.rebuilder != hth_owner_token(end->index->owner))
         return rc; /* not the index that we were filling */
@@ -1199,7 +1198,7 @@ static int end_rebuild_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_d
         s.complete = true;
     else
         s.rebuilder = 0;
-    return hth_index_state_put(txn, dbs, &s);
+    return hth_index_state_put(txn, &s);
 }
 
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err)
@@ -1231,13 +1230,13 @@ static const hth_row_kind bearing_kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_R
 enum { N_BEARING_KINDS = sizeof(bearing_kinds) / sizeof(bearing_kinds[0]) };
 
 /* Propagate the age to the rows that meta stood on, if they are older: they may have become leaves. */
-static int step_back(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
+static int step_back(const hth_index_txn *txn, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
 {
     for (size_t i = 0; i < N_BEARING_KINDS; i++) {
         hth_row_id id = { .key = meta->parent, .kind = bearing_kinds[i] };
         uint8_t parent_age[HTH_INDEX_AGE_BYTES];
         hth_row_meta parent;
-        int rc = hth_index_row_get(txn, dbs, &id, &parent);
+        int rc = hth_index_row_get(txn, &id, &parent);
 
         if (rc == MDB_NOTFOUND)
             continue;
@@ -1261,8 +1260,7 @@ typedef struct evict_request {
     hth_gone gone; /* the index remembers this of each row */
 } evict_request;
 
-static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor,
-                        hth_index_totals *totals)
+static int evict_leaves(evict_request *request, const hth_index_txn *txn, MDB_cursor *cursor, hth_index_totals *totals)
 {
     uint8_t age[HTH_INDEX_AGE_BYTES] = { 0 };
 
@@ -1273,9 +1271,8 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
         int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_SET_RANGE);
 
         while (rc == 0 && is_needed) {
-            if ((rc = row_by_age(txn, dbs, &key, &meta)) != 0 ||
-                (rc = hth_index_bears_rows(txn, dbs, &meta, &is_needed)) != 0 ||
-                (!is_needed && (rc = row_is_held(request->index, txn, dbs, &meta.id, &is_needed)) != 0))
+            if ((rc = row_by_age(txn, &key, &meta)) != 0 || (rc = hth_index_bears_rows(txn, &meta, &is_needed)) != 0 ||
+                (!is_needed && (rc = row_is_held(request->index, txn, &meta.id, &is_needed)) != 0))
                 return rc;
             if (!is_needed && request->is_needed)
                 is_needed = request->is_needed(&meta, request->user_data);
@@ -1286,12 +1283,12 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
             return rc == MDB_NOTFOUND ? 0 : rc; /* all other rows are needed */
 
         memcpy(age, key.mv_data, HTH_INDEX_AGE_BYTES);
-        if ((rc = hth_index_row_remove(txn, dbs, &meta, totals)) != 0 ||
-            (rc = hth_index_past_note_gone(txn, dbs, &meta, &request->gone)) != 0 ||
-            (rc = reserve_row(request->index, txn, dbs, &meta.id, EVICTED_DEADLINE_S)) != 0)
+        if ((rc = hth_index_row_remove(txn, &meta, totals)) != 0 ||
+            (rc = hth_index_past_note_gone(txn, &meta, &request->gone)) != 0 ||
+            (rc = reserve_row(request->index, txn, &meta.id, EVICTED_DEADLINE_S)) != 0)
             return rc;
         request->rows[request->n++] = meta;
-        if ((rc = step_back(txn, dbs, &meta, age)) != 0)
+        if ((rc = step_back(txn, &meta, age)) != 0)
             return rc;
     }
     return 0;
@@ -1308,7 +1305,7 @@ static void let_go(evict_request *request)
  * Rows that were used while the clock was ahead would outlast all later rows. So they count as used now. That is
  * enough: the index lives until the next boot, and file times are bounded where they are read.
  */
-static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, uint64_t now)
+static int bound_times(const hth_index_txn *txn, MDB_cursor *cursor, uint64_t now)
 {
     for (;;) {
         MDB_val key, nothing;
@@ -1317,35 +1314,35 @@ static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *curso
 
         if (rc != 0)
             return rc == MDB_NOTFOUND ? 0 : rc;
-        rc = row_by_age(txn, dbs, &key, &old);
+        rc = row_by_age(txn, &key, &old);
         if (rc != 0 || old.last_used_time <= now + AHEAD_S)
             return rc;
         bounded = old;
         bounded.last_used_time = now;
-        rc = hth_index_row_update(txn, dbs, &old, &bounded);
+        rc = hth_index_row_update(txn, &old, &bounded);
         if (rc != 0)
             return rc;
     }
 }
 
-static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int evict_body(const hth_index_txn *txn, void *user_data)
 {
     evict_request *request = user_data;
     hth_index_totals totals;
     MDB_cursor *cursor;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     let_go(request);
     if (rc != 0 || !totals.complete)
         return rc;
-    rc = mdb_cursor_open(txn, dbs->lru, &cursor);
+    rc = mdb_cursor_open(txn->mdb, txn->dbs.lru, &cursor);
     if (rc != 0)
         return rc;
-    rc = bound_times(txn, dbs, cursor, request->gone.time);
+    rc = bound_times(txn, cursor, request->gone.time);
     if (rc == 0)
-        rc = evict_leaves(request, txn, dbs, cursor, &totals);
+        rc = evict_leaves(request, txn, cursor, &totals);
     mdb_cursor_close(cursor);
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_needed_fn is_needed, void *user_data,
@@ -1374,7 +1371,7 @@ hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_ne
 /*
  * Make a row's ancestors as recent as time. Stop at the first one that already is: its ancestors were touched with it.
  */
-static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *row, uint64_t time)
+static int touch_ancestors(const hth_index_txn *txn, const hth_row_meta *row, uint64_t time)
 {
     hth_row_meta at = *row;
 
@@ -1384,7 +1381,7 @@ static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
         for (size_t i = 0; i < N_BEARING_KINDS; i++) {
             hth_row_id id = { .key = at.parent, .kind = bearing_kinds[i] };
             hth_row_meta old, touched;
-            int rc = hth_index_row_get(txn, dbs, &id, &old);
+            int rc = hth_index_row_get(txn, &id, &old);
 
             if (rc == MDB_NOTFOUND || (rc == 0 && old.last_used_time >= time))
                 continue;
@@ -1392,7 +1389,7 @@ static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
                 return rc;
             touched = old;
             touched.last_used_time = time;
-            if ((rc = hth_index_row_update(txn, dbs, &old, &touched)) != 0)
+            if ((rc = hth_index_row_update(txn, &old, &touched)) != 0)
                 return rc;
             if (old.first_position < at.first_position && next.n_tokens == 0)
                 next = old;
@@ -1409,14 +1406,14 @@ typedef struct touch_request {
     size_t n;
 } touch_request;
 
-static int touch_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int touch_body(const hth_index_txn *txn, void *user_data)
 {
     const touch_request *request = user_data;
 
     for (size_t i = 0; i < request->n; i++) {
         const hth_index_use *use = &request->uses[i];
         hth_row_meta old, meta;
-        int rc = hth_index_row_get(txn, dbs, &use->id, &old);
+        int rc = hth_index_row_get(txn, &use->id, &old);
 
         if (rc == MDB_NOTFOUND)
             continue;
@@ -1427,8 +1424,8 @@ static int touch_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
             meta.last_used_time = use->last_used_time;
         if (__builtin_add_overflow(meta.hit_count, use->hits, &meta.hit_count))
             meta.hit_count = UINT32_MAX;
-        if ((rc = hth_index_row_update(txn, dbs, &old, &meta)) != 0 ||
-            (rc = touch_ancestors(txn, dbs, &meta, meta.last_used_time)) != 0)
+        if ((rc = hth_index_row_update(txn, &old, &meta)) != 0 ||
+            (rc = touch_ancestors(txn, &meta, meta.last_used_time)) != 0)
             return rc;
     }
     return 0;

@@ -608,7 +608,7 @@ static void pool_put(hth_index_env *env, MDB_txn *txn)
     pthread_mutex_unlock(&env->pool_lock);
 }
 
-int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
+int hth_index_env_read_begin(hth_index_env *env, hth_index_txn *out)
 {
     for (int i = 0; i < 2; i++) {
         MDB_txn *txn = NULL;
@@ -623,7 +623,7 @@ int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
         }
         rc = mdb_txn_renew(txn);
         if (rc == 0) {
-            *out = (hth_index_read){ .txn = txn, .dbs = env->now.dbs };
+            *out = (hth_index_txn){ .mdb = txn, .dbs = env->now.dbs };
             return 0;
         }
         pool_put(env, txn); /* it keeps its slot and is unchanged */
@@ -636,10 +636,10 @@ int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
     return HTH_INDEX_ABSENT;
 }
 
-void hth_index_env_read_end(hth_index_env *env, hth_index_read *read, int rc)
+void hth_index_env_read_end(hth_index_env *env, const hth_index_txn *txn, int rc)
 {
-    mdb_txn_reset(read->txn);
-    pool_put(env, read->txn);
+    mdb_txn_reset(txn->mdb);
+    pool_put(env, txn->mdb);
     note_damage(env, rc);
     pthread_rwlock_unlock(&env->env_lock);
 }
@@ -689,18 +689,18 @@ static int resize_locked(hth_index_env *env, size_t n_bytes)
 
 static int write_once(hth_index_env *env, hth_index_body_fn body, void *user_data)
 {
-    MDB_txn *txn;
-    int rc = mdb_txn_begin(env->now.mdb, NULL, 0, &txn);
+    hth_index_txn txn = { .dbs = env->now.dbs };
+    int rc = mdb_txn_begin(env->now.mdb, NULL, 0, &txn.mdb);
 
     if (rc != 0)
         return rc;
-    rc = body(txn, &env->now.dbs, user_data);
+    rc = body(&txn, user_data);
     if (rc != 0) {
-        mdb_txn_abort(txn);
+        mdb_txn_abort(txn.mdb);
         return rc;
     }
     hth_fs_step(env->fs, "index commit");
-    rc = mdb_txn_commit(txn);
+    rc = mdb_txn_commit(txn.mdb);
     hth_fs_step(env->fs, "index committed");
     return rc;
 }

@@ -55,32 +55,31 @@ static inline int hth_index_must_be_there(int rc)
     return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
 }
 
-int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
+int hth_index_row_get(const hth_index_txn *txn, const hth_row_id *id, hth_row_meta *out);
 /* The row of a child of this parent. If the two records contradict each other, that is damage. */
-int hth_index_child_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, const hth_index_child *child,
+int hth_index_child_get(const hth_index_txn *txn, const hth_key *parent, const hth_index_child *child,
                         hth_row_meta *out);
 /* Add or replace a row. */
-int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals);
+int hth_index_row_put(const hth_index_txn *txn, const hth_row_head *head, hth_index_totals *totals);
 /*
  * Get the n_tokens tokens of a row, u32 little-endian, in memory of the transaction. MDB_NOTFOUND: the row cannot be a
  * leaf, or its file could not be read when the row was added.
  */
-int hth_index_tokens_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint32_t n_tokens,
-                         const uint8_t **out);
+int hth_index_tokens_get(const hth_index_txn *txn, const hth_row_id *id, uint32_t n_tokens, const uint8_t **out);
 /* Take out an existing row; meta is its present record. */
-int hth_index_row_remove(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, hth_index_totals *totals);
+int hth_index_row_remove(const hth_index_txn *txn, const hth_row_meta *meta, hth_index_totals *totals);
 /* Change the time or the hit count of an existing row. */
-int hth_index_row_update(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *old, const hth_row_meta *meta);
+int hth_index_row_update(const hth_index_txn *txn, const hth_row_meta *old, const hth_row_meta *meta);
 /*
  * Does a row stand on this one? A child begins where its parent ends, so positions only grow along a chain, and a loop
  * of forged rows cannot keep itself alive. Nothing stands on a row without tokens; a snapshot stands on nothing.
  */
-int hth_index_bears_rows(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, bool *out);
+int hth_index_bears_rows(const hth_index_txn *txn, const hth_row_meta *meta, bool *out);
 
-int hth_index_state_get(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_state *out);
-int hth_index_state_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_state *s);
-int hth_index_totals_read(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_totals *out);
-int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_index_totals *totals);
+int hth_index_state_get(const hth_index_txn *txn, hth_index_state *out);
+int hth_index_state_put(const hth_index_txn *txn, const hth_index_state *s);
+int hth_index_totals_read(const hth_index_txn *txn, hth_index_totals *out);
+int hth_index_totals_write(const hth_index_txn *txn, const hth_index_totals *totals);
 
 /*
  * ---- the memory of removed rows (past.h): index_past.c ----
@@ -88,17 +87,15 @@ int hth_index_totals_write(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ind
  * Getting an absent record returns MDB_NOTFOUND.
  */
 
-int hth_index_past_note_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, const hth_gone *gone);
+int hth_index_past_note_gone(const hth_index_txn *txn, const hth_row_meta *meta, const hth_gone *gone);
 /* Forget a removed row, because it is there again. 0 also when nothing was remembered about it. */
-int hth_index_past_forget_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id);
-int hth_index_past_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_past_name *name, hth_gone *out);
-int hth_index_past_ends_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *boundary, hth_past_ends *out);
+int hth_index_past_forget_gone(const hth_index_txn *txn, const hth_row_id *id);
+int hth_index_past_gone(const hth_index_txn *txn, const hth_past_name *name, hth_gone *out);
+int hth_index_past_ends_get(const hth_index_txn *txn, const hth_key *boundary, hth_past_ends *out);
 
-int hth_index_past_note_beginning(MDB_txn *txn, const hth_index_dbs *dbs, const hth_beginning_name *name,
+int hth_index_past_note_beginning(const hth_index_txn *txn, const hth_beginning_name *name,
                                   const hth_beginning_space *space);
-int hth_index_past_beginning(MDB_txn *txn, const hth_index_dbs *dbs, const hth_beginning_name *name,
-                             hth_beginning *out);
-int hth_index_past_visit_beginnings(MDB_txn *txn, const hth_index_dbs *dbs, hth_beginning_visit_fn visit,
-                                    void *user_data);
+int hth_index_past_beginning(const hth_index_txn *txn, const hth_beginning_name *name, hth_beginning *out);
+int hth_index_past_visit_beginnings(const hth_index_txn *txn, hth_beginning_visit_fn visit, void *user_data);
 
 #endif
