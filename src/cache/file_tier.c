@@ -294,6 +294,18 @@ uint64_t hth_file_tier_quota(hth_file_tier *tier)
  * bounded. A lost note costs only some accuracy of the eviction order or another file lookup.
  */
 
+/* Memory is touched only as notes are made. NULL without memory. */
+static file_tier_notes *notes_new(void)
+{
+    file_tier_notes *n = malloc(sizeof(*n));
+
+    if (n) {
+        n->n_uses = n->n_found = n->n_missed = n->n_lost = n->n_sightings = 0;
+        memset(n->is_missed, 0, sizeof(n->is_missed));
+    }
+    return n;
+}
+
 static void note_found(hth_file_tier *tier, const hth_row_id *id)
 {
     pthread_mutex_lock(&tier->notes_lock);
@@ -633,7 +645,7 @@ static void bring_unknown(hth_file_tier *tier, const file_tier_notes *noted)
 static void bring_notes(hth_file_tier *tier)
 {
     hth_row_files files = hth_file_tier_files(tier);
-    file_tier_notes *noted, *empty = calloc(1, sizeof(*empty));
+    file_tier_notes *noted, *empty = notes_new();
 
     if (!empty)
         return; /* the notes stay for the next time */
@@ -1547,7 +1559,7 @@ hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_
         goto out;
     }
     tier->is_shared_by_machines = strcmp(tier->index_directory, tier->directory) != 0;
-    tier->pending = calloc(1, sizeof(*tier->pending));
+    tier->pending = notes_new();
     if (!tier->pending) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache in '%s'", tier->directory);
         goto out;
