@@ -92,20 +92,6 @@ static double time_single(hth_file_tier *tier, const hth_row_id *ids, size_t n)
     return seconds_since(start) / (double)n;
 }
 
-/* Seconds a probe, as many at a time as the prompt has blocks. */
-static double time_prompt(hth_file_tier *tier, const hth_row_id *ids, size_t n)
-{
-    hth_row_meta metas[PROMPT_BLOCKS];
-    bool found[PROMPT_BLOCKS];
-    uint64_t start = hth_os_monotonic_ns();
-    size_t n_done = 0;
-
-    for (; n_done + PROMPT_BLOCKS <= n; n_done += PROMPT_BLOCKS)
-        if (hth_file_tier_has_many(tier, ids + n_done, PROMPT_BLOCKS, metas, found) != PROMPT_BLOCKS)
-            abort();
-    return seconds_since(start) / (double)n_done;
-}
-
 static uint64_t index_bytes(const char *directory)
 {
     char pattern[8192];
@@ -165,7 +151,7 @@ static double ram_bytes_a_row(uint64_t n_rows)
 /* ---- all of it ---- */
 
 static void report_all(const hth_report *report, uint64_t n_rows, const hth_samples *opened, const hth_samples *single,
-                       const hth_samples *prompt, const char *directory)
+                       const char *directory)
 {
     double bytes = ram_bytes_a_row(n_rows);
     char name[128];
@@ -173,8 +159,6 @@ static void report_all(const hth_report *report, uint64_t n_rows, const hth_samp
     (void)snprintf(name, sizeof(name), "opening an index of %llu rows", (unsigned long long)n_rows);
     hth_report_number(report, name, hth_samples_median(opened) * 1e3, "ms", HTH_AT_MOST, 50);
     hth_report_number(report, "likewise, a probe of the index alone", hth_samples_median(single) * 1e6, "µs",
-                      HTH_NO_BOUND, 0);
-    hth_report_number(report, "likewise, a probe among those of 30,000 tokens", hth_samples_median(prompt) * 1e6, "µs",
                       HTH_NO_BOUND, 0);
     hth_report_number(report, "likewise, the index's file, a row", (double)index_bytes(directory) / (double)n_rows,
                       "bytes", HTH_NO_BOUND, 0);
@@ -187,7 +171,7 @@ static void report_all(const hth_report *report, uint64_t n_rows, const hth_samp
 
 int main(int n_arguments, char **arguments)
 {
-    static hth_samples opened, single, prompt;
+    static hth_samples opened, single;
     hth_report report;
     uint64_t n_rows;
     const char *base = getenv("TMPDIR");
@@ -221,10 +205,9 @@ int main(int n_arguments, char **arguments)
         hth_samples_add(&opened, seconds_since(start));
         hth_file_tier_settle(tier);
         hth_samples_add(&single, time_single(tier, ids, PROBES));
-        hth_samples_add(&prompt, time_prompt(tier, ids, PROBES));
         hth_file_tier_close(tier);
     }
-    report_all(&report, n_rows, &opened, &single, &prompt, directory);
+    report_all(&report, n_rows, &opened, &single, directory);
     free(ids);
     return 0;
 }

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/grow.h"
 #include "base/os.h"
 #include "cache/segment.h"
 
@@ -115,17 +116,13 @@ static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
 /* Map n_places from place on; segments[at] is the next segment after them. */
 static hth_segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
+    hth_segment **segments =
+        hth_grown(arena->segments, arena->n_segments, &arena->capacity_segments, sizeof(*segments));
     hth_segment *s;
 
-    if (arena->n_segments == arena->capacity_segments) {
-        size_t capacity = arena->capacity_segments ? 2 * arena->capacity_segments : 16;
-        hth_segment **segments = realloc(arena->segments, capacity * sizeof(*segments));
-
-        if (!segments)
-            return NULL;
-        arena->segments = segments;
-        arena->capacity_segments = capacity;
-    }
+    if (!segments)
+        return NULL;
+    arena->segments = segments;
     if (!grow_file_locked(arena, ((uint64_t)place + n_places) * HTH_ARENA_SEGMENT_BYTES))
         return NULL;
     s = hth_segment_new(arena->fd, arena->fd_begin, place, n_places);
@@ -546,23 +543,6 @@ bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes)
         pthread_mutex_unlock(&arena->lock);
     }
     return done;
-}
-
-void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_bytes_left)
-{
-    size_t bytes = hth_arena_slab_bytes(n_bytes), left = hth_arena_slab_bytes(n_bytes_left);
-    hth_segment *s;
-
-    assert(left <= bytes);
-    if (left == bytes)
-        return;
-    pthread_mutex_lock(&arena->lock);
-    s = arena->segments[index_of_locked(arena, slab)];
-    hth_segment_give(s, (uint32_t)(((size_t)(slab - s->memory) + left) / HTH_PAGE_BYTES),
-                     (uint32_t)((bytes - left) / HTH_PAGE_BYTES));
-    arena->used_bytes -= bytes - left;
-    keep_limit_locked(arena);
-    pthread_mutex_unlock(&arena->lock);
 }
 
 /* One empty segment is kept: otherwise a working set at its edge would map and unmap for every row. */

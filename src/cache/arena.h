@@ -66,9 +66,7 @@ void hth_arena_more_follow(hth_arena *arena, size_t n_bytes, bool cold);
  * need this call. Any thread; may take as long as zeroing the slab.
  */
 bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes);
-/* Give back the end of a slab: its size goes from n_bytes to n_bytes_left, > 0. Any thread. */
-void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_bytes_left);
-/* Give a slab back; n_bytes: its size now. May unmap a segment or return pages. Accepts NULL. Any thread. */
+/* Give a slab of n_bytes back. May unmap a segment or return pages. Accepts NULL. Any thread. */
 void hth_arena_give(hth_arena *arena, uint8_t *slab, size_t n_bytes);
 
 /* Return up to n_bytes of free memory to the system; returns the number of bytes given. Any thread. */

@@ -36,10 +36,8 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
 /* Does the row have the position and size that an index reported? */
 static bool is_as_expected(const hth_kvc_info *info, const hth_row_meta *expected)
 {
-    uint32_t first_position = info->has_first_position ? info->first_position : 0;
-
-    return first_position == expected->first_position && hth_kvc_n_tokens(info) == expected->n_tokens &&
-           (first_position == 0 || (info->has_parent && hth_key_equal(&info->parent, &expected->parent)));
+    return info->first_position == expected->first_position && hth_kvc_n_tokens(info) == expected->n_tokens &&
+           (info->first_position == 0 || (info->has_parent && hth_key_equal(&info->parent, &expected->parent)));
 }
 
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
@@ -55,20 +53,20 @@ void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
     }
 }
 
-/* Remember that a row was damaged, with its position if that is known. */
-static void note_damaged(hth_cache *cache, const hth_row_id *id)
+/* Remember why a row is gone, with its position if that is known. by: the row that holds its content; NULL: none. */
+static void note_gone(hth_cache *cache, const hth_row_id *id, hth_gone_reason reason, const hth_row_id *by)
 {
     hth_row_meta meta = { .id = *id };
 
     (void)hth_cache_find(cache, id, &meta); /* if not found, its name alone is remembered */
-    hth_past_note_gone(&cache->past, &meta, HTH_GONE_DAMAGED, NULL);
+    hth_past_note_gone(&cache->past, &meta, reason, by);
 }
 
 static void say_rejected(hth_cache *cache, const hth_row_id *id, const char *reason)
 {
     char hex[2 * HTH_KEY_BYTES + 1];
 
-    note_damaged(cache, id);
+    note_gone(cache, id, HTH_GONE_DAMAGED, NULL);
     hth_count(cache->counters, HTH_COUNT_ROWS_QUARANTINED, 1);
     hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
     hth_warn(cache->log, "cache row %s-%s is set aside, the prompt is computed instead: %s", hex,
@@ -338,9 +336,6 @@ struct hth_slab {
     hth_save save;     /* its pointers are valid until the commit */
     hth_kvc_info info; /* borrows from it */
     size_t head_bytes;
-    size_t image_bytes;
-    bool has_superseded;
-    hth_row_id superseded;
     uint64_t begun_ns;
 };
 
@@ -359,20 +354,11 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     return true;
 }
 
-/* Remember the row that holds the content of the superseded one, in case that row is removed, too. */
-static void note_superseded(hth_cache *cache, const hth_row_id *superseded, const hth_row_id *by)
-{
-    hth_row_meta meta = { .id = *superseded };
-
-    (void)hth_cache_find(cache, superseded, &meta); /* if not found, its name alone is remembered */
-    hth_past_note_gone(&cache->past, &meta, HTH_GONE_SUPERSEDED, by);
-}
-
 void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_id *superseded)
 {
     hth_ram_row *row = cache->writer ? hth_ram_tier_pin(cache->ram, id) : NULL;
 
-    note_superseded(cache, superseded, id);
+    note_gone(cache, superseded, HTH_GONE_SUPERSEDED, id); /* in case id is removed, too */
     if (!row) {
         hth_cache_forget(cache, superseded); /* id is in a file */
         return;
@@ -459,12 +445,7 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         .last_used_time = now,
         .save_reason = (uint8_t)save->reason,
     };
-    if (save->superseded) {
-        slab->superseded = *save->superseded;
-        slab->has_superseded = true;
-    }
     slab->head_bytes = hth_kvc_head_bytes(&slab->info);
-    slab->image_bytes = save->image_bytes;
     if (slab->head_bytes == SIZE_MAX || __builtin_add_overflow(slab->head_bytes, save->image_bytes, &file_bytes))
         goto dropped;
     slab->meta.bytes = file_bytes;
@@ -495,8 +476,8 @@ static void store(hth_cache *cache, hth_ram_row *row, const hth_slab *slab)
     if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
         return;
     hth_cache_fill_faster(cache, cache->n_levels - 1, row);
-    if (slab->has_superseded)
-        (void)hth_writer_supersede(cache->writer, row, &slab->superseded);
+    if (slab->save.superseded)
+        (void)hth_writer_supersede(cache->writer, row, slab->save.superseded);
     else
         hth_cache_store(cache, row);
 }
@@ -530,10 +511,10 @@ static hth_ram_row *make_visible(hth_cache *cache, hth_ram_row *slab, const hth_
 void hth_cache_save_commit(hth_cache *cache, hth_slab *slab)
 {
     uint8_t *bytes = hth_ram_row_slab(slab->row);
-    uint32_t crc = hth_crc32c(0, bytes + slab->head_bytes, slab->image_bytes);
+    uint32_t crc = hth_crc32c(0, bytes + slab->head_bytes, slab->save.image_bytes);
     hth_ram_row *row;
 
-    hth_kvc_encode_head(&slab->info, slab->image_bytes, crc, bytes);
+    hth_kvc_encode_head(&slab->info, slab->save.image_bytes, crc, bytes);
     row = make_visible(cache, slab->row, &slab->meta);
     hth_count(cache->counters, HTH_COUNT_ROWS_SAVED, 1);
     hth_count(cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
@@ -541,9 +522,9 @@ void hth_cache_save_commit(hth_cache *cache, hth_slab *slab)
     hth_histogram_add(cache->counters, HTH_PATH_PACK, hth_os_monotonic_ns() - slab->begun_ns);
     note_beginning(cache, slab);
     store(cache, row, slab);
-    if (slab->has_superseded) {
-        note_superseded(cache, &slab->superseded, &slab->meta.id);
-        hth_ram_tier_remove(cache->ram, &slab->superseded);
+    if (slab->save.superseded) {
+        note_gone(cache, slab->save.superseded, HTH_GONE_SUPERSEDED, &slab->meta.id);
+        hth_ram_tier_remove(cache->ram, slab->save.superseded);
     }
     hth_ram_tier_unpin(cache->ram, row);
     free(slab);

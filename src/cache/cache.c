@@ -159,14 +159,6 @@ static void close_levels(hth_cache *cache)
     cache->n_levels = 0;
 }
 
-/* The tier itself now knows that the row is absent. */
-static void forget_taken_away(const hth_row_id *id, size_t tier, void *user_data)
-{
-    hth_cache *cache = user_data;
-
-    hth_rejected_forget_in(&cache->rejected, id, cache->levels[tier].tier);
-}
-
 static void open_writer(hth_cache *cache, const hth_cache_options *options)
 {
     hearth_error trouble = { .message = "" };
@@ -175,15 +167,16 @@ static void open_writer(hth_cache *cache, const hth_cache_options *options)
         .n_tiers = cache->n_levels,
         .n_threads = options->n_writer_threads ? options->n_writer_threads : 1,
         .limits = options->write_limits,
-        .on_taken_away = forget_taken_away,
-        .user_data = cache,
+        .rejected = &cache->rejected,
         .counters = cache->counters,
         .key = cache->key,
         .log = cache->log,
     };
 
-    for (size_t i = 0; i < cache->n_levels; i++)
+    for (size_t i = 0; i < cache->n_levels; i++) {
         writer_options.tiers[i] = cache->levels[i].files;
+        writer_options.names[i] = cache->levels[i].tier;
+    }
     if (cache->n_levels == 0 || hth_writer_open(&writer_options, &cache->writer, &trouble) == HEARTH_OK)
         return;
     hth_warn(cache->log, "nothing will be cached in files: %s", trouble.message);
@@ -260,6 +253,22 @@ const hth_signing_key *hth_cache_signing_key(const hth_cache *cache)
 bool hth_cache_is_durable(const hth_cache *cache)
 {
     return cache->n_levels > 0 && cache->levels[cache->n_levels - 1].tier == HEARTH_TIER_DISK;
+}
+
+hth_file_tier *hth_cache_root(const hth_cache *cache, size_t i, hearth_tier *tier_out)
+{
+    for (size_t level = 0; level < cache->n_levels; level++) {
+        hth_file_tier_set *files = cache->levels[level].files;
+        size_t n_roots = hth_file_tier_set_n_roots(files);
+
+        if (i < n_roots) {
+            if (tier_out)
+                *tier_out = cache->levels[level].tier;
+            return hth_file_tier_set_roots(files)[i];
+        }
+        i -= n_roots;
+    }
+    return NULL;
 }
 
 /* ---- finding ---- */
@@ -367,19 +376,58 @@ uint32_t hth_cache_changes(hth_cache *cache)
     return cache->n_levels > 0 ? hth_index_changes(listened_index(cache)) : 0;
 }
 
-bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms)
-{
-    if (cache->n_levels == 0)
-        return false;
-    hth_index_wait_change(listened_index(cache), seen, timeout_ms);
-    return hth_cache_changes(cache) != seen;
-}
-
 void hth_cache_touch(hth_cache *cache, const hth_row_id *ids, size_t n)
 {
     hth_ram_tier_count_uses(cache->ram, ids, n);
     for (size_t i = 0; i < cache->n_levels; i++)
         hth_file_tier_set_touch(cache->levels[i].files, ids, n);
+}
+
+/* ---- pins ---- */
+
+static hearth_status no_files(hearth_error *err)
+{
+    return hth_fail(err, HEARTH_UNSUPPORTED, "the cache has no directory, and a pin is kept in one");
+}
+
+hearth_status hth_cache_pin(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    return cache->n_levels > 0 ? hth_file_tier_set_pin(cache->levels[cache->n_levels - 1].files, key, err)
+                               : no_files(err);
+}
+
+/* The pin may be in any level: an operator put it there, or the cache did when it had no slower level. */
+hearth_status hth_cache_unpin(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    hearth_status status = cache->n_levels > 0 ? HEARTH_NOT_FOUND : no_files(err);
+
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_set_unpin(cache->levels[i].files, key, &why);
+
+        status = hth_status_merge(status, result, &why, err);
+    }
+    return status;
+}
+
+hearth_status hth_cache_unpin_to_remove(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    hearth_error why = { .message = "" };
+    hearth_status status = hth_cache_unpin(cache, key, &why);
+
+    if (status == HEARTH_NOT_FOUND || status == HEARTH_UNSUPPORTED)
+        return HEARTH_OK;
+    if (err && status != HEARTH_OK)
+        *err = why;
+    return status;
+}
+
+bool hth_cache_is_pinned(hth_cache *cache, const hth_key *key)
+{
+    for (size_t i = 0; i < cache->n_levels; i++)
+        if (hth_file_tier_set_is_pinned(cache->levels[i].files, key))
+            return true;
+    return false;
 }
 
 /* ---- monitoring and control ---- */
@@ -463,6 +511,8 @@ static hearth_status list_root(hth_file_tier *root, hearth_tier tier, hth_cache_
 hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *user_data, hearth_error *err)
 {
     hth_ram_row_state *rows = NULL;
+    hth_file_tier *root;
+    hearth_tier tier = HEARTH_TIER_NONE;
     size_t n = 0;
     bool ended = false;
     hearth_status status = hth_ram_tier_dump(cache->ram, &rows, &n, err);
@@ -473,13 +523,8 @@ hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *us
         ended = !on_row(&row, user_data);
     }
     free(rows);
-    for (size_t i = 0; status == HEARTH_OK && !ended && i < cache->n_levels; i++) {
-        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
-        size_t n_roots = hth_file_tier_set_n_roots(cache->levels[i].files);
-
-        for (size_t j = 0; status == HEARTH_OK && !ended && j < n_roots; j++)
-            status = list_root(roots[j], cache->levels[i].tier, on_row, user_data, &ended, err);
-    }
+    for (size_t i = 0; status == HEARTH_OK && !ended && (root = hth_cache_root(cache, i, &tier)); i++)
+        status = list_root(root, tier, on_row, user_data, &ended, err);
     return status;
 }
 
@@ -533,31 +578,53 @@ void hth_cache_set_ram_bytes_max(hth_cache *cache, uint64_t bytes_max)
 hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *err)
 {
     hearth_status first = HEARTH_OK;
+    hth_file_tier *root;
     uint64_t n_rows = 0;
 
-    for (size_t i = 0; i < cache->n_levels; i++) {
-        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
+    for (size_t i = 0; (root = hth_cache_root(cache, i, NULL)); i++) {
+        uint64_t n = 0;
+        hearth_status status = hth_file_tier_gc(root, UINT64_MAX, &n, first == HEARTH_OK ? err : NULL);
 
-        for (size_t j = 0; j < hth_file_tier_set_n_roots(cache->levels[i].files); j++) {
-            uint64_t n = 0;
-            hearth_status status = hth_file_tier_gc(roots[j], UINT64_MAX, &n, first == HEARTH_OK ? err : NULL);
-
-            n_rows += n;
-            if (first == HEARTH_OK)
-                first = status;
-        }
+        n_rows += n;
+        if (first == HEARTH_OK)
+            first = status;
     }
     if (first == HEARTH_OK)
         *rows_out = n_rows;
     return first;
 }
 
-hth_counters *hth_cache_counters_of(hth_cache *cache)
-{
-    return cache->counters;
-}
-
 void hth_cache_counters_reset(hth_cache *cache)
 {
     atomic_store(&cache->evicted_noted, rows_evicted(cache));
+}
+
+/* The sum over all roots; 0 if one of them has no quota. */
+static uint64_t quota_of(const hth_file_tier_set *files)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(files); i++) {
+        const uint64_t bytes_max = hth_file_tier_bytes_max(hth_file_tier_set_roots(files)[i]);
+
+        if (bytes_max == UINT64_MAX)
+            return 0;
+        sum += bytes_max;
+    }
+    return sum;
+}
+
+hth_tier_quotas hth_tier_quotas_of(hth_cache *cache)
+{
+    hth_tier_quotas quotas = { .ram = 0 };
+    hth_ram_tier_totals ram;
+
+    if (!cache)
+        return quotas;
+    hth_ram_tier_totals_get(cache->ram, &ram);
+    quotas.ram = ram.bytes_max;
+    for (size_t i = 0; i < cache->n_levels; i++)
+        *(cache->levels[i].tier == HEARTH_TIER_DISK ? &quotas.disk : &quotas.ram_file) =
+            quota_of(cache->levels[i].files);
+    return quotas;
 }

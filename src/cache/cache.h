@@ -72,13 +72,8 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
 
 /* True when other processes can add rows. */
 bool hth_cache_is_shared(const hth_cache *cache);
-/*
- * Wait for rows that another process is about to write: read the number, look for the rows, then wait until the number
- * changes. False: no process published, abandoned or removed a row within timeout_ms. Without file tiers no other
- * process can write, so the wait returns false at once.
- */
+/* A number that changes when any process publishes, abandons or removes a row. Without file tiers it never changes. */
 uint32_t hth_cache_changes(hth_cache *cache);
-bool hth_cache_wait_change(hth_cache *cache, uint32_t seen, uint32_t timeout_ms);
 
 /* ---- borrowing ---- */
 
@@ -199,7 +194,6 @@ void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limit
 
 /* Fill the fields that only the tiers know: the rows evicted since the last reset, and the present sizes. */
 void hth_cache_counters(hth_cache *cache, hearth_counters *out);
-hth_counters *hth_cache_counters_of(hth_cache *cache);
 /* Restart the count of evicted rows at zero. */
 void hth_cache_counters_reset(hth_cache *cache);
 /* A row of one tier, for hth_cache_rows. */
@@ -221,6 +215,16 @@ hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers
 /* The RAM tier's state, and its quota: see hth_ram_tier_set_bytes_max. */
 void hth_cache_ram_totals(hth_cache *cache, hth_ram_tier_totals *out);
 void hth_cache_set_ram_bytes_max(hth_cache *cache, uint64_t bytes_max);
+
+/* Quotas in bytes. 0: no such tier, or a tier without a quota. */
+typedef struct hth_tier_quotas {
+    uint64_t ram;
+    uint64_t ram_file;
+    uint64_t disk;
+} hth_tier_quotas;
+
+/* The quotas in force; all 0 if cache is NULL. Any thread. */
+hth_tier_quotas hth_tier_quotas_of(hth_cache *cache);
 
 /*
  * Remove the remains of dead processes in the file tiers and evict down to the quotas; *rows_out: rows removed. Not for

@@ -1,17 +1,81 @@
 /*
- * cache_inside.h - shared by the files of the cache: cache.c, borrow.c and read_ahead.c
+ * cache_inside.h - the cache as its own files know it
  */
 #ifndef HTH_CACHE_CACHE_INSIDE_H
 #define HTH_CACHE_CACHE_INSIDE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "base/read_ring.h"
 #include "cache/cache.h"
-#include "cache/rejected.h"
-#include "cache/spare_rings.h"
 #include "cache/writer.h"
 #include "index/past.h"
 
 enum { HTH_COLD_ROWS = 64 }; /* number of rows of a restore that a device reads at once: the depth of its ring */
+
+/*
+ * ---- rejected.c: rows of file tiers that count as missing until they are set aside ----
+ *
+ * A writer thread quarantines a row that failed its checks, and the next maintenance removes a row without a file from
+ * the index. Until then this list remembers the row, so that the recomputed row can be saved. A full list forgets its
+ * oldest row, which then fails its checks again. A row that cannot be set aside, because the device fails, stays in the
+ * list.
+ */
+
+enum { HTH_REJECTED_MAX = 256 };
+
+typedef struct hth_rejected_row {
+    hth_row_id id;
+    hearth_tier tier;
+} hth_rejected_row;
+
+typedef struct hth_rejected {
+    pthread_mutex_t lock; /* innermost */
+    _Atomic size_t n;     /* read without the lock to see that the list is empty, as it nearly always is */
+    hth_rejected_row rows[HTH_REJECTED_MAX];
+} hth_rejected;
+
+void hth_rejected_init(hth_rejected *rejected);
+void hth_rejected_deinit(hth_rejected *rejected);
+
+/* Any thread. */
+bool hth_rejected_has(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
+void hth_rejected_add(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
+/* The row was saved again: forget it in every tier. */
+void hth_rejected_forget(hth_rejected *rejected, const hth_row_id *id);
+/* The tier itself now knows that the row is gone. */
+void hth_rejected_forget_in(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
+
+/*
+ * ---- spare_rings.c: read queues that are created when a cache opens, for use by restores ----
+ *
+ * A process may drop the privilege to create such queues, as a worker does once its model is loaded. It then keeps
+ * using these. Only system queues are kept; threads are created on demand.
+ */
+
+enum { HTH_SPARE_RINGS_MAX = 4 }; /* restores that read from a cold disk at once; further ones create their own */
+
+typedef struct hth_spare_rings {
+    /* Fixed at the init. */
+    const hth_fs *fs;
+    unsigned depth;
+    /* Guards the fields below. Innermost lock. */
+    pthread_mutex_t lock;
+    hth_read_ring *rings[HTH_SPARE_RINGS_MAX];
+    size_t n;
+} hth_spare_rings;
+
+/* Create n queues, at most HTH_SPARE_RINGS_MAX; none if the system has no queue for this file layer. */
+void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned depth, size_t n);
+/* All taken queues must have been given back. */
+void hth_spare_rings_deinit(hth_spare_rings *spare);
+/* Take a spare queue, or a new one, which may read with threads; NULL without memory. One thread uses it at a time. */
+hth_read_ring *hth_spare_rings_take(hth_spare_rings *spare);
+/* No read of the queue may be in flight. Accepts NULL. */
+void hth_spare_rings_give(hth_spare_rings *spare, hth_read_ring *ring);
+
+/* ---- the cache ---- */
 
 /* A file tier of a cache. */
 typedef struct hth_level {
@@ -37,6 +101,9 @@ struct hth_cache {
     const hth_log *log;
     char hostname[256];
 };
+
+/* Root i of all file tiers, the fastest tier first; NULL: there are no more. *tier_out (may be NULL): its tier. */
+hth_file_tier *hth_cache_root(const hth_cache *cache, size_t i, hearth_tier *tier_out);
 
 /* ---- reading a row from a file (borrow.c), for callers with several reads under way ---- */
 

@@ -23,15 +23,9 @@ static_assert(1 << SHARD_BITS == HTH_COUNTER_SHARDS, "as many shards as the bits
 
 const char *hth_path_name(hth_path path)
 {
-    switch (path) {
-    case HTH_PATH_LOOKUP: return "lookup";
-    case HTH_PATH_READ: return "read";
-    case HTH_PATH_UNPACK: return "unpack";
-    case HTH_PATH_PACK: return "pack";
-    case HTH_PATH_WRITE: return "write";
-    case HTH_PATHS: break;
-    }
-    return "unknown";
+    static const char *const names[HTH_PATHS] = { "lookup", "read", "unpack", "pack", "write" };
+
+    return (unsigned)path < HTH_PATHS ? names[path] : "unknown";
 }
 
 /* ---- shards ---- */

@@ -1,7 +1,7 @@
 /*
  * file_tier.c - rows as files, with an index over them: lookups, notes of readers, room, removal
  *
- * publish.c makes a file visible, scan.c reads all files, quarantine.c sets rows aside.
+ * publish.c makes a file visible, scan.c reads all files.
  *
  * Every operation that changes the file of a row holds the row's reservation while it does so. publish.c takes it
  * before it writes. Eviction, removal and quarantine hold it from the moment they take the row out of the index until
@@ -22,7 +22,6 @@
 
 #include "base/os.h"
 #include "rows/directory.h"
-#include "rows/quarantine.h"
 
 enum { FILE_TIER_PATH_BYTES = 4096, FILE_TIER_SEEN_MAX = 256 };
 
@@ -33,18 +32,26 @@ typedef struct seen_file {
     uint64_t changed_ns;
 } seen_file;
 
+enum {
+    USES_MAX = 16384,
+    FOUND_MAX = 1024,
+    MISSED_MAX = 256,
+    LOST_MAX = 1024,
+    SIGHTINGS_MAX = 256,
+};
+
 /* Notes of readers for the index. */
 typedef struct file_tier_notes {
-    hth_index_use *uses; /* [USES_MAX] */
+    hth_index_use uses[USES_MAX];
     size_t n_uses;
-    hth_row_id *found; /* [FOUND_MAX], rows that the index did not know and that were found by name */
+    hth_row_id found[FOUND_MAX]; /* rows that the index did not know and that were found by name */
     size_t n_found;
-    hth_row_id *missed; /* [MISSED_MAX], at the slot of their key: rows whose files have not been looked for */
-    bool *is_missed;    /* [MISSED_MAX] */
+    hth_row_id missed[MISSED_MAX]; /* at the slot of their key: rows whose files have not been looked for */
+    bool is_missed[MISSED_MAX];
     size_t n_missed;
-    hth_row_id *lost; /* [LOST_MAX], rows whose file is gone */
+    hth_row_id lost[LOST_MAX]; /* rows whose file is gone */
     size_t n_lost;
-    hth_index_sighting *sightings; /* [SIGHTINGS_MAX], prompt beginnings that a keyspace kept */
+    hth_index_sighting sightings[SIGHTINGS_MAX]; /* prompt beginnings that a keyspace kept */
     size_t n_sightings;
 } file_tier_notes;
 
@@ -67,12 +74,13 @@ struct hth_file_tier {
     char temporary[FILE_TIER_PATH_BYTES];
     char quarantine[FILE_TIER_PATH_BYTES];
     char pins[FILE_TIER_PATH_BYTES]; /* may be missing */
+    hth_pin_folder pin_folder;
     hth_index *index;
     hth_publisher publisher;
 
     /* Guards the fields below. Innermost lock. */
     pthread_mutex_t notes_lock;
-    file_tier_notes pending;
+    file_tier_notes *pending;
     seen_file seen[FILE_TIER_SEEN_MAX]; /* a ring of the last rows read; n_seen selects the next place */
     uint64_t n_seen;
 
@@ -93,36 +101,6 @@ struct hth_file_tier {
     _Atomic uint64_t n_rows_quarantined;
     _Atomic uint64_t n_rows_adopted;
 };
-
-/* Scan the files, by the thread that is running or by a new one. 0 or an errno. */
-static int start_scan_locked(hth_file_tier *tier, bool rebuild);
-
-/* Look by name for a row that the index does not know. */
-static bool find_file(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out);
-
-static bool notes_init(file_tier_notes *n);
-static void notes_deinit(file_tier_notes *n);
-static void note_found(hth_file_tier *tier, const hth_row_id *id);
-/* Note a row that the index does not know and whose file has not been looked for. */
-static void note_missed(hth_file_tier *tier, const hth_row_id *id);
-static void note_lost(hth_file_tier *tier, const hth_row_id *id);
-/* Note the file that a row was read from. */
-static void note_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st);
-/* True when there are notes to write to the index, or at least n_uses_min uses. */
-static bool has_notes(hth_file_tier *tier, size_t n_uses_min);
-/* Write the notes to the index. Writer threads only. */
-static void bring_notes(hth_file_tier *tier);
-
-/* Evict until a row fits; a row that is already there fits. HEARTH_FULL if it cannot fit. */
-static hearth_status make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err);
-/* Evict for a row that the device refused although it reported room. False: nothing was evicted, or that failed. */
-static bool make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes);
-/* Count a row again that we hold and whose file stays, as the file is now and with the known uses. */
-static void put_back(hth_file_tier *tier, const hth_row_meta *known);
-/* Remove the file or directory with a row's name, under the row's reservation. 0, -ENOENT or -errno. */
-static int remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path);
-
-enum { FLUSH_AT = 4096 }; /* number of noted uses after which a busy writer writes them to the index */
 
 /* ---- directories ---- */
 
@@ -241,200 +219,6 @@ static void restore_directories(hth_file_tier *tier)
         hth_warn(tier->log, "the cache in '%s' was removed while it was in use; it begins anew", tier->directory);
 }
 
-/* ---- opening ---- */
-
-static hearth_status open_index(hth_file_tier *tier, hearth_error *err)
-{
-    char path[FILE_TIER_PATH_BYTES];
-    hth_index_options options = {
-        .directory = path,
-        .owners_directory = tier->owners,
-        .fs = tier->fs,
-        .log = tier->log,
-    };
-    hearth_status status = make_part(tier, tier->index_directory, "index", path, err);
-
-    return status == HEARTH_OK ? hth_index_open(&options, &tier->index, NULL, err) : status;
-}
-
-static void take_noted_quota(hth_file_tier *tier)
-{
-    uint64_t quota = 0;
-
-    if (hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK && quota > 0)
-        tier->bytes_max = quota;
-}
-
-static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options *options, hearth_error *err)
-{
-    hearth_status status;
-    uint32_t number;
-    int failed;
-
-    status = make_parts(tier, err);
-    if (status == HEARTH_OK)
-        status = open_index(tier, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (options->with_noted_quota)
-        take_noted_quota(tier);
-    tier->publisher = (hth_publisher){
-        .fs = tier->fs,
-        .log = tier->log,
-        .index = tier->index,
-        .rows_directory = tier->rows,
-        .temporary_directory = tier->temporary,
-        .quarantine_directory = tier->quarantine,
-        .durable = tier->durable,
-    };
-    /* Another tier of this process shares the token, so this tier's numbers start at a random point. */
-    hth_os_random(&number, sizeof(number));
-    atomic_store(&tier->publisher.n_temporaries, (uint64_t)number << 24);
-    status = hth_publish_probe(tier->fs, tier->temporary, hth_index_owner_token(tier->index), options->publish_way,
-                               &tier->publisher.way, err);
-    if (status == HEARTH_OK)
-        status = hth_publish_check_folders(&tier->publisher, err);
-    if (status != HEARTH_OK)
-        return status;
-
-    pthread_mutex_lock(&tier->scan_lock);
-    failed = start_scan_locked(tier, false);
-    pthread_mutex_unlock(&tier->scan_lock);
-    return failed ? hth_fail_errno(err, failed, "cannot start a thread for the cache in '%s'", tier->directory)
-                  : HEARTH_OK;
-}
-
-/* In bytes, of this process. */
-static uint64_t limit_of_files(void)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
-}
-
-hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_tier **out, hearth_error *err)
-{
-    hth_file_tier *tier = calloc(1, sizeof(*tier));
-    hearth_error why = { .message = "" };
-    hearth_status status;
-
-    if (!tier)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache in '%s'", options->directory);
-    pthread_mutex_init(&tier->notes_lock, NULL);
-    pthread_mutex_init(&tier->scan_lock, NULL);
-    pthread_cond_init(&tier->scan_ended, NULL);
-    tier->fs = options->fs ? options->fs : hth_fs_system();
-    tier->log = options->log;
-    tier->bytes_max = options->bytes_max;
-    tier->file_bytes_max = limit_of_files();
-    tier->free_min = options->free_min;
-    tier->spares_rows = options->spares_rows;
-    tier->durable = options->durable;
-    tier->is_needed = options->is_needed;
-    tier->user_data = options->user_data;
-    if (!*options->directory ||
-        snprintf(tier->directory, FILE_TIER_PATH_BYTES, "%s", options->directory) >= FILE_TIER_PATH_BYTES) {
-        status = hth_fail(err, HEARTH_MISUSE, "the cache directory '%.200s' is no usable path", options->directory);
-        goto out;
-    }
-    if (snprintf(tier->index_directory, FILE_TIER_PATH_BYTES, "%s",
-                 options->index_directory ? options->index_directory : tier->directory) >= FILE_TIER_PATH_BYTES) {
-        status = hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", options->index_directory);
-        goto out;
-    }
-    tier->is_shared_by_machines = strcmp(tier->index_directory, tier->directory) != 0;
-    if (!notes_init(&tier->pending)) {
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache in '%s'", tier->directory);
-        goto out;
-    }
-    status = open_files(tier, options, &why);
-    if (status == HEARTH_PERMISSION && why.system_errno != 0 && !strstr(why.message, "--cache"))
-        hth_fail_prefix(&why,
-                        "the cache directory '%s' cannot be used; choose another one with --cache or "
-                        "$HEARTH_CACHE",
-                        tier->directory);
-    if (status != HEARTH_OK) {
-        if (err)
-            *err = why;
-        goto out;
-    }
-    *out = tier;
-    return HEARTH_OK;
-out:
-    hth_file_tier_close(tier);
-    return status;
-}
-
-void hth_file_tier_close(hth_file_tier *tier)
-{
-    bool scanner_exists;
-
-    if (!tier)
-        return;
-    atomic_store(&tier->stop, true);
-    pthread_mutex_lock(&tier->scan_lock);
-    scanner_exists = tier->scanner_exists;
-    pthread_mutex_unlock(&tier->scan_lock);
-    if (scanner_exists)
-        (void)pthread_join(tier->scanner, NULL); /* no other thread joins it: the tier is no longer in use */
-    hth_index_forget_log(tier->index, tier->log);
-    hth_index_close(tier->index);
-    notes_deinit(&tier->pending);
-    pthread_cond_destroy(&tier->scan_ended);
-    pthread_mutex_destroy(&tier->scan_lock);
-    pthread_mutex_destroy(&tier->notes_lock);
-    free(tier);
-}
-
-/* ---- writing ---- */
-
-hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
-                                    bool *published_out, hearth_error *err)
-{
-    hth_publish_result result = HTH_PUBLISH_EXISTED;
-    hearth_error why = { .message = "" };
-    hearth_status status;
-    hth_row_meta written;
-    bool is_known = false;
-
-    if (has_notes(tier, FLUSH_AT))
-        bring_notes(tier);
-    if (n_bytes > tier->file_bytes_max) /* no row is evicted for a row that cannot be written */
-        return hth_fail_errno(err, EFBIG, "a row of %zu bytes is not written to '%s'", n_bytes, tier->directory);
-    status = make_room(tier, meta, n_bytes, &why);
-    if (status != HEARTH_OK) {
-        if (err)
-            *err = why;
-        return status;
-    }
-    status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, &is_known, err);
-    if (status == HEARTH_FULL && make_room_again(tier, meta, n_bytes))
-        status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, &is_known, err);
-    /*
-     * If the index could not be updated, note the row for later, so that its totals match the files. Publishing fails
-     * when the row's name cannot be made durable, but the row is there.
-     */
-    if (!is_known && (status != HEARTH_OK || result != HTH_PUBLISH_TAKEN) &&
-        (hth_index_get(tier->index, &meta->id, NULL, &is_known, NULL) != HEARTH_OK || !is_known))
-        (void)find_file(tier, &meta->id, &written);
-    if (status != HEARTH_OK)
-        return status;
-    switch (result) {
-    case HTH_PUBLISH_WRITTEN:
-    case HTH_PUBLISH_REPLACED:
-        atomic_fetch_add(&tier->n_rows_written, 1);
-        atomic_fetch_add(&tier->n_bytes_written, n_bytes);
-        atomic_fetch_add(&tier->bytes_known, n_bytes);
-        break;
-    case HTH_PUBLISH_ADOPTED: atomic_fetch_add(&tier->n_rows_adopted, 1); break;
-    case HTH_PUBLISH_EXISTED:
-    case HTH_PUBLISH_TAKEN: break;
-    }
-    if (published_out)
-        *published_out = result == HTH_PUBLISH_WRITTEN || result == HTH_PUBLISH_REPLACED;
-    return HEARTH_OK;
-}
-
 /* ---- monitoring ---- */
 
 hth_index *hth_file_tier_index(hth_file_tier *tier)
@@ -480,30 +264,15 @@ void hth_file_tier_counts_get(const hth_file_tier *tier, hth_file_tier_counts *o
 
 /* ---- pins ---- */
 
-hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *pins, hearth_error *err)
+const hth_pin_folder *hth_file_tier_pin_folder(const hth_file_tier *tier)
 {
-    return hth_pins_read(tier->fs, tier->pins, pins, err);
-}
-
-hearth_status hth_file_tier_pin_add(const hth_file_tier *tier, const hth_key *key, bool *added_out, hearth_error *err)
-{
-    return hth_pin_add(tier->fs, tier->pins, key, tier->durable, added_out, err);
-}
-
-hearth_status hth_file_tier_pin_remove(const hth_file_tier *tier, const hth_key *key, hearth_error *err)
-{
-    return hth_pin_remove(tier->fs, tier->pins, key, tier->durable, err);
-}
-
-bool hth_file_tier_is_pinned(const hth_file_tier *tier, const hth_key *key)
-{
-    return hth_pin_is_there(tier->fs, tier->pins, key);
+    return &tier->pin_folder;
 }
 
 bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key)
 {
     for (size_t i = 0; i < n; i++)
-        if (hth_file_tier_is_pinned(tiers[i], key))
+        if (hth_pin_is_there(&tiers[i]->pin_folder, key))
             return true;
     return false;
 }
@@ -517,188 +286,127 @@ uint64_t hth_file_tier_quota(hth_file_tier *tier)
     return hth_index_quota(tier->index, &noted, NULL) == HEARTH_OK && noted > 0 ? noted : UINT64_MAX;
 }
 
-/* ---- the tier's thread that scans the files: at the start, and again after the index was replaced ---- */
+/*
+ * ---- notes of readers, which a writer thread writes to the index ----
+ *
+ * Readers never write to the index. They note a use, a row that was found only by its name, a row that the index did
+ * not know and that must be looked for by name, or a row that the index knows but whose file is gone. The notes are
+ * bounded. A lost note costs only some accuracy of the eviction order or another file lookup.
+ */
 
-enum { FOREIGN_S = 24 * 60 * 60 }; /* age at which another machine's temporary file counts as abandoned */
-
-static void set_busy_locked(hth_file_tier *tier, bool is_busy)
+/* Memory is touched only as notes are made. NULL without memory. */
+static file_tier_notes *notes_new(void)
 {
-    tier->scanner_is_busy = is_busy;
-    atomic_store(&tier->is_scanning, is_busy);
-}
+    file_tier_notes *n = malloc(sizeof(*n));
 
-/* A row of another version is not damaged; its head just cannot be read here. */
-static bool is_damaged(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
-{
-    hth_kvc_fault fault;
-    hth_kvc_info info;
-
-    (void)user_data;
-    return !hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault) && fault.reason != HTH_KVC_NO_MEMORY &&
-           fault.reason != HTH_KVC_UNSUPPORTED_VERSION;
-}
-
-static bool set_damaged_aside(const hth_row_id *id, void *user_data)
-{
-    return hth_file_tier_quarantine_if(user_data, id, is_damaged, NULL, "its head is damaged");
-}
-
-static hth_scan scan_of(hth_file_tier *tier)
-{
-    return (hth_scan){
-        .fs = tier->fs,
-        .log = tier->log,
-        .index = tier->index,
-        .rows_directory = tier->rows,
-        .temporary_directory = tier->temporary,
-        .durable = tier->durable,
-        .foreign_s = tier->is_shared_by_machines ? FOREIGN_S : 0,
-        .stop = &tier->stop,
-        .damaged = set_damaged_aside,
-        .damaged_user_data = tier,
-    };
-}
-
-/* Fill the index; true when the scan was complete. The caller then reports that to the index. */
-static bool fill_index(hth_file_tier *tier, hth_scan *scan)
-{
-    bool complete = hth_scan_rebuild(scan);
-
-    atomic_store(&tier->bytes_known, scan->bytes);
-    atomic_fetch_add(&tier->n_rows_adopted, scan->n_adopted);
-    return complete;
-}
-
-static void note_quota(hth_file_tier *tier)
-{
-    uint64_t quota = 0;
-
-    if (tier->bytes_max != UINT64_MAX && hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK &&
-        quota != tier->bytes_max)
-        (void)hth_index_set_quota(tier->index, tier->bytes_max, NULL); /* only shown to people */
-}
-
-void hth_file_tier_recover(hth_file_tier *tier)
-{
-    hth_scan scan = scan_of(tier);
-
-    hth_scan_recover(&scan);
-    atomic_fetch_add(&tier->n_rows_adopted, scan.n_adopted);
-}
-
-static void scan_once(hth_file_tier *tier, bool rebuild)
-{
-    hth_scan scan = scan_of(tier);
-    hth_index_totals totals;
-    bool complete = false;
-
-    hth_file_tier_recover(tier);
-    if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK)
-        atomic_store(&tier->bytes_known, totals.bytes);
-    else /* without an index the quota is enforced by the sum of the file sizes */
-        complete = fill_index(tier, &scan) && rebuild;
-    note_quota(tier);
-
-    pthread_mutex_lock(&tier->scan_lock);
-    if (complete && !tier->rebuild_wanted)          /* otherwise the filled index was replaced in the meantime */
-        (void)hth_index_rebuilt(tier->index, NULL); /* on failure the next start fills it again */
-    else if (rebuild && !complete)
-        hth_index_rebuild_failed(tier->index);
-    pthread_mutex_unlock(&tier->scan_lock);
-}
-
-bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progress, void *user_data)
-{
-    hth_scan scan = scan_of(tier);
-    bool complete = false;
-
-    scan.progress = progress;
-    scan.user_data = user_data;
-    /* Take the place of the tier's own thread, which then does not start. */
-    pthread_mutex_lock(&tier->scan_lock);
-    while (tier->scanner_is_busy)
-        pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
-    set_busy_locked(tier, true);
-    pthread_mutex_unlock(&tier->scan_lock);
-
-    if (hth_index_clear(tier->index, NULL) == HEARTH_OK) {
-        complete = fill_index(tier, &scan);
-        note_quota(tier);
+    if (n) {
+        n->n_uses = n->n_found = n->n_missed = n->n_lost = n->n_sightings = 0;
+        memset(n->is_missed, 0, sizeof(n->is_missed));
     }
-
-    pthread_mutex_lock(&tier->scan_lock);
-    if (tier->rebuild_wanted) { /* the index was replaced in the meantime */
-        complete = false;
-        set_busy_locked(tier, false);
-        (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
-    } else {
-        if (complete)
-            complete = hth_index_rebuilt(tier->index, NULL) == HEARTH_OK;
-        else
-            hth_index_rebuild_failed(tier->index);
-        set_busy_locked(tier, false);
-    }
-    pthread_cond_broadcast(&tier->scan_ended);
-    pthread_mutex_unlock(&tier->scan_lock);
-    return complete;
+    return n;
 }
 
-static void *scan_files(void *context)
+static void note_found(hth_file_tier *tier, const hth_row_id *id)
 {
-    hth_file_tier *tier = context;
+    pthread_mutex_lock(&tier->notes_lock);
+    if (tier->pending->n_found < FOUND_MAX)
+        tier->pending->found[tier->pending->n_found++] = *id;
+    pthread_mutex_unlock(&tier->notes_lock);
+}
 
-    hth_os_thread_name("hearth-scan");
-    pthread_mutex_lock(&tier->scan_lock);
-    do {
-        bool rebuild = tier->rebuild_wanted;
+/* Note a row that the index does not know and whose file has not been looked for. */
+static void note_missed(hth_file_tier *tier, const hth_row_id *id)
+{
+    size_t place = id->key.bytes[0] % MISSED_MAX;
 
-        tier->rebuild_wanted = false;
-        pthread_mutex_unlock(&tier->scan_lock);
-        if (!rebuild)
-            rebuild =
-                hth_index_claim_rebuild(tier->index); /* in this thread, because it may wait for another process */
-        scan_once(tier, rebuild);
-        pthread_mutex_lock(&tier->scan_lock);
-    } while (tier->rebuild_wanted && !atomic_load(&tier->stop));
-    set_busy_locked(tier, false);
-    pthread_cond_broadcast(&tier->scan_ended);
-    pthread_mutex_unlock(&tier->scan_lock);
+    pthread_mutex_lock(&tier->notes_lock);
+    tier->pending->n_missed += !tier->pending->is_missed[place];
+    tier->pending->is_missed[place] = true;
+    tier->pending->missed[place] = *id;
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+static void note_lost(hth_file_tier *tier, const hth_row_id *id)
+{
+    pthread_mutex_lock(&tier->notes_lock);
+    if (tier->pending->n_lost < LOST_MAX)
+        tier->pending->lost[tier->pending->n_lost++] = *id;
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+/* Note the file that a row was read from. */
+static void note_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
+{
+    pthread_mutex_lock(&tier->notes_lock);
+    tier->seen[tier->n_seen++ % FILE_TIER_SEEN_MAX] =
+        (seen_file){ .id = *id, .inode = st->inode, .changed_ns = st->changed_ns };
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+/* The last read of a row in seen; NULL if it is no longer known. Under notes_lock. */
+static const seen_file *find_seen_locked(const hth_file_tier *tier, const hth_row_id *id)
+{
+    for (uint64_t i = 0; i < FILE_TIER_SEEN_MAX && i < tier->n_seen; i++) {
+        const seen_file *s = &tier->seen[(tier->n_seen - 1 - i) % FILE_TIER_SEEN_MAX];
+
+        if (hth_row_id_equal(&s->id, id))
+            return s;
+    }
     return NULL;
 }
 
-static int start_scan_locked(hth_file_tier *tier, bool rebuild)
+static bool was_read(hth_file_tier *tier, const hth_row_id *id)
 {
-    int failed;
+    bool known;
 
-    tier->rebuild_wanted = tier->rebuild_wanted || rebuild;
-    if (tier->scanner_is_busy)
-        return 0;
-    if (tier->scanner_exists)
-        (void)pthread_join(tier->scanner, NULL); /* it has released the lock for the last time, so this does not wait */
-    set_busy_locked(tier, true);
-    failed = pthread_create(&tier->scanner, NULL, scan_files, tier);
-    tier->scanner_exists = failed == 0;
-    set_busy_locked(tier, failed == 0);
-    return failed;
+    pthread_mutex_lock(&tier->notes_lock);
+    known = find_seen_locked(tier, id) != NULL;
+    pthread_mutex_unlock(&tier->notes_lock);
+    return known;
 }
 
-void hth_file_tier_settle(hth_file_tier *tier)
+/* True when this is the file that the row was last read from, or when that is no longer known. */
+static bool was_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
 {
-    pthread_mutex_lock(&tier->scan_lock);
-    while (tier->scanner_is_busy)
-        pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
-    pthread_mutex_unlock(&tier->scan_lock);
+    const seen_file *s;
+    bool seen;
+
+    pthread_mutex_lock(&tier->notes_lock);
+    s = find_seen_locked(tier, id);
+    seen = !s || (s->inode == st->inode && s->changed_ns == st->changed_ns);
+    pthread_mutex_unlock(&tier->notes_lock);
+    return seen;
 }
 
-/* ---- finding rows by the index or by their names, and reading them ---- */
+void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n)
+{
+    uint64_t now = hth_os_unix_seconds();
+    file_tier_notes *pending = tier->pending;
 
-/* ---- lookups ---- */
+    pthread_mutex_lock(&tier->notes_lock);
+    for (size_t i = 0; i < n && pending->n_uses < USES_MAX; i++)
+        pending->uses[pending->n_uses++] = (hth_index_use){ .id = ids[i], .last_used_time = now, .hits = 1 };
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting *sighting)
+{
+    file_tier_notes *pending = tier->pending;
+
+    pthread_mutex_lock(&tier->notes_lock);
+    if (pending->n_sightings < SIGHTINGS_MAX)
+        pending->sightings[pending->n_sightings++] = *sighting;
+    pthread_mutex_unlock(&tier->notes_lock);
+}
+
+/* ---- finding rows, by the index or by their names ---- */
 
 bool hth_file_tier_path(const hth_file_tier *tier, const hth_row_id *id, char *path, size_t capacity)
 {
     return hth_row_file_path(tier->rows, id, path, capacity);
 }
 
+/* Look by name for a row that the index does not know. */
 static bool find_file(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out)
 {
     char path[FILE_TIER_PATH_BYTES];
@@ -744,29 +452,6 @@ bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta 
     if (find_file(tier, id, out))
         return true;
     (*n_names)--;
-    return false;
-}
-
-size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found)
-{
-    bool answered = hth_index_get_many(tier->index, ids, n, out, found, NULL) == HEARTH_OK;
-    size_t n_found = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (!answered || !found[i])
-            found[i] = find_file(tier, &ids[i], &out[i]);
-        n_found += found[i];
-    }
-    return n_found;
-}
-
-bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms)
-{
-    switch (hth_index_wait(tier->index, id, timeout_ms)) {
-    case HTH_WAIT_THERE: return true;
-    case HTH_WAIT_NOBODY: return hth_file_tier_has(tier, id, NULL);
-    case HTH_WAIT_TIMEOUT: break;
-    }
     return false;
 }
 
@@ -848,139 +533,6 @@ out:
     return status;
 }
 
-/*
- * ---- notes of readers, which a writer thread writes to the index ----
- *
- * Readers never write to the index. They note a use, a row that was found only by its name, a row that the index did
- * not know and that must be looked for by name, or a row that the index knows but whose file is gone. The notes are
- * bounded. A lost note costs only some accuracy of the eviction order or another file lookup.
- */
-
-enum {
-    USES_MAX = 16384,
-    FOUND_MAX = 1024,
-    MISSED_MAX = 256,
-    LOST_MAX = 1024,
-    SIGHTINGS_MAX = 256,
-    ADOPTED_MAX = 64, /* rows per transaction */
-};
-
-static bool notes_init(file_tier_notes *n)
-{
-    *n = (file_tier_notes){ .n_uses = 0 };
-    n->uses = malloc(USES_MAX * sizeof(*n->uses));
-    n->found = malloc(FOUND_MAX * sizeof(*n->found));
-    n->missed = malloc(MISSED_MAX * sizeof(*n->missed));
-    n->is_missed = calloc(MISSED_MAX, sizeof(*n->is_missed));
-    n->lost = malloc(LOST_MAX * sizeof(*n->lost));
-    n->sightings = malloc(SIGHTINGS_MAX * sizeof(*n->sightings));
-    return n->uses && n->found && n->missed && n->is_missed && n->lost && n->sightings;
-}
-
-static void notes_deinit(file_tier_notes *n)
-{
-    free(n->uses);
-    free(n->found);
-    free(n->missed);
-    free(n->is_missed);
-    free(n->lost);
-    free(n->sightings);
-    *n = (file_tier_notes){ .uses = NULL };
-}
-
-/* ---- noting ---- */
-
-static void note_found(hth_file_tier *tier, const hth_row_id *id)
-{
-    pthread_mutex_lock(&tier->notes_lock);
-    if (tier->pending.n_found < FOUND_MAX)
-        tier->pending.found[tier->pending.n_found++] = *id;
-    pthread_mutex_unlock(&tier->notes_lock);
-}
-
-static void note_missed(hth_file_tier *tier, const hth_row_id *id)
-{
-    size_t place = id->key.bytes[0] % MISSED_MAX;
-
-    pthread_mutex_lock(&tier->notes_lock);
-    tier->pending.n_missed += !tier->pending.is_missed[place];
-    tier->pending.is_missed[place] = true;
-    tier->pending.missed[place] = *id;
-    pthread_mutex_unlock(&tier->notes_lock);
-}
-
-static void note_lost(hth_file_tier *tier, const hth_row_id *id)
-{
-    pthread_mutex_lock(&tier->notes_lock);
-    if (tier->pending.n_lost < LOST_MAX)
-        tier->pending.lost[tier->pending.n_lost++] = *id;
-    pthread_mutex_unlock(&tier->notes_lock);
-}
-
-static void note_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
-{
-    pthread_mutex_lock(&tier->notes_lock);
-    tier->seen[tier->n_seen++ % FILE_TIER_SEEN_MAX] =
-        (seen_file){ .id = *id, .inode = st->inode, .changed_ns = st->changed_ns };
-    pthread_mutex_unlock(&tier->notes_lock);
-}
-
-/* The last read of a row in seen; NULL if it is no longer known. Under notes_lock. */
-static const seen_file *find_seen_locked(const hth_file_tier *tier, const hth_row_id *id)
-{
-    for (uint64_t i = 0; i < FILE_TIER_SEEN_MAX && i < tier->n_seen; i++) {
-        const seen_file *s = &tier->seen[(tier->n_seen - 1 - i) % FILE_TIER_SEEN_MAX];
-
-        if (hth_row_id_equal(&s->id, id))
-            return s;
-    }
-    return NULL;
-}
-
-static bool was_read(hth_file_tier *tier, const hth_row_id *id)
-{
-    bool known;
-
-    pthread_mutex_lock(&tier->notes_lock);
-    known = find_seen_locked(tier, id) != NULL;
-    pthread_mutex_unlock(&tier->notes_lock);
-    return known;
-}
-
-/* True when this is the file that the row was last read from, or when that is no longer known. */
-static bool was_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_stat *st)
-{
-    const seen_file *s;
-    bool seen;
-
-    pthread_mutex_lock(&tier->notes_lock);
-    s = find_seen_locked(tier, id);
-    seen = !s || (s->inode == st->inode && s->changed_ns == st->changed_ns);
-    pthread_mutex_unlock(&tier->notes_lock);
-    return seen;
-}
-
-void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n)
-{
-    uint64_t now = hth_os_unix_seconds();
-    file_tier_notes *pending = &tier->pending;
-
-    pthread_mutex_lock(&tier->notes_lock);
-    for (size_t i = 0; i < n && pending->n_uses < USES_MAX; i++)
-        pending->uses[pending->n_uses++] = (hth_index_use){ .id = ids[i], .last_used_time = now, .hits = 1 };
-    pthread_mutex_unlock(&tier->notes_lock);
-}
-
-void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting *sighting)
-{
-    file_tier_notes *pending = &tier->pending;
-
-    pthread_mutex_lock(&tier->notes_lock);
-    if (pending->n_sightings < SIGHTINGS_MAX)
-        pending->sightings[pending->n_sightings++] = *sighting;
-    pthread_mutex_unlock(&tier->notes_lock);
-}
-
 /* ---- writing notes to the index ---- */
 
 static int compare_uses(const void *a, const void *b)
@@ -1033,6 +585,8 @@ static void bring_uses(hth_file_tier *tier, hth_index_use *uses, size_t n)
         if (hth_file_tier_path(tier, &uses[i].id, path, sizeof(path)))
             set_last_used(tier, &uses[i].id, path, uses[i].last_used_time);
 }
+
+enum { ADOPTED_MAX = 64 }; /* rows per transaction */
 
 /* Rows to adopt together. */
 typedef struct adoption {
@@ -1087,50 +641,287 @@ static void bring_unknown(hth_file_tier *tier, const file_tier_notes *noted)
     free(a);
 }
 
+/* Write the notes to the index. Writer threads only. */
 static void bring_notes(hth_file_tier *tier)
 {
     hth_row_files files = hth_file_tier_files(tier);
-    file_tier_notes noted, empty;
+    file_tier_notes *noted, *empty = notes_new();
 
-    if (!notes_init(&empty)) {
-        notes_deinit(&empty);
+    if (!empty)
         return; /* the notes stay for the next time */
-    }
     pthread_mutex_lock(&tier->notes_lock);
     noted = tier->pending;
     tier->pending = empty;
     pthread_mutex_unlock(&tier->notes_lock);
 
-    bring_unknown(tier, &noted);
-    if (noted.n_lost > 0) /* if it fails, the next read notes them again */
-        (void)hth_index_remove_lost(tier->index, noted.lost, noted.n_lost, hth_row_file_is_gone, &files, NULL, NULL);
-    if (noted.n_sightings > 0) /* if it fails, a later miss has one explanation less */
-        (void)hth_index_note_beginnings(tier->index, noted.sightings, noted.n_sightings, NULL);
-    bring_uses(tier, noted.uses, noted.n_uses);
-    notes_deinit(&noted);
+    bring_unknown(tier, noted);
+    if (noted->n_lost > 0) /* if it fails, the next read notes them again */
+        (void)hth_index_remove_lost(tier->index, noted->lost, noted->n_lost, hth_row_file_is_gone, &files, NULL, NULL);
+    if (noted->n_sightings > 0) /* if it fails, a later miss has one explanation less */
+        (void)hth_index_note_beginnings(tier->index, noted->sightings, noted->n_sightings, NULL);
+    bring_uses(tier, noted->uses, noted->n_uses);
+    free(noted);
 }
 
+/* True when there are notes to write to the index, or at least n_uses_min uses. */
 static bool has_notes(hth_file_tier *tier, size_t n_uses_min)
 {
     bool has;
 
     pthread_mutex_lock(&tier->notes_lock);
-    has = tier->pending.n_uses >= n_uses_min || tier->pending.n_found > 0 || tier->pending.n_lost > 0 ||
-          tier->pending.n_sightings == SIGHTINGS_MAX ||
-          (n_uses_min == 1 && (tier->pending.n_sightings > 0 || tier->pending.n_missed > 0));
+    has = tier->pending->n_uses >= n_uses_min || tier->pending->n_found > 0 || tier->pending->n_lost > 0 ||
+          tier->pending->n_sightings == SIGHTINGS_MAX ||
+          (n_uses_min == 1 && (tier->pending->n_sightings > 0 || tier->pending->n_missed > 0));
     pthread_mutex_unlock(&tier->notes_lock);
     return has;
 }
 
-void hth_file_tier_maintain(hth_file_tier *tier)
+/* ---- removing single rows: bad, superseded or unwanted ones ---- */
+
+enum { TAKEN_DEADLINE_S = 60 }; /* time to move or remove one file */
+
+/* Remove the file or directory with a row's name, under the row's reservation. 0, -ENOENT or -errno. */
+static int remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path)
 {
-    restore_directories(tier);
-    pthread_mutex_lock(&tier->scan_lock);
-    if (hth_index_maintain(tier->index))
-        (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
-    pthread_mutex_unlock(&tier->scan_lock);
-    if (has_notes(tier, 1)) /* also for an index that was just opened or replaced */
-        bring_notes(tier);
+    int rc = hth_fs_remove(tier->fs, path);
+
+    if (rc == -ENOTEMPTY || rc == -EEXIST || rc == -EISDIR)
+        rc = hth_quarantine_row(tier->fs, tier->quarantine, path, id);
+    return rc;
+}
+
+/* A reserved row: no other process or thread may change it. */
+typedef struct taken_row {
+    const hth_row_id *id;
+    bool is_reserved; /* false where the index does not work */
+    bool was_known;
+    hth_row_meta meta;
+    char path[FILE_TIER_PATH_BYTES];
+} taken_row;
+
+/* False: another process or thread has it, or the path is too long. */
+static bool take_row(hth_file_tier *tier, const hth_row_id *id, taken_row *out)
+{
+    hth_reserve_result result = HTH_RESERVE_TAKEN;
+
+    out->id = id;
+    out->was_known = false;
+    if (!hth_file_tier_path(tier, id, out->path, sizeof(out->path)))
+        return false;
+    out->is_reserved =
+        hth_index_take(tier->index, id, TAKEN_DEADLINE_S, &result, &out->was_known, &out->meta, NULL) == HEARTH_OK;
+    return !out->is_reserved || result == HTH_RESERVED;
+}
+
+/* End with the file gone; the index remembers gone (may be NULL). */
+static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *gone)
+{
+    hth_row_meta meta = { .id = *row->id };
+
+    if (!row->is_reserved)
+        return;
+    if (row->was_known)
+        meta = row->meta;
+    if (gone) /* here and below: on failure we can still take the row again */
+        (void)hth_index_release_gone(tier->index, &meta, gone, NULL);
+    else
+        (void)hth_index_release(tier->index, row->id, 1, NULL);
+}
+
+/* The head of a row's file. */
+static bool read_head(hth_file_tier *tier, const hth_row_id *id, hth_row_head *out)
+{
+    char path[FILE_TIER_PATH_BYTES];
+
+    return hth_file_tier_path(tier, id, path, sizeof(path)) &&
+           hth_row_file_head(tier->fs, path, id, out, NULL) == HEARTH_OK;
+}
+
+/* Count a row again that we hold and whose file stays, as the file is now and with the known uses. */
+static void put_back(hth_file_tier *tier, const hth_row_meta *known)
+{
+    hth_row_head now;
+
+    if (read_head(tier, &known->id, &now)) {
+        now.meta.hit_count = known->hit_count;
+        now.meta.last_used_time = known->last_used_time;
+    } else {
+        now = (hth_row_head){ .meta = *known };
+    }
+    (void)hth_index_publish(tier->index, &now, 1, NULL); /* on failure the row is found by its name */
+}
+
+/* End with the file kept. */
+static void end_kept(hth_file_tier *tier, const taken_row *row)
+{
+    hth_row_head now;
+
+    if (!row->is_reserved)
+        return;
+    if (row->was_known)
+        put_back(tier, &row->meta);
+    else if (read_head(tier, row->id, &now))
+        (void)hth_index_publish(tier->index, &now, 1, NULL); /* likewise */
+    else
+        end_gone(tier, row, NULL);
+}
+
+typedef enum verdict {
+    VERDICT_BAD,
+    VERDICT_SOUND,
+    VERDICT_GONE,
+    VERDICT_UNKNOWN, /* not enough memory to decide */
+} verdict;
+
+/* Read a file again and judge it. */
+static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_tier_judge_fn is_bad, void *user_data)
+{
+    verdict result = VERDICT_BAD;
+    hth_fs_stat st = { .bytes = 0 };
+    uint8_t *bytes;
+    size_t n = 0;
+    int fd = -1;
+    hearth_status status = hth_row_file_open(tier->fs, row->path, &fd, &st, NULL);
+
+    if (status != HEARTH_OK)
+        return status == HEARTH_NOT_FOUND ? VERDICT_GONE : VERDICT_BAD;
+    bytes = malloc((size_t)st.bytes);
+    if (!bytes)
+        result = VERDICT_UNKNOWN;
+    else if (hth_fs_read_full(tier->fs, fd, bytes, (size_t)st.bytes, 0, &n) == 0 && n == st.bytes)
+        result = is_bad(row->id, bytes, n, user_data) ? VERDICT_BAD : VERDICT_SOUND;
+    free(bytes);
+    hth_fs_close(tier->fs, fd);
+    return result;
+}
+
+/* Move a bad file to the quarantine or, failing that, remove it. 0, -ENOENT, or -errno when it stays. */
+static int set_aside(hth_file_tier *tier, const taken_row *row)
+{
+    int rc = hth_quarantine_row(tier->fs, tier->quarantine, row->path, row->id);
+
+    if (rc != 0 && rc != -ENOENT)
+        rc = hth_fs_remove(tier->fs, row->path); /* no copy is kept, but it will not be found again */
+    return rc;
+}
+
+typedef enum removal { REMOVAL_FAILED, REMOVAL_NEEDLESS, REMOVAL_DONE } removal;
+
+static removal quarantine(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad, void *user_data,
+                          const char *reason)
+{
+    char name[HTH_ROW_FILE_NAME_BYTES];
+    verdict judged;
+    taken_row row;
+    int rc;
+
+    if (!take_row(tier, id, &row))
+        return REMOVAL_FAILED;
+    hth_fs_step(tier->fs, "taken");
+    judged = judge_file(tier, &row, is_bad, user_data);
+    if (judged == VERDICT_GONE) {
+        end_gone(tier, &row, NULL);
+        return REMOVAL_NEEDLESS;
+    }
+    if (judged != VERDICT_BAD) {
+        end_kept(tier, &row);
+        return judged == VERDICT_SOUND ? REMOVAL_NEEDLESS : REMOVAL_FAILED;
+    }
+    rc = set_aside(tier, &row);
+    hth_row_file_name(id, name);
+    if (rc == 0) {
+        atomic_fetch_add(&tier->n_rows_quarantined, 1);
+        hth_info(tier->log, "the cached row '%s' was set aside: %s", name, reason);
+    } else if (rc != -ENOENT) {
+        hearth_error why;
+
+        (void)hth_fail_errno(&why, -rc, "the bad row '%s' cannot be removed", row.path);
+        hth_warn(tier->log, "%s", why.message);
+        end_kept(tier, &row);
+        return REMOVAL_FAILED;
+    }
+    end_gone(tier, &row, &(hth_gone){ .reason = HTH_GONE_DAMAGED, .time = hth_os_unix_seconds() });
+    return rc == 0 ? REMOVAL_DONE : REMOVAL_NEEDLESS;
+}
+
+bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
+                                 void *user_data, const char *reason)
+{
+    return quarantine(tier, id, is_bad, user_data, reason) == REMOVAL_DONE;
+}
+
+/* Is the file not the row of its name? */
+static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+
+    (void)user_data;
+    if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
+        return fault.reason != HTH_KVC_NO_MEMORY;
+    return !hth_kvc_is_row(&info, id);
+}
+
+/* A sound file is bad, too, when it is the very file that was read and then refused. */
+static bool is_suspect(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    hth_file_tier *tier = user_data;
+    char path[FILE_TIER_PATH_BYTES];
+    hth_fs_stat st;
+
+    if (is_unsound(id, bytes, n_bytes, NULL))
+        return true;
+    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == 0 &&
+           was_seen(tier, id, &st);
+}
+
+bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason)
+{
+    return quarantine(tier, id, is_suspect, tier, reason) != REMOVAL_FAILED;
+}
+
+bool hth_file_tier_review(hth_file_tier *tier, const hth_row_id *id)
+{
+    return quarantine(tier, id, is_unsound, NULL, "it is not the row of its name") != REMOVAL_FAILED;
+}
+
+hearth_status hth_file_tier_remove_unwanted(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
+                                            hearth_error *err)
+{
+    hth_gone gone = { .reason = HTH_GONE_SUPERSEDED, .time = hth_os_unix_seconds() };
+    bool has_successor = unwanted && unwanted->successor;
+    taken_row row;
+    int rc;
+
+    if (!hth_file_tier_path(tier, id, row.path, sizeof(row.path)))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", tier->directory);
+    if (!take_row(tier, id, &row))
+        return hth_fail(err, HEARTH_BUSY, "the row '%s' is being written or removed by another process; try again",
+                        row.path);
+    hth_fs_step(tier->fs, "taken");
+    /* Look for a pin after the row was taken, as eviction does: see file_tier_pins.c. */
+    if (unwanted && hth_file_tiers_have_pin(unwanted->roots, unwanted->n_roots, &id->key)) {
+        end_kept(tier, &row);
+        return hth_fail(err, HEARTH_NOT_FOUND, "the row '%s' is pinned", row.path);
+    }
+    rc = remove_file(tier, id, row.path);
+    if (rc != 0 && rc != -ENOENT) {
+        end_kept(tier, &row);
+        return hth_fail_errno(err, -rc, "cannot remove the row '%s'", row.path);
+    }
+    if (!row.was_known && rc == -ENOENT) {
+        end_gone(tier, &row, NULL);
+        return hth_fail(err, HEARTH_NOT_FOUND, "there is no row '%s'", row.path);
+    }
+    if (has_successor)
+        hth_past_name_of(unwanted->successor, &gone.successor);
+    end_gone(tier, &row, has_successor ? &gone : NULL);
+    return HEARTH_OK;
+}
+
+hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err)
+{
+    return hth_file_tier_remove_unwanted(tier, id, NULL, err);
 }
 
 /* ---- room for new rows: the quota, the free space of the device, and the rows evicted for them ---- */
@@ -1173,7 +964,7 @@ static removed_count remove_evicted(hth_file_tier *tier, hth_row_meta *rows, siz
     for (size_t i = 0; i < n; i++) {
         int rc = -ENAMETOOLONG;
         bool ours = true;
-        bool stays = bears(&rows[i], kept, n_kept) || hth_file_tier_is_pinned(tier, &rows[i].id.key) ||
+        bool stays = bears(&rows[i], kept, n_kept) || hth_pin_is_there(&tier->pin_folder, &rows[i].id.key) ||
                      (tier->is_needed && tier->is_needed(&rows[i], tier->user_data));
 
         if (stays)
@@ -1229,7 +1020,7 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
         advocate speaker = { .tier = tier }; /* read each time: rows of a new pin were put back and now stay */
 
         n = 0;
-        status = hth_file_tier_pins(tier, &speaker.pins, err);
+        status = hth_pins_read(&tier->pin_folder, &speaker.pins, err);
         if (status == HEARTH_OK)
             status = hth_index_evict(tier->index, bytes_max, is_needed, &speaker, rows, EVICT_BATCH_ROWS, &n, err);
         hth_pins_deinit(&speaker.pins);
@@ -1418,6 +1209,7 @@ static hearth_status make_room_on_device(hth_file_tier *tier, const hth_row_meta
                     n_bytes, tier->free_min, tier->directory);
 }
 
+/* Evict until a row fits; a row that is already there fits. HEARTH_FULL if it cannot fit. */
 static hearth_status make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err)
 {
     bool is_there = false;
@@ -1426,6 +1218,7 @@ static hearth_status make_room(hth_file_tier *tier, const hth_row_meta *meta, si
     return status == HEARTH_OK && !is_there ? make_room_on_device(tier, meta, n_bytes, err) : status;
 }
 
+/* Evict for a row that the device refused although it reported room. False: nothing was evicted, or that failed. */
 static bool make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes)
 {
     hearth_status status = HEARTH_OK;
@@ -1433,260 +1226,379 @@ static bool make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_
     return give_back(tier, meta, n_bytes, &status, NULL) && status == HEARTH_OK;
 }
 
-/* ---- removing single rows: bad, superseded or unwanted ones ---- */
+enum { FLUSH_AT = 4096 }; /* number of noted uses after which a busy writer writes them to the index */
 
-enum { TAKEN_DEADLINE_S = 60 }; /* time to move or remove one file */
+/* ---- writing ---- */
 
-static int remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path)
+hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
+                                    bool *published_out, hearth_error *err)
 {
-    int rc = hth_fs_remove(tier->fs, path);
+    hth_publish_result result = HTH_PUBLISH_EXISTED;
+    hearth_error why = { .message = "" };
+    hearth_status status;
+    hth_row_meta written;
+    bool is_known = false;
 
-    if (rc == -ENOTEMPTY || rc == -EEXIST || rc == -EISDIR)
-        rc = hth_quarantine_row(tier->fs, tier->quarantine, path, id);
-    return rc;
-}
-
-/* A reserved row: no other process or thread may change it. */
-typedef struct taken_row {
-    const hth_row_id *id;
-    bool is_reserved; /* false where the index does not work */
-    bool was_known;
-    hth_row_meta meta;
-    char path[FILE_TIER_PATH_BYTES];
-} taken_row;
-
-/* False: another process or thread has it, or the path is too long. */
-static bool take_row(hth_file_tier *tier, const hth_row_id *id, taken_row *out)
-{
-    hth_reserve_result result = HTH_RESERVE_TAKEN;
-
-    out->id = id;
-    out->was_known = false;
-    if (!hth_file_tier_path(tier, id, out->path, sizeof(out->path)))
-        return false;
-    out->is_reserved =
-        hth_index_take(tier->index, id, TAKEN_DEADLINE_S, &result, &out->was_known, &out->meta, NULL) == HEARTH_OK;
-    return !out->is_reserved || result == HTH_RESERVED;
-}
-
-/* End with the file gone; the index remembers gone (may be NULL). */
-static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *gone)
-{
-    hth_row_meta meta = { .id = *row->id };
-
-    if (!row->is_reserved)
-        return;
-    if (row->was_known)
-        meta = row->meta;
-    if (gone) /* here and below: on failure we can still take the row again */
-        (void)hth_index_release_gone(tier->index, &meta, gone, NULL);
-    else
-        (void)hth_index_release(tier->index, row->id, 1, NULL);
-}
-
-/* The head of a row's file. */
-static bool read_head(hth_file_tier *tier, const hth_row_id *id, hth_row_head *out)
-{
-    char path[FILE_TIER_PATH_BYTES];
-
-    return hth_file_tier_path(tier, id, path, sizeof(path)) &&
-           hth_row_file_head(tier->fs, path, id, out, NULL) == HEARTH_OK;
-}
-
-static void put_back(hth_file_tier *tier, const hth_row_meta *known)
-{
-    hth_row_head now;
-
-    if (read_head(tier, &known->id, &now)) {
-        now.meta.hit_count = known->hit_count;
-        now.meta.last_used_time = known->last_used_time;
-    } else {
-        now = (hth_row_head){ .meta = *known };
+    if (has_notes(tier, FLUSH_AT))
+        bring_notes(tier);
+    if (n_bytes > tier->file_bytes_max) /* no row is evicted for a row that cannot be written */
+        return hth_fail_errno(err, EFBIG, "a row of %zu bytes is not written to '%s'", n_bytes, tier->directory);
+    status = make_room(tier, meta, n_bytes, &why);
+    if (status != HEARTH_OK) {
+        if (err)
+            *err = why;
+        return status;
     }
-    (void)hth_index_publish(tier->index, &now, 1, NULL); /* on failure the row is found by its name */
-}
-
-/* End with the file kept. */
-static void end_kept(hth_file_tier *tier, const taken_row *row)
-{
-    hth_row_head now;
-
-    if (!row->is_reserved)
-        return;
-    if (row->was_known)
-        put_back(tier, &row->meta);
-    else if (read_head(tier, row->id, &now))
-        (void)hth_index_publish(tier->index, &now, 1, NULL); /* likewise */
-    else
-        end_gone(tier, row, NULL);
-}
-
-typedef enum verdict {
-    VERDICT_BAD,
-    VERDICT_SOUND,
-    VERDICT_GONE,
-    VERDICT_UNKNOWN, /* not enough memory to decide */
-} verdict;
-
-/* Read a file again and judge it. */
-static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_tier_judge_fn is_bad, void *user_data)
-{
-    verdict result = VERDICT_BAD;
-    hth_fs_stat st = { .bytes = 0 };
-    uint8_t *bytes;
-    size_t n = 0;
-    int fd = -1;
-    hearth_status status = hth_row_file_open(tier->fs, row->path, &fd, &st, NULL);
-
+    status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, &is_known, err);
+    if (status == HEARTH_FULL && make_room_again(tier, meta, n_bytes))
+        status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, &is_known, err);
+    /*
+     * If the index could not be updated, note the row for later, so that its totals match the files. Publishing fails
+     * when the row's name cannot be made durable, but the row is there.
+     */
+    if (!is_known && (status != HEARTH_OK || result != HTH_PUBLISH_TAKEN) &&
+        (hth_index_get(tier->index, &meta->id, NULL, &is_known, NULL) != HEARTH_OK || !is_known))
+        (void)find_file(tier, &meta->id, &written);
     if (status != HEARTH_OK)
-        return status == HEARTH_NOT_FOUND ? VERDICT_GONE : VERDICT_BAD;
-    bytes = malloc((size_t)st.bytes);
-    if (!bytes)
-        result = VERDICT_UNKNOWN;
-    else if (hth_fs_read_full(tier->fs, fd, bytes, (size_t)st.bytes, 0, &n) == 0 && n == st.bytes)
-        result = is_bad(row->id, bytes, n, user_data) ? VERDICT_BAD : VERDICT_SOUND;
-    free(bytes);
-    hth_fs_close(tier->fs, fd);
-    return result;
-}
-
-/* Move a bad file to the quarantine or, failing that, remove it. 0, -ENOENT, or -errno when it stays. */
-static int set_aside(hth_file_tier *tier, const taken_row *row)
-{
-    int rc = hth_quarantine_row(tier->fs, tier->quarantine, row->path, row->id);
-
-    if (rc != 0 && rc != -ENOENT)
-        rc = hth_fs_remove(tier->fs, row->path); /* no copy is kept, but it will not be found again */
-    return rc;
-}
-
-typedef enum removal { REMOVAL_FAILED, REMOVAL_NEEDLESS, REMOVAL_DONE } removal;
-
-static removal quarantine(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad, void *user_data,
-                          const char *reason)
-{
-    char name[HTH_ROW_FILE_NAME_BYTES];
-    verdict judged;
-    taken_row row;
-    int rc;
-
-    if (!take_row(tier, id, &row))
-        return REMOVAL_FAILED;
-    hth_fs_step(tier->fs, "taken");
-    judged = judge_file(tier, &row, is_bad, user_data);
-    if (judged == VERDICT_GONE) {
-        end_gone(tier, &row, NULL);
-        return REMOVAL_NEEDLESS;
+        return status;
+    if (result == HTH_PUBLISH_WRITTEN) {
+        atomic_fetch_add(&tier->n_rows_written, 1);
+        atomic_fetch_add(&tier->n_bytes_written, n_bytes);
+        atomic_fetch_add(&tier->bytes_known, n_bytes);
+    } else if (result == HTH_PUBLISH_ADOPTED) {
+        atomic_fetch_add(&tier->n_rows_adopted, 1);
     }
-    if (judged != VERDICT_BAD) {
-        end_kept(tier, &row);
-        return judged == VERDICT_SOUND ? REMOVAL_NEEDLESS : REMOVAL_FAILED;
-    }
-    rc = set_aside(tier, &row);
-    hth_row_file_name(id, name);
-    if (rc == 0) {
-        atomic_fetch_add(&tier->n_rows_quarantined, 1);
-        hth_info(tier->log, "the cached row '%s' was set aside: %s", name, reason);
-    } else if (rc != -ENOENT) {
-        hearth_error why;
-
-        (void)hth_fail_errno(&why, -rc, "the bad row '%s' cannot be removed", row.path);
-        hth_warn(tier->log, "%s", why.message);
-        end_kept(tier, &row);
-        return REMOVAL_FAILED;
-    }
-    end_gone(tier, &row, &(hth_gone){ .reason = HTH_GONE_DAMAGED, .time = hth_os_unix_seconds() });
-    return rc == 0 ? REMOVAL_DONE : REMOVAL_NEEDLESS;
+    if (published_out)
+        *published_out = result == HTH_PUBLISH_WRITTEN;
+    return HEARTH_OK;
 }
 
-bool hth_file_tier_quarantine_if(hth_file_tier *tier, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
-                                 void *user_data, const char *reason)
+/* ---- the tier's thread that scans the files: at the start, and again after the index was replaced ---- */
+
+enum { FOREIGN_S = 24 * 60 * 60 }; /* age at which another machine's temporary file counts as abandoned */
+
+static void set_busy_locked(hth_file_tier *tier, bool is_busy)
 {
-    return quarantine(tier, id, is_bad, user_data, reason) == REMOVAL_DONE;
+    tier->scanner_is_busy = is_busy;
+    atomic_store(&tier->is_scanning, is_busy);
 }
 
-static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes)
+/* A row of another version is not damaged; its head just cannot be read here. */
+static bool is_damaged(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
 {
     hth_kvc_fault fault;
     hth_kvc_info info;
 
-    if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
-        return fault.reason != HTH_KVC_NO_MEMORY;
-    return !info.has_kind || info.kind != (uint8_t)id->kind || !info.has_own_key ||
-           !hth_key_equal(&info.own_key, &id->key);
-}
-
-/* A sound file is bad, too, when it is the very file that was read and then refused. */
-static bool is_suspect(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
-{
-    hth_file_tier *tier = user_data;
-    char path[FILE_TIER_PATH_BYTES];
-    hth_fs_stat st;
-
-    if (is_unsound(id, bytes, n_bytes))
-        return true;
-    return hth_file_tier_path(tier, id, path, sizeof(path)) && hth_fs_stat_path(tier->fs, path, &st) == 0 &&
-           was_seen(tier, id, &st);
-}
-
-bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason)
-{
-    return quarantine(tier, id, is_suspect, tier, reason) != REMOVAL_FAILED;
-}
-
-static bool is_unsound_file(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
-{
     (void)user_data;
-    return is_unsound(id, bytes, n_bytes);
+    return !hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault) && fault.reason != HTH_KVC_NO_MEMORY &&
+           fault.reason != HTH_KVC_UNSUPPORTED_VERSION;
 }
 
-bool hth_file_tier_review(hth_file_tier *tier, const hth_row_id *id)
+static bool set_damaged_aside(const hth_row_id *id, void *user_data)
 {
-    return quarantine(tier, id, is_unsound_file, NULL, "it is not the row of its name") != REMOVAL_FAILED;
+    return hth_file_tier_quarantine_if(user_data, id, is_damaged, NULL, "its head is damaged");
 }
 
-/* unwanted: NULL to remove a pinned row, too. */
-static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
-                                hearth_error *err)
+static hth_scan scan_of(hth_file_tier *tier)
 {
-    hth_gone gone = { .reason = HTH_GONE_SUPERSEDED, .time = hth_os_unix_seconds() };
-    bool has_successor = unwanted && unwanted->successor;
-    taken_row row;
-    int rc;
+    return (hth_scan){
+        .rows = hth_file_tier_files(tier),
+        .log = tier->log,
+        .index = tier->index,
+        .temporary_directory = tier->temporary,
+        .durable = tier->durable,
+        .foreign_s = tier->is_shared_by_machines ? FOREIGN_S : 0,
+        .stop = &tier->stop,
+        .damaged = set_damaged_aside,
+        .damaged_user_data = tier,
+    };
+}
 
-    if (!hth_file_tier_path(tier, id, row.path, sizeof(row.path)))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", tier->directory);
-    if (!take_row(tier, id, &row))
-        return hth_fail(err, HEARTH_BUSY, "the row '%s' is being written or removed by another process; try again",
-                        row.path);
-    hth_fs_step(tier->fs, "taken");
-    /* Look for a pin after the row was taken, as eviction does: see file_tier_pins.c. */
-    if (unwanted && hth_file_tiers_have_pin(unwanted->roots, unwanted->n_roots, &id->key)) {
-        end_kept(tier, &row);
-        return hth_fail(err, HEARTH_NOT_FOUND, "the row '%s' is pinned", row.path);
+/* Fill the index; true when the scan was complete. The caller then reports that to the index. */
+static bool fill_index(hth_file_tier *tier, hth_scan *scan)
+{
+    bool complete = hth_scan_rebuild(scan);
+
+    atomic_store(&tier->bytes_known, scan->bytes);
+    atomic_fetch_add(&tier->n_rows_adopted, scan->n_adopted);
+    return complete;
+}
+
+static void note_quota(hth_file_tier *tier)
+{
+    uint64_t quota = 0;
+
+    if (tier->bytes_max != UINT64_MAX && hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK &&
+        quota != tier->bytes_max)
+        (void)hth_index_set_quota(tier->index, tier->bytes_max, NULL); /* only shown to people */
+}
+
+void hth_file_tier_recover(hth_file_tier *tier)
+{
+    hth_scan scan = scan_of(tier);
+
+    hth_scan_recover(&scan);
+    atomic_fetch_add(&tier->n_rows_adopted, scan.n_adopted);
+}
+
+static void scan_once(hth_file_tier *tier, bool rebuild)
+{
+    hth_scan scan = scan_of(tier);
+    hth_index_totals totals;
+    bool complete = false;
+
+    hth_file_tier_recover(tier);
+    if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK)
+        atomic_store(&tier->bytes_known, totals.bytes);
+    else /* without an index the quota is enforced by the sum of the file sizes */
+        complete = fill_index(tier, &scan) && rebuild;
+    note_quota(tier);
+
+    pthread_mutex_lock(&tier->scan_lock);
+    if (complete && !tier->rebuild_wanted)          /* otherwise the filled index was replaced in the meantime */
+        (void)hth_index_rebuilt(tier->index, NULL); /* on failure the next start fills it again */
+    else if (rebuild && !complete)
+        hth_index_rebuild_failed(tier->index);
+    pthread_mutex_unlock(&tier->scan_lock);
+}
+
+static void *scan_files(void *context)
+{
+    hth_file_tier *tier = context;
+
+    hth_os_thread_name("hearth-scan");
+    pthread_mutex_lock(&tier->scan_lock);
+    do {
+        bool rebuild = tier->rebuild_wanted;
+
+        tier->rebuild_wanted = false;
+        pthread_mutex_unlock(&tier->scan_lock);
+        if (!rebuild)
+            rebuild =
+                hth_index_claim_rebuild(tier->index); /* in this thread, because it may wait for another process */
+        scan_once(tier, rebuild);
+        pthread_mutex_lock(&tier->scan_lock);
+    } while (tier->rebuild_wanted && !atomic_load(&tier->stop));
+    set_busy_locked(tier, false);
+    pthread_cond_broadcast(&tier->scan_ended);
+    pthread_mutex_unlock(&tier->scan_lock);
+    return NULL;
+}
+
+/* Scan the files, by the thread that is running or by a new one. 0 or an errno. */
+static int start_scan_locked(hth_file_tier *tier, bool rebuild)
+{
+    int failed;
+
+    tier->rebuild_wanted = tier->rebuild_wanted || rebuild;
+    if (tier->scanner_is_busy)
+        return 0;
+    if (tier->scanner_exists)
+        (void)pthread_join(tier->scanner, NULL); /* it has released the lock for the last time, so this does not wait */
+    set_busy_locked(tier, true);
+    failed = pthread_create(&tier->scanner, NULL, scan_files, tier);
+    tier->scanner_exists = failed == 0;
+    set_busy_locked(tier, failed == 0);
+    return failed;
+}
+
+bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progress, void *user_data)
+{
+    hth_scan scan = scan_of(tier);
+    bool complete = false;
+
+    scan.progress = progress;
+    scan.user_data = user_data;
+    /* Take the place of the tier's own thread, which then does not start. */
+    pthread_mutex_lock(&tier->scan_lock);
+    while (tier->scanner_is_busy)
+        pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
+    set_busy_locked(tier, true);
+    pthread_mutex_unlock(&tier->scan_lock);
+
+    if (hth_index_clear(tier->index, NULL) == HEARTH_OK) {
+        complete = fill_index(tier, &scan);
+        note_quota(tier);
     }
-    rc = remove_file(tier, id, row.path);
-    if (rc != 0 && rc != -ENOENT) {
-        end_kept(tier, &row);
-        return hth_fail_errno(err, -rc, "cannot remove the row '%s'", row.path);
+
+    pthread_mutex_lock(&tier->scan_lock);
+    if (tier->rebuild_wanted) { /* the index was replaced in the meantime */
+        complete = false;
+        set_busy_locked(tier, false);
+        (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
+    } else {
+        if (complete)
+            complete = hth_index_rebuilt(tier->index, NULL) == HEARTH_OK;
+        else
+            hth_index_rebuild_failed(tier->index);
+        set_busy_locked(tier, false);
     }
-    if (!row.was_known && rc == -ENOENT) {
-        end_gone(tier, &row, NULL);
-        return hth_fail(err, HEARTH_NOT_FOUND, "there is no row '%s'", row.path);
+    pthread_cond_broadcast(&tier->scan_ended);
+    pthread_mutex_unlock(&tier->scan_lock);
+    return complete;
+}
+
+void hth_file_tier_settle(hth_file_tier *tier)
+{
+    pthread_mutex_lock(&tier->scan_lock);
+    while (tier->scanner_is_busy)
+        pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
+    pthread_mutex_unlock(&tier->scan_lock);
+}
+
+void hth_file_tier_maintain(hth_file_tier *tier)
+{
+    restore_directories(tier);
+    pthread_mutex_lock(&tier->scan_lock);
+    if (hth_index_maintain(tier->index))
+        (void)start_scan_locked(tier, true); /* without a thread the index stays incomplete until the next start */
+    pthread_mutex_unlock(&tier->scan_lock);
+    if (has_notes(tier, 1)) /* also for an index that was just opened or replaced */
+        bring_notes(tier);
+}
+
+/* ---- opening ---- */
+
+static hearth_status open_index(hth_file_tier *tier, hearth_error *err)
+{
+    char path[FILE_TIER_PATH_BYTES];
+    hth_index_options options = {
+        .directory = path,
+        .owners_directory = tier->owners,
+        .fs = tier->fs,
+        .log = tier->log,
+    };
+    hearth_status status = make_part(tier, tier->index_directory, "index", path, err);
+
+    return status == HEARTH_OK ? hth_index_open(&options, &tier->index, NULL, err) : status;
+}
+
+static void take_noted_quota(hth_file_tier *tier)
+{
+    uint64_t quota = 0;
+
+    if (hth_index_quota(tier->index, &quota, NULL) == HEARTH_OK && quota > 0)
+        tier->bytes_max = quota;
+}
+
+static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options *options, hearth_error *err)
+{
+    hearth_status status;
+    uint32_t number;
+    int failed;
+
+    status = make_parts(tier, err);
+    if (status == HEARTH_OK)
+        status = open_index(tier, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (options->with_noted_quota)
+        take_noted_quota(tier);
+    tier->publisher = (hth_publisher){
+        .rows = hth_file_tier_files(tier),
+        .log = tier->log,
+        .index = tier->index,
+        .temporary_directory = tier->temporary,
+        .quarantine_directory = tier->quarantine,
+        .durable = tier->durable,
+    };
+    /* Another tier of this process shares the token, so this tier's numbers start at a random point. */
+    hth_os_random(&number, sizeof(number));
+    atomic_store(&tier->publisher.n_temporaries, (uint64_t)number << 24);
+    status = hth_publish_probe(tier->fs, tier->temporary, hth_index_owner_token(tier->index), options->publish_way,
+                               &tier->publisher.way, err);
+    if (status == HEARTH_OK)
+        status = hth_publish_check_folders(&tier->publisher, err);
+    if (status != HEARTH_OK)
+        return status;
+
+    pthread_mutex_lock(&tier->scan_lock);
+    failed = start_scan_locked(tier, false);
+    pthread_mutex_unlock(&tier->scan_lock);
+    return failed ? hth_fail_errno(err, failed, "cannot start a thread for the cache in '%s'", tier->directory)
+                  : HEARTH_OK;
+}
+
+/* In bytes, of this process. */
+static uint64_t limit_of_files(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+}
+
+hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_tier **out, hearth_error *err)
+{
+    hth_file_tier *tier = calloc(1, sizeof(*tier));
+    hearth_error why = { .message = "" };
+    hearth_status status;
+
+    if (!tier)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache in '%s'", options->directory);
+    pthread_mutex_init(&tier->notes_lock, NULL);
+    pthread_mutex_init(&tier->scan_lock, NULL);
+    pthread_cond_init(&tier->scan_ended, NULL);
+    tier->fs = options->fs ? options->fs : hth_fs_system();
+    tier->log = options->log;
+    tier->bytes_max = options->bytes_max;
+    tier->file_bytes_max = limit_of_files();
+    tier->free_min = options->free_min;
+    tier->spares_rows = options->spares_rows;
+    tier->durable = options->durable;
+    tier->pin_folder = (hth_pin_folder){ .fs = tier->fs, .directory = tier->pins, .durable = tier->durable };
+    tier->is_needed = options->is_needed;
+    tier->user_data = options->user_data;
+    if (!*options->directory ||
+        snprintf(tier->directory, FILE_TIER_PATH_BYTES, "%s", options->directory) >= FILE_TIER_PATH_BYTES) {
+        status = hth_fail(err, HEARTH_MISUSE, "the cache directory '%.200s' is no usable path", options->directory);
+        goto out;
     }
-    if (has_successor)
-        hth_past_name_of(unwanted->successor, &gone.successor);
-    end_gone(tier, &row, has_successor ? &gone : NULL);
+    if (snprintf(tier->index_directory, FILE_TIER_PATH_BYTES, "%s",
+                 options->index_directory ? options->index_directory : tier->directory) >= FILE_TIER_PATH_BYTES) {
+        status = hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", options->index_directory);
+        goto out;
+    }
+    tier->is_shared_by_machines = strcmp(tier->index_directory, tier->directory) != 0;
+    tier->pending = notes_new();
+    if (!tier->pending) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache in '%s'", tier->directory);
+        goto out;
+    }
+    status = open_files(tier, options, &why);
+    if (status == HEARTH_PERMISSION && why.system_errno != 0 && !strstr(why.message, "--cache"))
+        hth_fail_prefix(&why,
+                        "the cache directory '%s' cannot be used; choose another one with --cache or "
+                        "$HEARTH_CACHE",
+                        tier->directory);
+    if (status != HEARTH_OK) {
+        if (err)
+            *err = why;
+        goto out;
+    }
+    *out = tier;
     return HEARTH_OK;
+out:
+    hth_file_tier_close(tier);
+    return status;
 }
 
-hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, hearth_error *err)
+void hth_file_tier_close(hth_file_tier *tier)
 {
-    return remove_row(tier, id, NULL, err);
-}
+    bool scanner_exists;
 
-hearth_status hth_file_tier_remove_unwanted(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
-                                            hearth_error *err)
-{
-    return remove_row(tier, id, unwanted, err);
+    if (!tier)
+        return;
+    atomic_store(&tier->stop, true);
+    pthread_mutex_lock(&tier->scan_lock);
+    scanner_exists = tier->scanner_exists;
+    pthread_mutex_unlock(&tier->scan_lock);
+    if (scanner_exists)
+        (void)pthread_join(tier->scanner, NULL); /* no other thread joins it: the tier is no longer in use */
+    hth_index_forget_log(tier->index, tier->log);
+    hth_index_close(tier->index);
+    free(tier->pending);
+    pthread_cond_destroy(&tier->scan_ended);
+    pthread_mutex_destroy(&tier->scan_lock);
+    pthread_mutex_destroy(&tier->notes_lock);
+    free(tier);
 }

@@ -71,18 +71,6 @@ bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *
  * subtracts one from *n_names.
  */
 bool hth_file_tier_look(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *out, unsigned *n_names);
-/*
- * The same as hth_file_tier_has for n rows in one read transaction: found[i] and, when true, out[i]; returns the number
- * found. Rows that the index knows need no system call and no allocation. Every other row costs a file lookup, so ask
- * in batches if the first missing row ends the search.
- */
-size_t hth_file_tier_has_many(hth_file_tier *tier, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found);
-/*
- * Wait until a row that this or another process is writing is there, its writer has abandoned it, or timeout_ms have
- * passed. True: the row is there. Where the system supports it, a notifier wakes the caller without polling
- * (notifier.h). For threads that may block.
- */
-bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t timeout_ms);
 /* Show a search the rows of the index; see hth_index_find_leaf and hth_index_tokens. No file is read. */
 void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search);
 size_t hth_file_tier_tokens(hth_file_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity);
@@ -152,7 +140,10 @@ typedef struct hth_unwanted {
     hth_file_tier *const *roots; /* [n_roots], where a pin of the row may lie */
     size_t n_roots;
 } hth_unwanted;
-/* The same for a row that is no longer needed. A pinned row stays; the status is then HEARTH_NOT_FOUND. */
+/*
+ * The same for a row that is no longer needed. A pinned row stays; the status is then HEARTH_NOT_FOUND. unwanted NULL:
+ * as hth_file_tier_remove.
+ */
 hearth_status hth_file_tier_remove_unwanted(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
                                             hearth_error *err);
 
@@ -170,14 +161,9 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
 
 /* ---- pins (pins.h): any thread that may block on files; see file_tier_set.h for adding them ---- */
 
-/* As hth_pins_read. */
-hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *pins, hearth_error *err);
-/* True when the pin lies in this tier, or if that is unknown. */
-bool hth_file_tier_is_pinned(const hth_file_tier *tier, const hth_key *key);
-/* As hth_pin_add and hth_pin_remove. */
-hearth_status hth_file_tier_pin_add(const hth_file_tier *tier, const hth_key *key, bool *added_out, hearth_error *err);
-hearth_status hth_file_tier_pin_remove(const hth_file_tier *tier, const hth_key *key, hearth_error *err);
-bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key); /* the same for n tiers */
+const hth_pin_folder *hth_file_tier_pin_folder(const hth_file_tier *tier); /* borrowed */
+/* True when the pin lies in one of n tiers, or if that is unknown. */
+bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key);
 /*
  * After a removal from the n roots of a tier: remove the pin of a prefix if no row ends it any more. HEARTH_OK also
  * when the prefix is not pinned or such a row remains; other statuses as hth_pin_remove.

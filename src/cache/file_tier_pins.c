@@ -106,7 +106,7 @@ hearth_status hth_file_tier_set_pins(hth_file_tier_set *set, hth_pins *pins, hea
     hearth_status status = HEARTH_OK;
 
     for (size_t i = 0; i < hth_file_tier_set_n_roots(set) && status == HEARTH_OK; i++)
-        status = hth_file_tier_pins(hth_file_tier_set_roots(set)[i], pins, err);
+        status = hth_pins_read(hth_file_tier_pin_folder(hth_file_tier_set_roots(set)[i]), pins, err);
     return status;
 }
 
@@ -194,6 +194,7 @@ hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, 
 {
     hth_file_tier *const *roots = hth_file_tier_set_roots(set);
     hearth_status status = check_rows(set, key, err);
+    const hth_pin_folder *folder;
     bool added = false;
     size_t i = 0;
 
@@ -205,17 +206,18 @@ hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, 
         i++;
     if (i == hth_file_tier_set_n_roots(set))
         return hth_fail(err, HEARTH_NOT_FOUND, "the rows of the prefix went away; compute it again");
+    folder = hth_file_tier_pin_folder(roots[i]);
     /*
      * A pin that already existed may belong to another caller, which removes it if the rows are gone. Then make it
      * again.
      */
     for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
-        status = hth_file_tier_pin_add(roots[i], key, &added, err);
+        status = hth_pin_add(folder, key, &added, err);
         if (status == HEARTH_OK)
             status = check_again(set, key, err);
         if (status != HEARTH_OK && added) /* if this fails, 'hearth cache stat' shows the pin */
-            (void)hth_file_tier_pin_remove(roots[i], key, NULL);
-        if (status != HEARTH_OK || added || hth_file_tier_is_pinned(roots[i], key))
+            (void)hth_pin_remove(folder, key, NULL);
+        if (status != HEARTH_OK || added || hth_pin_is_there(folder, key))
             return status;
     }
     return hth_fail(err, HEARTH_BUSY, "other callers pin and unpin the prefix; try again");
@@ -227,7 +229,7 @@ static hearth_status unpin(hth_file_tier *const *tiers, size_t n, const hth_key 
 
     for (size_t i = 0; i < n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = hth_file_tier_pin_remove(tiers[i], key, &why);
+        hearth_status result = hth_pin_remove(hth_file_tier_pin_folder(tiers[i]), key, &why);
 
         status = hth_status_merge(status, result, &why, err);
     }

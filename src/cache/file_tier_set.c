@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 
-enum { ROOTS_MAX = HTH_FILE_TIER_ROOTS_MAX, AT_ONCE = 64 };
+enum { ROOTS_MAX = HTH_FILE_TIER_ROOTS_MAX };
 
 /* Identifies a root to is_needed_elsewhere. */
 typedef struct root_link {
@@ -51,7 +51,7 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
         if (i == link->number)
             continue;
-        if (hth_file_tier_is_pinned(set->roots[i], &meta->id.key) ||
+        if (hth_pin_is_there(hth_file_tier_pin_folder(set->roots[i]), &meta->id.key) ||
             hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK || !totals.complete ||
             hth_index_has_children(index_of(set, i), meta, &has, NULL) != HEARTH_OK || has)
             return true;
@@ -221,47 +221,6 @@ size_t hth_file_tier_set_tokens(hth_file_tier_set *set, const hth_row_id *id, he
     return n;
 }
 
-size_t hth_file_tier_set_has_many(hth_file_tier_set *set, const hth_row_id *ids, size_t n, hth_row_meta *out,
-                                  bool *found)
-{
-    size_t n_found = 0;
-
-    if (set->n == 1)
-        return hth_file_tier_has_many(set->roots[0], ids, n, out, found);
-    memset(found, 0, n * sizeof(*found));
-    for (size_t at = 0; at < n; at += AT_ONCE) {
-        size_t n_now = n - at < AT_ONCE ? n - at : AT_ONCE;
-
-        for (size_t i = 0; i < set->n; i++) {
-            hth_row_meta metas[AT_ONCE];
-            bool here[AT_ONCE];
-
-            if (hth_index_get_many(index_of(set, i), ids + at, n_now, metas, here, NULL) != HEARTH_OK)
-                continue;
-            for (size_t k = 0; k < n_now; k++)
-                if (here[k] && !found[at + k]) {
-                    found[at + k] = true;
-                    out[at + k] = metas[k];
-                }
-        }
-    }
-    for (size_t k = 0; k < n; k++) {
-        if (!found[k])
-            found[k] = find_by_name(set, &ids[k], &out[k]);
-        n_found += found[k];
-    }
-    return n_found;
-}
-
-bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32_t timeout_ms)
-{
-    for (size_t i = 0; i < set->n; i++)
-        if (hth_index_wait(index_of(set, i), id, 0) == HTH_WAIT_TIMEOUT &&
-            hth_file_tier_wait(set->roots[i], id, timeout_ms))
-            return true;
-    return hth_file_tier_set_has(set, id, NULL);
-}
-
 /* Insert meta into out[n of capacity], the most recently used first, unless the row is there; returns the new n. */
 static size_t insert_child(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)
 {
@@ -313,26 +272,6 @@ hearth_status hth_file_tier_set_open_file(hth_file_tier_set *set, const hth_row_
 
         if (result == HEARTH_OK)
             return result;
-        status = hth_status_merge(status, result, &why, err);
-    }
-    return status;
-}
-
-hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
-                                     void *user_data, size_t *n_out, hearth_error *err)
-{
-    hearth_status status = HEARTH_NOT_FOUND;
-    size_t order[ROOTS_MAX], n = reading_order(set, id, order);
-
-    for (size_t i = 0; i < n; i++) {
-        hearth_error why = { .message = "" };
-        hearth_status result = hth_file_tier_read(set->roots[order[i]], id, buffer, user_data, n_out, &why);
-
-        if (result == HEARTH_OK || result == HEARTH_NO_MEMORY) {
-            if (err && result != HEARTH_OK)
-                *err = why;
-            return result;
-        }
         status = hth_status_merge(status, result, &why, err);
     }
     return status;
@@ -556,8 +495,7 @@ static hearth_status remove_everywhere(hth_file_tier_set *set, const hth_row_id 
 
     for (size_t i = 0; i < set->n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = unwanted ? hth_file_tier_remove_unwanted(set->roots[i], id, unwanted, &why)
-                                        : hth_file_tier_remove(set->roots[i], id, &why);
+        hearth_status result = hth_file_tier_remove_unwanted(set->roots[i], id, unwanted, &why);
 
         status = hth_status_merge(status, result, &why, err);
     }

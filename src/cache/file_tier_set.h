@@ -46,16 +46,11 @@ bool hth_file_tier_set_has(hth_file_tier_set *set, const hth_row_id *id, hth_row
 bool hth_file_tier_set_look(hth_file_tier_set *set, const hth_row_id *id, hth_row_meta *out, unsigned *n_names);
 void hth_file_tier_set_find_leaf(hth_file_tier_set *set, hth_leaf_search *search);
 size_t hth_file_tier_set_tokens(hth_file_tier_set *set, const hth_row_id *id, hearth_token *out, size_t capacity);
-size_t hth_file_tier_set_has_many(hth_file_tier_set *set, const hth_row_id *ids, size_t n, hth_row_meta *out,
-                                  bool *found);
-bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32_t timeout_ms);
 /* The children in all roots, the most recently used first; each row once. */
 size_t hth_file_tier_set_children(hth_file_tier_set *set, const hth_key *parent, hth_row_meta *out, size_t capacity);
 /* A root that fails is skipped when another root has the row. */
 hearth_status hth_file_tier_set_open_file(hth_file_tier_set *set, const hth_row_id *id, int *fd_out,
                                           size_t *n_bytes_out, hearth_error *err);
-hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_buffer_fn buffer,
-                                     void *user_data, size_t *n_out, hearth_error *err);
 /* Writes to the index of the first root only: one note per prompt is enough. */
 void hth_file_tier_set_note_beginning(hth_file_tier_set *set, const hth_index_sighting *sighting);
 /* With several roots this looks for the ancestors in all of them: about a microsecond for each. */

@@ -14,27 +14,6 @@ enum {
     NAMES_MAX = 8,        /* lookups of missing files, while an index does not know all rows */
 };
 
-/* Called for each block boundary of a prompt in order, with the stream at the boundary. */
-typedef void (*boundary_fn)(hth_lookup *lookup, size_t i, const hth_key_stream *stream, void *user_data);
-
-static void compute_keys(hth_lookup *lookup, hth_key_stream *stream, const hearth_token *tokens,
-                         boundary_fn at_boundary, void *user_data)
-{
-    size_t n_blocks = lookup->n_tokens / HTH_BLOCK_TOKENS;
-
-    hth_key_stream_reset(stream);
-    for (size_t i = 0; i <= n_blocks; i++) {
-        size_t n_rest = lookup->n_tokens - i * HTH_BLOCK_TOKENS;
-
-        hth_key_stream_key(stream, &lookup->boundary_keys[i]);
-        if (at_boundary)
-            at_boundary(lookup, i, stream, user_data);
-        hth_key_stream_push(stream, tokens + i * HTH_BLOCK_TOKENS,
-                            n_rest < HTH_BLOCK_TOKENS ? n_rest : HTH_BLOCK_TOKENS);
-    }
-    hth_key_stream_key(stream, &lookup->prompt_key);
-}
-
 static void append_row(hth_lookup *lookup, const hth_row_meta *meta, uint32_t n_use)
 {
     lookup->rows[lookup->n_rows++] = (hth_lookup_row){ .meta = *meta, .n_use = n_use };
@@ -223,9 +202,8 @@ static void look_inside(hth_lookup *lookup, state_search *search, size_t i, cons
     }
 }
 
-static void look_at_boundary(hth_lookup *lookup, size_t i, const hth_key_stream *stream, void *user_data)
+static void look_at_boundary(hth_lookup *lookup, state_search *search, size_t i, const hth_key_stream *stream)
 {
-    state_search *search = user_data;
     const hth_key *key = &lookup->boundary_keys[i];
     size_t position = i * HTH_BLOCK_TOKENS;
     hth_row_meta meta;
@@ -243,6 +221,24 @@ static void look_at_boundary(hth_lookup *lookup, size_t i, const hth_key_stream 
     if (i > 0 && find_at(search, key, HTH_ROW_STATE, key, position, 0, &meta))
         consider(search, &meta, key, i);
     look_inside(lookup, search, i, stream);
+}
+
+/* Compute the keys of a prompt; search (may be NULL) looks at each block boundary, with the stream there. */
+static void compute_keys(hth_lookup *lookup, hth_key_stream *stream, const hearth_token *tokens, state_search *search)
+{
+    size_t n_blocks = lookup->n_tokens / HTH_BLOCK_TOKENS;
+
+    hth_key_stream_reset(stream);
+    for (size_t i = 0; i <= n_blocks; i++) {
+        size_t n_rest = lookup->n_tokens - i * HTH_BLOCK_TOKENS;
+
+        hth_key_stream_key(stream, &lookup->boundary_keys[i]);
+        if (search)
+            look_at_boundary(lookup, search, i, stream);
+        hth_key_stream_push(stream, tokens + i * HTH_BLOCK_TOKENS,
+                            n_rest < HTH_BLOCK_TOKENS ? n_rest : HTH_BLOCK_TOKENS);
+    }
+    hth_key_stream_key(stream, &lookup->prompt_key);
 }
 
 /* If too many prompts end inside a block, the compared children may lack the state at the end of this prompt. */
@@ -284,7 +280,7 @@ static hearth_status find_states(hth_lookup *lookup, hth_cache *cache, const hth
     search.inside = hth_key_stream_new(keyspace);
     if (!search.inside)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for looking up a prompt of %zu tokens", lookup->n_tokens);
-    compute_keys(lookup, stream, tokens, look_at_boundary, &search);
+    compute_keys(lookup, stream, tokens, &search);
     look_at_end(lookup, &search);
     take_found(lookup, &search);
     hth_key_stream_free(search.inside);
@@ -312,7 +308,7 @@ hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keysp
     if (way == HTH_LOOKUP_STATES || way == HTH_LOOKUP_CELLS_AND_STATES)
         status = find_states(&lookup, cache, keyspace, stream, options, tokens, &n_names, err);
     else
-        compute_keys(&lookup, stream, tokens, NULL, NULL);
+        compute_keys(&lookup, stream, tokens, NULL);
     if (status != HEARTH_OK) {
         hth_lookup_deinit(&lookup);
         return status;

@@ -68,16 +68,16 @@ static void sort_once_each(hth_pins *pins)
     pins->n = n;
 }
 
-hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *pins, hearth_error *err)
+hearth_status hth_pins_read(const hth_pin_folder *folder, hth_pins *pins, hearth_error *err)
 {
     reading r = { .pins = pins };
-    int rc = hth_fs_list(fs, directory, read_name, &r);
+    int rc = hth_fs_list(folder->fs, folder->directory, read_name, &r);
 
     sort_once_each(pins);
     if (r.out_of_memory)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the pins of a cache");
     if (rc != 0 && rc != -ENOENT)
-        return hth_fail_errno(err, -rc, "cannot read the pins in '%s'", directory);
+        return hth_fail_errno(err, -rc, "cannot read the pins in '%s'", folder->directory);
     return HEARTH_OK;
 }
 
@@ -94,42 +94,41 @@ bool hth_pins_has(const hth_pins *pins, const hth_key *key)
 
 /* ---- one pin ---- */
 
-bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *key)
+bool hth_pin_is_there(const hth_pin_folder *folder, const hth_key *key)
 {
     char path[PATH_BYTES];
     hth_fs_stat st;
 
-    return path_of(directory, key, path) && hth_fs_stat_path(fs, path, &st) != -ENOENT;
+    return path_of(folder->directory, key, path) && hth_fs_stat_path(folder->fs, path, &st) != -ENOENT;
 }
 
-static hearth_status check_number(const hth_fs *fs, const char *directory, hearth_error *err)
+static hearth_status check_number(const hth_pin_folder *folder, hearth_error *err)
 {
     hth_pins pins = { .keys = NULL };
-    hearth_status status = hth_pins_read(fs, directory, &pins, err);
+    hearth_status status = hth_pins_read(folder, &pins, err);
 
     if (status == HEARTH_OK && pins.n >= HTH_PINS_MAX)
-        status =
-            hth_fail(err, HEARTH_FULL, "'%s' has %zu pins, which is the limit; unpin one first", directory, pins.n);
+        status = hth_fail(err, HEARTH_FULL, "'%s' has %zu pins, which is the limit; unpin one first", folder->directory,
+                          pins.n);
     hth_pins_deinit(&pins);
     return status;
 }
 
-/* Make sure that the folder exists and, if durable, that its name survives a power loss. 0 or -errno. */
-static int make_folder(const hth_fs *fs, const char *directory, bool durable)
+/* Make sure that the folder exists and, if the pins are durable, that its name survives a power loss. 0 or -errno. */
+static int make_folder(const hth_pin_folder *folder)
 {
-    const char *end = strrchr(directory, '/');
+    const char *end = strrchr(folder->directory, '/');
     char parent[PATH_BYTES];
-    int rc = hth_fs_make_directory(fs, directory);
+    int rc = hth_fs_make_directory(folder->fs, folder->directory);
 
-    if ((rc != 0 && rc != -EEXIST) || !durable || !end)
+    if ((rc != 0 && rc != -EEXIST) || !folder->durable || !end)
         return rc == -EEXIST ? 0 : rc;
-    if (snprintf(parent, sizeof(parent), "%.*s", (int)(end - directory), directory) >= PATH_BYTES)
+    if (snprintf(parent, sizeof(parent), "%.*s", (int)(end - folder->directory), folder->directory) >= PATH_BYTES)
         return -ENAMETOOLONG;
-    return hth_fs_sync_directory(fs, end == directory ? "/" : parent);
+    return hth_fs_sync_directory(folder->fs, end == folder->directory ? "/" : parent);
 }
 
-hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, bool *added_out,
-                          hearth_error *err)
+hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool *added_out, hearth_error *err)
 {
     char path[PATH_BYTES];
     hearth_status status;
@@ -138,25 +137,25 @@ hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key
 
     if (added_out)
         *added_out = false;
-    if (!path_of(directory, key, path))
-        return too_long(directory, err);
-    if (hth_fs_stat_path(fs, path, &st) == 0)
+    if (!path_of(folder->directory, key, path))
+        return too_long(folder->directory, err);
+    if (hth_fs_stat_path(folder->fs, path, &st) == 0)
         return HEARTH_OK;
-    rc = make_folder(fs, directory, durable);
+    rc = make_folder(folder);
     if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot make the folder of pins '%s'", directory);
-    status = check_number(fs, directory, err);
+        return hth_fail_errno(err, -rc, "cannot make the folder of pins '%s'", folder->directory);
+    status = check_number(folder, err);
     if (status != HEARTH_OK)
         return status;
-    fd = hth_fs_open(fs, path, HTH_FS_CREATE);
+    fd = hth_fs_open(folder->fs, path, HTH_FS_CREATE);
     if (fd == -EEXIST)
         return HEARTH_OK;
     if (fd < 0)
         return hth_fail_errno(err, -fd, "cannot make the pin '%s'", path);
-    hth_fs_close(fs, fd);
-    rc = durable ? hth_fs_sync_directory(fs, directory) : 0;
+    hth_fs_close(folder->fs, fd);
+    rc = folder->durable ? hth_fs_sync_directory(folder->fs, folder->directory) : 0;
     if (rc != 0) {
-        (void)hth_fs_remove(fs, path); /* if this fails, too, 'hearth cache stat' counts the pin */
+        (void)hth_fs_remove(folder->fs, path); /* if this fails, too, 'hearth cache stat' counts the pin */
         return hth_fail_errno(err, -rc, "cannot make the pin '%s' durable", path);
     }
     if (added_out)
@@ -164,18 +163,17 @@ hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key
     return HEARTH_OK;
 }
 
-hearth_status hth_pin_remove(const hth_fs *fs, const char *directory, const hth_key *key, bool durable,
-                             hearth_error *err)
+hearth_status hth_pin_remove(const hth_pin_folder *folder, const hth_key *key, hearth_error *err)
 {
     char path[PATH_BYTES];
     int rc;
 
-    if (!path_of(directory, key, path))
-        return too_long(directory, err);
-    rc = hth_fs_remove(fs, path);
+    if (!path_of(folder->directory, key, path))
+        return too_long(folder->directory, err);
+    rc = hth_fs_remove(folder->fs, path);
     if (rc == -ENOENT)
         return HEARTH_NOT_FOUND;
-    if (rc == 0 && durable)
-        rc = hth_fs_sync_directory(fs, directory);
+    if (rc == 0 && folder->durable)
+        rc = hth_fs_sync_directory(folder->fs, folder->directory);
     return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot remove the pin '%s'", path);
 }

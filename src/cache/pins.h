@@ -22,25 +22,28 @@ typedef struct hth_pins {
     size_t capacity;
 } hth_pins;
 
+typedef struct hth_pin_folder {
+    const hth_fs *fs;
+    const char *directory; /* may be missing */
+    bool durable;          /* sync the names of pins and of the folder */
+} hth_pin_folder;
+
 /*
  * Add the pins in a folder to *pins (initially zeros), each once. Without the folder there are no pins. HEARTH_IO,
  * HEARTH_PERMISSION, HEARTH_NO_MEMORY. The caller releases *pins with hth_pins_deinit, whatever the status.
  */
-hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *pins, hearth_error *err);
+hearth_status hth_pins_read(const hth_pin_folder *folder, hth_pins *pins, hearth_error *err);
 void hth_pins_deinit(hth_pins *pins); /* accepts a zeroed struct */
 bool hth_pins_has(const hth_pins *pins, const hth_key *key);
 
 /* Is the prefix pinned? Looks up one name. True if the lookup fails, because a pinned row must not be removed. */
-bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *key);
+bool hth_pin_is_there(const hth_pin_folder *folder, const hth_key *key);
 /*
- * Add a pin. If it already exists, the result is HEARTH_OK and *added_out (may be NULL) is false. durable: sync the
- * names of the pin and of the folder. HEARTH_FULL beyond HTH_PINS_MAX or on a full device, HEARTH_IO,
+ * Add a pin. If it already exists, the result is HEARTH_OK and *added_out (may be NULL) is false. HEARTH_FULL beyond HTH_PINS_MAX or on a full device, HEARTH_IO,
  * HEARTH_PERMISSION, HEARTH_NO_MEMORY: no pin was added.
  */
-hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, bool *added_out,
-                          hearth_error *err);
+hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool *added_out, hearth_error *err);
 /* HEARTH_NOT_FOUND, without a message, if there is no such pin. */
-hearth_status hth_pin_remove(const hth_fs *fs, const char *directory, const hth_key *key, bool durable,
-                             hearth_error *err);
+hearth_status hth_pin_remove(const hth_pin_folder *folder, const hth_key *key, hearth_error *err);
 
 #endif

@@ -10,19 +10,14 @@
 
 hth_policy hth_policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 {
-    const int64_t cold_min = given->cold_min_tokens ? given->cold_min_tokens : given->min_tokens;
-    /* A context smaller than the minimum keeps nothing; the policy stays valid. */
-    const int64_t most = n_ctx > cold_min ? n_ctx : cold_min;
+    hth_policy policy = *given;
 
-    return (hth_policy){
-        .min_tokens = given->min_tokens,
-        .cold_min_tokens = cold_min,
-        .cold_max_tokens = given->cold_max_tokens ? given->cold_max_tokens : most,
-        .continued_interval = given->continued_interval,
-        .boundary_trim_tokens = given->boundary_trim_tokens,
-        .boundary_align_tokens = given->boundary_align_tokens,
-        .snapshot_interval = given->snapshot_interval,
-    };
+    if (policy.cold_min_tokens == 0)
+        policy.cold_min_tokens = policy.min_tokens;
+    /* A context smaller than the minimum keeps nothing; the policy stays valid. */
+    if (policy.cold_max_tokens == 0)
+        policy.cold_max_tokens = n_ctx > policy.cold_min_tokens ? n_ctx : policy.cold_min_tokens;
+    return policy;
 }
 
 hth_policy hth_policy_default(uint32_t n_ctx)

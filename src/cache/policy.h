@@ -9,17 +9,10 @@
 
 #include "base/status.h"
 
-typedef struct hth_policy {
-    int64_t min_tokens;
-    int64_t cold_min_tokens;
-    int64_t cold_max_tokens;
-    int64_t continued_interval;
-    int64_t boundary_trim_tokens;
-    int64_t boundary_align_tokens;
-    int64_t snapshot_interval; /* for states that hold the latest token only: tokens between two saves; whole blocks */
-} hth_policy;
+/* The policy of a model: no zero stands for a default. */
+typedef hearth_cache_policy hth_policy;
 
-/* The policy of a model with a context of n_ctx tokens; zeros that stand for defaults are filled in. Not validated. */
+/* Fill in the zeros that stand for defaults, for a context of n_ctx tokens. Not validated. */
 hth_policy hth_policy_of(const hearth_cache_policy *given, uint32_t n_ctx);
 /*
  * Hearth's default policy: a row costs only its own bytes, so nearly everything is worth keeping. Fewer tokens than the

@@ -28,8 +28,6 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "rows/directory.h"
-#include "rows/quarantine.h"
-#include "rows/row_file.h"
 
 enum {
     PATH_BYTES = 4096,
@@ -59,8 +57,8 @@ static int temporary_open(hth_publisher *publisher, temporary *out)
     if (!temporary_path(publisher->temporary_directory, hth_index_owner_token(publisher->index),
                         atomic_fetch_add(&publisher->n_temporaries, 1), t.path))
         return -ENAMETOOLONG;
-    t.fd = t.has_name ? hth_fs_open(publisher->fs, t.path, HTH_FS_CREATE)
-                      : hth_fs_open_unnamed(publisher->fs, publisher->temporary_directory);
+    t.fd = t.has_name ? hth_fs_open(publisher->rows.fs, t.path, HTH_FS_CREATE)
+                      : hth_fs_open_unnamed(publisher->rows.fs, publisher->temporary_directory);
     if (t.fd < 0)
         return t.fd;
     *out = t;
@@ -78,7 +76,7 @@ static void temporary_discard(const hth_fs *fs, temporary *t)
 /* Give a complete file its final name. 0, -EEXIST, or -errno. On success has_name says whether t.path stays. */
 static int temporary_link(const hth_publisher *publisher, temporary *t, const char *path)
 {
-    const hth_fs *fs = publisher->fs;
+    const hth_fs *fs = publisher->rows.fs;
     hth_fs_stat st;
     int rc;
 
@@ -110,12 +108,12 @@ static int temporary_replace(const hth_publisher *publisher, temporary *t, const
     int rc;
 
     if (!t->has_name) {
-        rc = hth_fs_link_unnamed(publisher->fs, t->fd, t->path);
+        rc = hth_fs_link_unnamed(publisher->rows.fs, t->fd, t->path);
         if (rc != 0)
             return rc;
         t->has_name = true;
     }
-    rc = hth_fs_rename(publisher->fs, t->path, path);
+    rc = hth_fs_rename(publisher->rows.fs, t->path, path);
     t->has_name = rc != 0;
     return rc;
 }
@@ -211,21 +209,21 @@ static hearth_status check_folder(const hth_publisher *publisher, uint8_t number
     hth_row_id id = { .key.bytes = { number } };
     char folder[PATH_BYTES];
 
-    if (!hth_row_file_folder(publisher->rows_directory, &id, folder, sizeof(folder)))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
-    return hth_directory_check(publisher->fs, folder, inode_out, err);
+    if (!hth_row_file_folder(publisher->rows.rows_directory, &id, folder, sizeof(folder)))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows.rows_directory);
+    return hth_directory_check(publisher->rows.fs, folder, inode_out, err);
 }
 
 hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *err)
 {
     folder_set set = { .has = { false } };
     bool synced;
-    int rc = hth_fs_list(publisher->fs, publisher->rows_directory, collect_folder, &set);
+    int rc = hth_fs_list(publisher->rows.fs, publisher->rows.rows_directory, collect_folder, &set);
 
     if (rc != 0)
-        return hth_fail_errno(err, -rc, "cannot list '%s'", publisher->rows_directory);
+        return hth_fail_errno(err, -rc, "cannot list '%s'", publisher->rows.rows_directory);
     /* If this fails, each folder is synced at its first write. */
-    synced = !publisher->durable || hth_fs_sync_directory(publisher->fs, publisher->rows_directory) == 0;
+    synced = !publisher->durable || hth_fs_sync_directory(publisher->rows.fs, publisher->rows.rows_directory) == 0;
     for (unsigned i = 0; i < 256; i++) {
         hearth_error why = { .message = "" };
         uint64_t inode = 0;
@@ -252,9 +250,9 @@ int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id)
 
     if (!publisher->durable)
         return 0;
-    if (!hth_row_file_folder(publisher->rows_directory, id, folder, sizeof(folder)))
+    if (!hth_row_file_folder(publisher->rows.rows_directory, id, folder, sizeof(folder)))
         return -ENAMETOOLONG;
-    return hth_fs_sync_directory(publisher->fs, folder);
+    return hth_fs_sync_directory(publisher->rows.fs, folder);
 }
 
 /* Make sure that the fan-out folder of a row exists and only we can write to it. *inode_out: its inode. */
@@ -266,15 +264,15 @@ static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *
     hth_fs_stat st;
     int rc;
 
-    if (!hth_row_file_folder(publisher->rows_directory, id, folder, sizeof(folder)))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
-    rc = hth_fs_stat_path(publisher->fs, folder, &st);
+    if (!hth_row_file_folder(publisher->rows.rows_directory, id, folder, sizeof(folder)))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows.rows_directory);
+    rc = hth_fs_stat_path(publisher->rows.fs, folder, &st);
     if (rc == 0 && st.inode == atomic_load(&publisher->folders_known[number])) {
         *inode_out = st.inode;
         return HEARTH_OK;
     }
     if (rc == -ENOENT) {
-        rc = hth_fs_make_directory(publisher->fs, folder);
+        rc = hth_fs_make_directory(publisher->rows.fs, folder);
         if (rc == 0) /* an earlier folder may have had the same inode */
             atomic_store(&publisher->folders_known[number], 0);
         else if (rc != -EEXIST)
@@ -292,7 +290,7 @@ static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_
     if (rc != 0 || atomic_load(known) == inode)
         return rc;
     if (publisher->durable)
-        rc = hth_fs_sync_directory(publisher->fs, publisher->rows_directory);
+        rc = hth_fs_sync_directory(publisher->rows.fs, publisher->rows.rows_directory);
     if (rc == 0)
         atomic_store(known, inode);
     return rc;
@@ -321,8 +319,7 @@ static hearth_status parse_row(const uint8_t *bytes, size_t n_bytes, const hth_r
         hth_kvc_fault_text(&fault, text, sizeof(text));
         return hth_fail(err, fault.reason == HTH_KVC_NO_MEMORY ? HEARTH_NO_MEMORY : HEARTH_CORRUPT, "%s", text);
     }
-    if (!info->has_kind || info->kind != (uint8_t)id->kind || !info->has_own_key ||
-        !hth_key_equal(&info->own_key, &id->key))
+    if (!hth_kvc_is_row(info, id))
         return hth_fail(err, HEARTH_CORRUPT, "it does not name itself as this row");
     return HEARTH_OK;
 }
@@ -334,7 +331,7 @@ static hearth_status parse_row(const uint8_t *bytes, size_t n_bytes, const hth_r
 static hearth_status examine(const hth_publisher *publisher, const hth_row_id *id, const hth_kvc_info *ours,
                              const char *path, hth_row_meta *out, hearth_error *err)
 {
-    const hth_fs *fs = publisher->fs;
+    const hth_fs *fs = publisher->rows.fs;
     uint8_t *bytes = NULL;
     hearth_status status;
     hth_kvc_info theirs;
@@ -387,7 +384,6 @@ typedef struct publication {
 static void reserve(publication *p, bool *done_out, hth_publish_result *result_out)
 {
     hth_index *index = p->publisher->index;
-    hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
     const hth_row_id *id = &p->meta->id;
     hth_reserve_result result = HTH_RESERVE_TAKEN;
     hth_fs_stat st;
@@ -395,16 +391,16 @@ static void reserve(publication *p, bool *done_out, hth_publish_result *result_o
     *done_out = false;
     for (int i = 0; i < 2; i++) {
         /* Without an index the link decides. The index has reported its failure. */
-        if (hth_index_reserve(index, id, 1, DEADLINE_S, &result, NULL) != HEARTH_OK)
+        if (hth_index_reserve(index, id, DEADLINE_S, &result, NULL) != HEARTH_OK)
             return;
-        if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT) {
+        if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->rows.fs, p->path, &st) != -ENOENT) {
             p->is_reserved = result == HTH_RESERVED;
             *done_out = result != HTH_RESERVED;
             *result_out = result == HTH_RESERVE_EXISTS ? HTH_PUBLISH_EXISTED : HTH_PUBLISH_TAKEN;
             return;
         }
         /* The file was removed: it may be written again. If the index keeps the row, that needs no reservation. */
-        (void)hth_index_remove_lost(index, id, 1, hth_row_file_is_gone, &files, NULL, NULL);
+        (void)hth_index_remove_lost(index, id, 1, hth_row_file_is_gone, &p->publisher->rows, NULL, NULL);
     }
 }
 
@@ -417,11 +413,11 @@ static hearth_status write_temporary(publication *p, temporary *out, hearth_erro
 
     if (rc != 0)
         return hth_fail_errno(err, -rc, "cannot make a file in '%s'", publisher->temporary_directory);
-    rc = hth_fs_write_all(publisher->fs, t.fd, p->bytes, p->n_bytes);
+    rc = hth_fs_write_all(publisher->rows.fs, t.fd, p->bytes, p->n_bytes);
     if (rc == 0 && publisher->durable)
-        rc = hth_fs_sync_data(publisher->fs, t.fd);
+        rc = hth_fs_sync_data(publisher->rows.fs, t.fd);
     if (rc != 0) {
-        temporary_discard(publisher->fs, &t);
+        temporary_discard(publisher->rows.fs, &t);
         return hth_fail_errno(err, -rc, "cannot write %zu bytes of the row '%s'", p->n_bytes, p->path);
     }
     *out = t;
@@ -460,11 +456,10 @@ static hearth_status name_temporary(publication *p, temporary *t, hearth_status 
             return hth_fail(err, status, "cannot tell what is in '%s': %s", p->path, why.message);
         rc = temporary_replace(publisher, t, p->path);
         if (rc == -EISDIR || rc == -ENOTEMPTY || rc == -EEXIST) {
-            rc = hth_quarantine_row(publisher->fs, publisher->quarantine_directory, p->path, &p->meta->id);
+            rc = hth_quarantine_row(publisher->rows.fs, publisher->quarantine_directory, p->path, &p->meta->id);
             if (rc == 0)
                 rc = temporary_replace(publisher, t, p->path);
         }
-        *result_out = HTH_PUBLISH_REPLACED;
     }
     if (rc != 0)
         return hth_fail_errno(err, -rc, "cannot give a file the name '%s'", p->path);
@@ -499,19 +494,19 @@ static hearth_status place(publication *p, hth_row_meta *meta_out, hth_publish_r
     status = write_temporary(p, &t, err);
     if (status != HEARTH_OK)
         return status;
-    hth_fs_step(publisher->fs, "written");
+    hth_fs_step(publisher->rows.fs, "written");
     if (p->is_reserved && hth_index_reservation_is_ours(publisher->index, &p->meta->id, &ours, NULL) == HEARTH_OK &&
         !ours) {
-        temporary_discard(publisher->fs, &t);
+        temporary_discard(publisher->rows.fs, &t);
         *result_out = HTH_PUBLISH_TAKEN;
         return HEARTH_OK;
     }
     status = name_temporary(p, &t, before, meta_out, result_out, err);
-    temporary_discard(publisher->fs, &t);
+    temporary_discard(publisher->rows.fs, &t);
     if (status != HEARTH_OK)
         return status;
 named:
-    hth_fs_step(publisher->fs, "named");
+    hth_fs_step(publisher->rows.fs, "named");
     rc = settle_folder(publisher, &p->meta->id, p->folder_inode);
     return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot make the name '%s' durable", p->path);
 }
@@ -521,13 +516,12 @@ static bool announce(publication *p, const hth_row_meta *placed)
 {
     hth_row_head head = { .meta = *placed };
     hth_index *index = p->publisher->index;
-    hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
 
     /* The tokens of the row are those of our file, whether we wrote the file or found it. */
     hth_row_file_tokens_of(&p->info, &head);
     /* The reservation of another process, which may be removing the file, takes precedence. */
     if (!p->is_reserved) {
-        (void)hth_index_adopt(index, &head, 1, hth_row_file_is_there, &files, NULL, NULL);
+        (void)hth_index_adopt(index, &head, 1, hth_row_file_is_there, &p->publisher->rows, NULL, NULL);
         return false;
     }
     p->is_reserved = false; /* released, whatever the result */
@@ -547,8 +541,7 @@ static hearth_status check_file(publication *p, hearth_error *err)
     status = parse_row(p->bytes, p->n_bytes, &meta->id, &p->info, &why);
     if (status != HEARTH_OK)
         return hth_fail(err, status, "the row for '%s' is not written: %s", p->path, why.message);
-    if ((p->info.has_first_position ? p->info.first_position : 0) != meta->first_position ||
-        hth_kvc_n_tokens(&p->info) != meta->n_tokens ||
+    if (p->info.first_position != meta->first_position || hth_kvc_n_tokens(&p->info) != meta->n_tokens ||
         (p->info.has_parent && !hth_key_equal(&p->info.parent, &meta->parent)))
         return hth_fail(err, HEARTH_MISUSE, "the row for '%s' is not written: it covers other positions than was said",
                         p->path);
@@ -565,15 +558,15 @@ hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, co
     bool done;
 
     *is_known_out = false;
-    if (!hth_row_file_path(publisher->rows_directory, &meta->id, p.path, sizeof(p.path)))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
+    if (!hth_row_file_path(publisher->rows.rows_directory, &meta->id, p.path, sizeof(p.path)))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows.rows_directory);
     status = check_file(&p, err);
     if (status != HEARTH_OK)
         return status;
 
-    hth_fs_step(publisher->fs, "begin");
+    hth_fs_step(publisher->rows.fs, "begin");
     reserve(&p, &done, &result);
-    hth_fs_step(publisher->fs, "reserved");
+    hth_fs_step(publisher->rows.fs, "reserved");
     *is_known_out = done && result == HTH_PUBLISH_EXISTED;
     if (done) {
         *out = result;
@@ -581,12 +574,12 @@ hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, co
     }
     status = place(&p, &placed, &result, err);
     if (status == HEARTH_OK && result != HTH_PUBLISH_TAKEN) {
-        hth_fs_step(publisher->fs, "placed");
+        hth_fs_step(publisher->rows.fs, "placed");
         *is_known_out = announce(&p, &placed);
     }
     if (p.is_reserved)
         (void)hth_index_release(publisher->index, &meta->id, 1, NULL); /* otherwise its deadline releases it */
-    hth_fs_step(publisher->fs, "announced");
+    hth_fs_step(publisher->rows.fs, "announced");
     if (status == HEARTH_OK)
         *out = result;
     return status;

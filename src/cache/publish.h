@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "index/index.h"
+#include "rows/row_file.h"
 
 /*
  * How a complete file gets its final name. A probe at the start picks the first way that works. All are safe on a
@@ -23,10 +24,9 @@ typedef enum hth_publish_way {
 } hth_publish_way;
 
 typedef struct hth_publisher {
-    const hth_fs *fs;
+    hth_row_files rows;
     const hth_log *log;
     hth_index *index;
-    const char *rows_directory;
     const char *temporary_directory;  /* on the same device */
     const char *quarantine_directory; /* likewise; for entries with the name of a row that are not files */
     hth_publish_way way;
@@ -37,11 +37,10 @@ typedef struct hth_publisher {
 } hth_publisher;
 
 typedef enum hth_publish_result {
-    HTH_PUBLISH_WRITTEN,  /* the row was not there before */
-    HTH_PUBLISH_REPLACED, /* the entry with its name was not that row */
-    HTH_PUBLISH_ADOPTED,  /* the file was already there, but the index did not know it */
-    HTH_PUBLISH_EXISTED,  /* the row was already there */
-    HTH_PUBLISH_TAKEN,    /* another writer holds the reservation; the row may be there or not */
+    HTH_PUBLISH_WRITTEN, /* the row was not there before */
+    HTH_PUBLISH_ADOPTED, /* the file was already there, but the index did not know it */
+    HTH_PUBLISH_EXISTED, /* the row was already there */
+    HTH_PUBLISH_TAKEN,   /* another writer holds the reservation; the row may be there or not */
 } hth_publish_result;
 
 /*

@@ -37,6 +37,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/os.h"
@@ -74,14 +75,6 @@ typedef struct header {
 } header;
 static_assert(offsetof(header, crc32c) == 32, "the layout above");
 
-/* A slot in the file, as read when the file is opened. */
-typedef struct stored_slot {
-    uint64_t commit;
-    uint64_t offset;
-    uint64_t bytes;
-    uint64_t used_at;
-} stored_slot;
-
 struct hth_ram_directory {
     int fd; /* locked by this process */
     uint8_t *memory;
@@ -117,20 +110,9 @@ static header header_now(void)
 /* Read exactly n_bytes of the file; false if it has fewer. */
 static bool read_at(int fd, void *bytes, size_t n_bytes, uint64_t offset)
 {
-    uint8_t *at = bytes;
+    size_t n = 0;
 
-    while (n_bytes > 0) {
-        ssize_t n = pread(fd, at, n_bytes, (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        n_bytes -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return true;
+    return hth_fs_read_full(hth_fs_system(), fd, bytes, n_bytes, offset, &n) == 0 && n == n_bytes;
 }
 
 static bool is_ours(int fd, uint64_t file_bytes)
@@ -277,17 +259,17 @@ static bool append(entry_list *list, const hth_ram_entry *entry)
  * Read n slots, starting at first. In a mapped file, slots that are neither entries nor zero are cleared. False without
  * memory.
  */
-static bool collect(hth_ram_directory *directory, uint32_t first, const stored_slot *slots, uint32_t n,
-                    entry_list *list)
+static bool collect(hth_ram_directory *directory, uint32_t first, const entry_slot *slots, uint32_t n, entry_list *list)
 {
     for (uint32_t i = 0; i < n; i++) {
         hth_ram_entry entry = {
             .offset = slots[i].offset, .bytes = slots[i].bytes, .used_at = slots[i].used_at, .slot = first + i
         };
+        uint64_t commit = slots[i].commit;
 
-        if (slots[i].commit == 0)
+        if (commit == 0)
             continue;
-        if (slots[i].commit != commit_word(entry.slot, entry.offset, entry.bytes)) {
+        if (commit != commit_word(entry.slot, entry.offset, entry.bytes)) {
             if (directory->slots)
                 atomic_store_explicit(&directory->slots[entry.slot].commit, 0, memory_order_release);
             continue;
@@ -301,13 +283,12 @@ static bool collect(hth_ram_directory *directory, uint32_t first, const stored_s
 hearth_status hth_ram_directory_entries(hth_ram_directory *directory, hth_ram_entry **out, size_t *n_out,
                                         hearth_error *err)
 {
-    stored_slot *slots =
+    entry_slot *slots =
         calloc(READ_SLOTS, sizeof(*slots)); /* no mapping: reading a hole through one allocates its pages */
     entry_list list = { .entries = NULL };
     uint32_t first = 0;
     hearth_status status = HEARTH_OK;
 
-    static_assert(sizeof(stored_slot) == sizeof(entry_slot), "one is the other as it was");
     if (!slots)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to read the RAM tier's directory");
     while (status == HEARTH_OK && first < N_SLOTS) {

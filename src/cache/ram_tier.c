@@ -28,7 +28,6 @@
 #include "base/smaller.h"
 #include "cache/arena.h"
 #include "cache/ram_directory.h"
-#include "cache/ram_row.h"
 #include "cache/ram_table.h"
 #include "rows/kvc_signature.h"
 #include "rows/row_file.h"
@@ -486,22 +485,6 @@ hth_ram_row *hth_ram_tier_reserve_in(hth_ram_tier *tier, size_t n_bytes, bool is
         return NULL;
     }
     return row;
-}
-
-void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes)
-{
-    uint64_t fewer;
-
-    pthread_mutex_lock(&tier->lock);
-    assert(!row->visible);
-    assert(row->pins == 1);
-    assert(n_bytes <= row->bytes);
-    fewer = slab_bytes_of(row) - hth_arena_slab_bytes(n_bytes);
-    hth_arena_shrink(tier->arena, row->slab, row->bytes, n_bytes);
-    row->bytes = n_bytes;
-    tier->bytes -= fewer;
-    tier->bytes_pinned -= fewer;
-    pthread_mutex_unlock(&tier->lock);
 }
 
 uint8_t *hth_ram_row_slab(hth_ram_row *row)

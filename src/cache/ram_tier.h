@@ -18,7 +18,6 @@
 #define HTH_CACHE_RAM_TIER_H
 
 #include "index/past.h"
-#include "rows/leaf.h"
 #include "rows/row.h"
 #include "rows/signing_key.h"
 
@@ -62,8 +61,6 @@ static inline hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_byt
 {
     return hth_ram_tier_reserve_in(tier, n_bytes, false);
 }
-/* Shorten a reserved row to its first n_bytes, > 0; the pages after them are free again. */
-void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes);
 
 /* The row's bytes, [hth_ram_row_bytes()]. Written only before the insert; valid while pinned. */
 uint8_t *hth_ram_row_slab(hth_ram_row *row);

@@ -1,7 +1,7 @@
 /*
- * rejected.c - a short list under a lock
+ * rejected.c - a short list under a lock, see cache_inside.h
  */
-#include "cache/rejected.h"
+#include "cache/cache_inside.h"
 
 #include <string.h>
 

@@ -14,7 +14,6 @@
 
 #include "base/hex.h"
 #include "base/os.h"
-#include "rows/row_file.h"
 
 enum {
     PATH_BYTES = 4096,
@@ -53,15 +52,10 @@ static bool remove_temporary(const char *name, void *user_data)
     if (snprintf(path, sizeof(path), "%s/%s", scan->temporary_directory, name) >= (int)sizeof(path))
         return true;
     if (scan->foreign_s > 0 &&
-        (hth_fs_stat_path(scan->fs, path, &st) != 0 || st.mtime + scan->foreign_s > hth_os_unix_seconds()))
-        return true;                     /* its owner may live on another machine */
-    (void)hth_fs_remove(scan->fs, path); /* a remaining file is found again at the next start */
+        (hth_fs_stat_path(scan->rows.fs, path, &st) != 0 || st.mtime + scan->foreign_s > hth_os_unix_seconds()))
+        return true;                          /* its owner may live on another machine */
+    (void)hth_fs_remove(scan->rows.fs, path); /* a remaining file is found again at the next start */
     return true;
-}
-
-static hth_row_files files_of(const hth_scan *scan)
-{
-    return (hth_row_files){ .fs = scan->fs, .rows_directory = scan->rows_directory };
 }
 
 /* Which of these rows have files, into found[n]? Their owners may have died before they made the names durable. */
@@ -71,11 +65,11 @@ static size_t read_heads(const hth_scan *scan, const hth_row_id *ids, size_t n, 
     size_t n_found = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (!hth_row_file_path(scan->rows_directory, &ids[i], path, sizeof(path)) ||
-            hth_row_file_head(scan->fs, path, &ids[i], &found[n_found], NULL) != HEARTH_OK)
+        if (!hth_row_file_path(scan->rows.rows_directory, &ids[i], path, sizeof(path)) ||
+            hth_row_file_head(scan->rows.fs, path, &ids[i], &found[n_found], NULL) != HEARTH_OK)
             continue;
-        if (scan->durable && hth_row_file_folder(scan->rows_directory, &ids[i], folder, sizeof(folder)))
-            (void)hth_fs_sync_directory(scan->fs, folder); /* a failure costs at most the row */
+        if (scan->durable && hth_row_file_folder(scan->rows.rows_directory, &ids[i], folder, sizeof(folder)))
+            (void)hth_fs_sync_directory(scan->rows.fs, folder); /* a failure costs at most the row */
         n_found++;
     }
     return n_found;
@@ -84,7 +78,6 @@ static size_t read_heads(const hth_scan *scan, const hth_row_id *ids, size_t n, 
 /* Adopt the rows that a dead owner linked, and drop its reservations in any case. */
 static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
 {
-    hth_row_files files = files_of(scan);
     hth_row_head *found = malloc(n * sizeof(*found));
     size_t n_adopted = 0, n_found;
     bool adopted;
@@ -92,8 +85,8 @@ static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
     if (!found)
         return false; /* the next start tries again */
     n_found = read_heads(scan, ids, n, found);
-    adopted = n_found == 0 || hth_index_adopt(scan->index, found, n_found, hth_row_file_is_there, &files, &n_adopted,
-                                              NULL) == HEARTH_OK;
+    adopted = n_found == 0 || hth_index_adopt(scan->index, found, n_found, hth_row_file_is_there, &scan->rows,
+                                              &n_adopted, NULL) == HEARTH_OK;
     free(found);
     scan->n_adopted += n_adopted;
     return adopted && hth_index_release_dead(scan->index, ids, n, NULL) == HEARTH_OK;
@@ -104,7 +97,7 @@ void hth_scan_recover(hth_scan *scan)
     hth_row_id ids[BATCH_ROWS];
     size_t n = BATCH_ROWS;
 
-    (void)hth_fs_list(scan->fs, scan->temporary_directory, remove_temporary, scan); /* likewise */
+    (void)hth_fs_list(scan->rows.fs, scan->temporary_directory, remove_temporary, scan); /* likewise */
     while (n == BATCH_ROWS && !is_stopped(scan)) {
         if (hth_index_orphans(scan->index, ids, BATCH_ROWS, &n, NULL) != HEARTH_OK || n == 0 ||
             !recover_rows(scan, ids, n))
@@ -129,11 +122,10 @@ typedef struct rebuild {
 
 static void flush_batch(rebuild *r)
 {
-    hth_row_files files = files_of(r->scan);
     size_t n_adopted = 0;
 
     /* Without an index the scan still runs to the end, because the caller needs the sum of the sizes. */
-    if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, hth_row_file_is_there, &files,
+    if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, hth_row_file_is_there, &r->scan->rows,
                                           &n_adopted, NULL) != HEARTH_OK)
         r->failed = true;
     r->scan->n_adopted += n_adopted;
@@ -173,13 +165,13 @@ static bool rebuild_file(const char *name, void *user_data)
 
     if (is_stopped(r->scan))
         return false;
-    if (snprintf(path, sizeof(path), "%s/%s/%s", r->scan->rows_directory, r->folder, name) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s/%s", r->scan->rows.rows_directory, r->folder, name) >= (int)sizeof(path))
         return true;
     if (!hth_row_file_parse_name(name, &id) || strncmp(name, r->folder, 2) != 0) {
         note_foreign(r, path);
         return true;
     }
-    status = hth_row_file_head(r->scan->fs, path, &id, &r->batch[r->n_batch], NULL);
+    status = hth_row_file_head(r->scan->rows.fs, path, &id, &r->batch[r->n_batch], NULL);
     if (status == HEARTH_OK) {
         r->scan->bytes += r->batch[r->n_batch].meta.bytes;
         r->n_rows++;
@@ -201,7 +193,7 @@ static bool rebuild_folder(const char *name, void *user_data)
 
     if (is_stopped(r->scan) || r->is_cancelled)
         return false;
-    if (snprintf(path, sizeof(path), "%s/%s", r->scan->rows_directory, name) >= (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s", r->scan->rows.rows_directory, name) >= (int)sizeof(path))
         return true;
     if (!hth_is_hex(name, 2)) {
         note_foreign(r, path);
@@ -210,8 +202,8 @@ static bool rebuild_folder(const char *name, void *user_data)
     r->folder = name;
     r->n_folders++;
     if (r->scan->durable)
-        (void)hth_fs_sync_directory(r->scan->fs, path); /* its process may have died before this sync */
-    rc = hth_fs_list(r->scan->fs, path, rebuild_file, r);
+        (void)hth_fs_sync_directory(r->scan->rows.fs, path); /* its process may have died before this sync */
+    rc = hth_fs_list(r->scan->rows.fs, path, rebuild_file, r);
     if (rc == -ENOTDIR)
         note_foreign(r, path);
     else if (rc != 0 && rc != -ENOENT)
@@ -228,7 +220,7 @@ bool hth_scan_rebuild(hth_scan *scan)
         return false; /* no memory now; the next start tries again */
     r->scan = scan;
     scan->bytes = 0;
-    if (hth_fs_list(scan->fs, scan->rows_directory, rebuild_folder, r) != 0)
+    if (hth_fs_list(scan->rows.fs, scan->rows.rows_directory, rebuild_folder, r) != 0)
         r->failed = true;
     flush_batch(r);
     if (r->n_rows > 0 && !r->is_cancelled) {
@@ -237,7 +229,7 @@ bool hth_scan_rebuild(hth_scan *scan)
     }
     if (r->n_foreign > 0)
         hth_warn(scan->log, "%llu files in '%s' are no rows and are left alone, such as '%s'; they may be removed",
-                 (unsigned long long)r->n_foreign, scan->rows_directory, r->first_foreign);
+                 (unsigned long long)r->n_foreign, scan->rows.rows_directory, r->first_foreign);
     complete = !r->failed && !is_stopped(scan);
     free(r);
     return complete;

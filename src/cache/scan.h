@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "index/index.h"
+#include "rows/row_file.h"
 
 /*
  * During a rebuild: the number of rows so far, and an estimate of the total. Returning false ends the rebuild. Called
@@ -21,10 +22,9 @@ typedef bool (*hth_scan_progress_fn)(uint64_t n_rows, uint64_t n_rows_estimated,
 typedef bool (*hth_scan_damaged_fn)(const hth_row_id *id, void *user_data);
 
 typedef struct hth_scan {
-    const hth_fs *fs;
+    hth_row_files rows;
     const hth_log *log;
     hth_index *index;
-    const char *rows_directory;
     const char *temporary_directory;
     bool durable;                  /* make the names of rows durable before the index announces the rows */
     uint32_t foreign_s;            /* minimum age for removing temporary files of owners unknown to this machine */

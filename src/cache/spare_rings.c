@@ -1,7 +1,7 @@
 /*
- * spare_rings.c - a few queues under a lock
+ * spare_rings.c - a few queues under a lock, see cache_inside.h
  */
-#include "cache/spare_rings.h"
+#include "cache/cache_inside.h"
 
 #include <assert.h>
 #include <string.h>

@@ -70,7 +70,95 @@ static uint64_t end_of(const hth_row_meta *meta)
     return (uint64_t)meta->first_position + meta->n_tokens;
 }
 
-static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data);
+/* ---- verify: the key of a row ---- */
+
+static void push_tokens(hth_key_stream *stream, const hth_kvc_info *info)
+{
+    hearth_token tokens[TOKENS_AT_ONCE];
+    size_t n = hth_kvc_n_tokens(info);
+
+    for (size_t i = 0; i < n;) {
+        size_t n_now = n - i < TOKENS_AT_ONCE ? n - i : TOKENS_AT_ONCE;
+
+        for (size_t k = 0; k < n_now; k++)
+            tokens[k] = hth_kvc_token(info, i + k);
+        hth_key_stream_push(stream, tokens, n_now);
+        i += n_now;
+    }
+}
+
+typedef enum finding {
+    FINDING_SOUND,
+    FINDING_UNVERIFIABLE,
+    FINDING_BAD,
+    FINDING_NO_MEMORY,
+} finding;
+
+/*
+ * Is the key of the row that of the tokens of parent (NULL: no earlier tokens) followed by its own? *stream_out is left
+ * at the row's end.
+ */
+static finding check_key(const checked_row *parent, const hth_kvc_info *info, hth_key_stream **stream_out)
+{
+    hth_key_stream *stream;
+    hth_key computed;
+
+    if (parent && end_of(&parent->meta) != info->first_position)
+        return FINDING_BAD;
+    stream = hth_key_stream_new(parent ? &parent->keyspace : &info->keyspace);
+    if (!stream)
+        return FINDING_NO_MEMORY;
+    if (parent)
+        hth_key_stream_copy(stream, parent->stream);
+    push_tokens(stream, info);
+    hth_key_stream_key(stream, &computed);
+    if (!hth_key_equal(&computed, &info->own_key)) {
+        hth_key_stream_free(stream);
+        return FINDING_BAD;
+    }
+    *stream_out = stream;
+    return FINDING_SOUND;
+}
+
+/*
+ * Check a whole file as row id. parent: the row that it stands on, or for a row without tokens the row of its own key;
+ * NULL: not here. *stream_out is written for a sound row with tokens.
+ */
+static finding check_row(const hth_row_id *id, const checked_row *parent, const uint8_t *bytes, size_t n_bytes,
+                         hth_keyspace *keyspace_out, hth_key_stream **stream_out)
+{
+    hth_kvc_fault fault;
+    hth_kvc_info info;
+
+    if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
+        return fault.reason == HTH_KVC_NO_MEMORY ? FINDING_NO_MEMORY : FINDING_BAD;
+    if (!hth_kvc_is_row(&info, id))
+        return FINDING_BAD;
+    *keyspace_out = info.keyspace;
+    if (info.first_position == 0)
+        return hth_kvc_n_tokens(&info) > 0 ? check_key(NULL, &info, stream_out) : FINDING_UNVERIFIABLE;
+    if (!parent)
+        return FINDING_UNVERIFIABLE;
+    if (hth_kvc_n_tokens(&info) == 0) {
+        if (!hth_key_equal(&parent->meta.id.key, &id->key))
+            return FINDING_UNVERIFIABLE; /* no row here has its key */
+        return end_of(&parent->meta) == info.first_position ? FINDING_SOUND : FINDING_BAD;
+    }
+    return check_key(parent, &info, stream_out);
+}
+
+/* For hth_file_tier_quarantine_if; user_data is the parent. */
+static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    hth_key_stream *stream = NULL;
+    hth_keyspace keyspace;
+    finding found = check_row(id, user_data, bytes, n_bytes, &keyspace, &stream);
+
+    hth_key_stream_free(stream);
+    return found == FINDING_BAD;
+}
+
+/* ---- verify: the list of rows ---- */
 
 /* A file with the name of a row. */
 static bool add_file(const char *name, void *user_data)
@@ -183,93 +271,6 @@ static checked_row *find_ended(const verification *v, const hth_key *key)
         if (v->by_key[low]->has_key)
             return v->by_key[low];
     return NULL;
-}
-
-static void push_tokens(hth_key_stream *stream, const hth_kvc_info *info)
-{
-    hearth_token tokens[TOKENS_AT_ONCE];
-    size_t n = hth_kvc_n_tokens(info);
-
-    for (size_t i = 0; i < n;) {
-        size_t n_now = n - i < TOKENS_AT_ONCE ? n - i : TOKENS_AT_ONCE;
-
-        for (size_t k = 0; k < n_now; k++)
-            tokens[k] = hth_kvc_token(info, i + k);
-        hth_key_stream_push(stream, tokens, n_now);
-        i += n_now;
-    }
-}
-
-typedef enum finding {
-    FINDING_SOUND,
-    FINDING_UNVERIFIABLE,
-    FINDING_BAD,
-    FINDING_NO_MEMORY,
-} finding;
-
-/*
- * Is the key of the row that of the tokens of parent (NULL: no earlier tokens) followed by its own? *stream_out is left
- * at the row's end.
- */
-static finding check_key(const checked_row *parent, const hth_kvc_info *info, hth_key_stream **stream_out)
-{
-    hth_key_stream *stream;
-    hth_key computed;
-
-    if (parent && end_of(&parent->meta) != info->first_position)
-        return FINDING_BAD;
-    stream = hth_key_stream_new(parent ? &parent->keyspace : &info->keyspace);
-    if (!stream)
-        return FINDING_NO_MEMORY;
-    if (parent)
-        hth_key_stream_copy(stream, parent->stream);
-    push_tokens(stream, info);
-    hth_key_stream_key(stream, &computed);
-    if (!hth_key_equal(&computed, &info->own_key)) {
-        hth_key_stream_free(stream);
-        return FINDING_BAD;
-    }
-    *stream_out = stream;
-    return FINDING_SOUND;
-}
-
-/*
- * Check a whole file as row id. parent: the row that it stands on, or for a row without tokens the row of its own key;
- * NULL: not here. *stream_out is written for a sound row with tokens.
- */
-static finding check_row(const hth_row_id *id, const checked_row *parent, const uint8_t *bytes, size_t n_bytes,
-                         hth_keyspace *keyspace_out, hth_key_stream **stream_out)
-{
-    hth_kvc_fault fault;
-    hth_kvc_info info;
-
-    if (!hth_kvc_parse(bytes, n_bytes, &id->key, &info, &fault))
-        return fault.reason == HTH_KVC_NO_MEMORY ? FINDING_NO_MEMORY : FINDING_BAD;
-    if (!info.has_kind || info.kind != (uint8_t)id->kind || !info.has_own_key ||
-        !hth_key_equal(&info.own_key, &id->key))
-        return FINDING_BAD;
-    *keyspace_out = info.keyspace;
-    if (!info.has_first_position || info.first_position == 0)
-        return hth_kvc_n_tokens(&info) > 0 ? check_key(NULL, &info, stream_out) : FINDING_UNVERIFIABLE;
-    if (!parent)
-        return FINDING_UNVERIFIABLE;
-    if (hth_kvc_n_tokens(&info) == 0) {
-        if (!hth_key_equal(&parent->meta.id.key, &id->key))
-            return FINDING_UNVERIFIABLE; /* no row here has its key */
-        return end_of(&parent->meta) == info.first_position ? FINDING_SOUND : FINDING_BAD;
-    }
-    return check_key(parent, &info, stream_out);
-}
-
-/* For hth_file_tier_quarantine_if; user_data is the parent. */
-static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
-{
-    hth_key_stream *stream = NULL;
-    hth_keyspace keyspace;
-    finding found = check_row(id, user_data, bytes, n_bytes, &keyspace, &stream);
-
-    hth_key_stream_free(stream);
-    return found == FINDING_BAD;
 }
 
 static uint8_t *take_bytes(size_t n_bytes, void *user_data)
@@ -399,12 +400,6 @@ hearth_status hth_file_tiers_verify(hth_file_tier *const *tiers, size_t n, hth_u
     free(v.by_end);
     free(v.bytes);
     return status;
-}
-
-hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn progress, void *user_data,
-                                   hth_verify_counts *counts, hearth_error *err)
-{
-    return hth_file_tiers_verify(&tier, 1, progress, user_data, counts, err);
 }
 
 /* ---- gc ---- */
@@ -568,10 +563,4 @@ hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, 
     if (removed_out)
         *removed_out = done.n_rows;
     return status;
-}
-
-hearth_status hth_file_tier_remove_tree(hth_file_tier *tier, const hth_row_id *id, hth_upkeep_progress_fn progress,
-                                        void *user_data, uint64_t *removed_out, hearth_error *err)
-{
-    return hth_file_tiers_remove_tree(&tier, 1, id, progress, user_data, removed_out, err);
 }

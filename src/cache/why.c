@@ -32,53 +32,27 @@ typedef struct question {
 
 /* ---- rows that are gone ---- */
 
-/* A question to one index; ask_indexes asks every root of every file tier. */
-typedef void (*ask_fn)(hth_index *index, void *user_data);
-
-static void ask_indexes(hth_cache *cache, ask_fn ask, void *user_data)
+/* Index i of all roots of all file tiers; NULL: there are no more. */
+static hth_index *index_at(const hth_cache *cache, size_t i)
 {
-    for (size_t i = 0; i < cache->n_levels; i++) {
-        hth_file_tier *const *roots = hth_file_tier_set_roots(cache->levels[i].files);
-        size_t n_roots = hth_file_tier_set_n_roots(cache->levels[i].files);
+    hth_file_tier *root = hth_cache_root(cache, i, NULL);
 
-        for (size_t j = 0; j < n_roots; j++)
-            ask(hth_file_tier_index(roots[j]), user_data);
-    }
+    return root ? hth_file_tier_index(root) : NULL;
 }
 
-typedef struct latest {
-    const hth_past_name *name;
-    bool found;
-    hth_gone gone;
-} latest;
-
-static void keep_later(latest *l, const hth_gone *gone)
-{
-    if (!l->found || hth_gone_is_later(gone, &l->gone))
-        l->gone = *gone;
-    l->found = true;
-}
-
-static void ask_gone(hth_index *index, void *user_data)
-{
-    latest *l = user_data;
-    hth_gone gone;
-
-    if (hth_index_gone(index, l->name, &gone))
-        keep_later(l, &gone);
-}
-
-/* The last event of a missing row. */
+/* The last event of a missing row, as this process and the indexes know it. */
 static bool last_event(hth_cache *cache, const hth_past_name *name, hth_gone *out)
 {
-    latest l = { .name = name };
+    bool found = hth_past_gone(&cache->past, name, out);
+    hth_index *index;
     hth_gone gone;
 
-    if (hth_past_gone(&cache->past, name, &gone))
-        keep_later(&l, &gone);
-    ask_indexes(cache, ask_gone, &l);
-    *out = l.gone;
-    return l.found;
+    for (size_t i = 0; (index = index_at(cache, i)); i++)
+        if (hth_index_gone(index, name, &gone) && (!found || hth_gone_is_later(&gone, out))) {
+            *out = gone;
+            found = true;
+        }
+    return found;
 }
 
 /* Was the row lost? It was not if the last row that replaced it is still there, as far as is known. */
@@ -178,7 +152,6 @@ static void compare_children(question *q, size_t i)
 }
 
 typedef struct lost_ends {
-    const hth_key *boundary;
     bool is_lost[HTH_BLOCK_TOKENS]; /* index: tokens beyond the boundary */
     bool any;
 } lost_ends;
@@ -189,26 +162,21 @@ static void add_ends(lost_ends *l, const hth_past_ends *ends)
         l->is_lost[ends->ends[i]] = l->any = true;
 }
 
-static void ask_ends(hth_index *index, void *user_data)
-{
-    lost_ends *l = user_data;
-    hth_past_ends ends;
-
-    if (hth_index_past_ends(index, l->boundary, &ends))
-        add_ends(l, &ends);
-}
-
 /* Earlier prompts had rows that ended inside the block after boundary i: were they rows of this prompt? */
 static void ask_lost_ends(question *q, size_t i)
 {
-    lost_ends l = { .boundary = &q->lookup->boundary_keys[i] };
+    const hth_key *boundary = &q->lookup->boundary_keys[i];
+    lost_ends l = { .any = false };
     uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS, at = 0;
     hth_key_stream *stream;
     hth_past_ends ends;
+    hth_index *index;
 
-    if (hth_past_ends_get(&q->cache->past, l.boundary, &ends))
+    if (hth_past_ends_get(&q->cache->past, boundary, &ends))
         add_ends(&l, &ends);
-    ask_indexes(q->cache, ask_ends, &l);
+    for (size_t k = 0; (index = index_at(q->cache, k)); k++)
+        if (hth_index_past_ends(index, boundary, &ends))
+            add_ends(&l, &ends);
     stream = l.any ? hth_key_stream_new(q->keyspace) : NULL;
     if (!stream)
         return;
@@ -313,15 +281,6 @@ static void consider_beginning(other *o, const hth_beginning *beginning)
     }
 }
 
-static void ask_beginning(hth_index *index, void *user_data)
-{
-    other *o = user_data;
-    hth_beginning beginning;
-
-    if (o->miss != HEARTH_MISS_OTHER_PARAMETERS && hth_index_beginning(index, &o->name, &beginning))
-        consider_beginning(o, &beginning);
-}
-
 static void name_beginning(question *q, other *o)
 {
     *o = (other){ .q = q, .miss = HEARTH_MISS_NEVER_SEEN };
@@ -332,6 +291,7 @@ static void name_beginning(question *q, other *o)
 static hearth_miss ask_others(question *q)
 {
     hth_beginning beginning;
+    hth_index *index;
     other o;
 
     if (!hth_keyspace_has_tenancy(q->keyspace))
@@ -339,7 +299,9 @@ static hearth_miss ask_others(question *q)
     name_beginning(q, &o);
     if (hth_past_beginning(&q->cache->past, &o.name, &beginning))
         consider_beginning(&o, &beginning);
-    ask_indexes(q->cache, ask_beginning, &o);
+    for (size_t i = 0; o.miss != HEARTH_MISS_OTHER_PARAMETERS && (index = index_at(q->cache, i)); i++)
+        if (hth_index_beginning(index, &o.name, &beginning))
+            consider_beginning(&o, &beginning);
     return o.miss;
 }
 
@@ -365,15 +327,11 @@ static bool note_tenant(const hth_beginning_name *name, const hth_beginning *beg
     return t->n < TENANTS_MAX;
 }
 
-static void ask_tenants_of(hth_index *index, void *user_data)
-{
-    hth_index_visit_beginnings(index, note_tenant, user_data);
-}
-
 /* Is the beginning known under another salt? The rows are looked up afterwards: a visitor may not call the index. */
 static bool is_of_another_tenant(question *q)
 {
     tenants t = { .n = 0 };
+    hth_index *index;
     other o;
 
     if (!hth_keyspace_has_tenancy(q->keyspace))
@@ -381,7 +339,8 @@ static bool is_of_another_tenant(question *q)
     name_beginning(q, &o);
     t.o = &o;
     hth_past_visit_beginnings(&q->cache->past, note_tenant, &t);
-    ask_indexes(q->cache, ask_tenants_of, &t);
+    for (size_t i = 0; (index = index_at(q->cache, i)); i++)
+        hth_index_visit_beginnings(index, note_tenant, &t);
     for (size_t i = 0; i < t.n; i++)
         if (is_kept(q->cache, &t.found[i]))
             return true;

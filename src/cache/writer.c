@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/message_queue.h"
 #include "base/os.h"
+#include "cache/cache_inside.h"
 #include "rows/kvc_signature.h"
 
 enum {
@@ -71,10 +72,17 @@ static worker *worker_of(hth_writer *writer, const hth_row_id *id)
     return &writer->workers[id->key.bytes[HTH_KEY_BYTES - 1] % writer->n_workers];
 }
 
-static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
+/* Queue a copy of a job on the thread of a row. False without room or memory. */
+static bool put(hth_writer *writer, const hth_row_id *id, const job *wanted)
 {
+    size_t bytes = wanted->row ? hth_ram_row_bytes(wanted->row) : 0;
+    worker *to = worker_of(writer, id);
+    job *next = malloc(sizeof(*next));
     bool accepted;
 
+    if (!next)
+        return false;
+    *next = *wanted;
     pthread_mutex_lock(&writer->lock);
     /* Jobs that write nothing are refused only if the message queue is full. */
     accepted = (!next->row || (writer->queue_rows < writer->limits.queue_rows_max &&
@@ -86,21 +94,19 @@ static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
         to->n_queued++;
     }
     pthread_mutex_unlock(&writer->lock);
+    if (!accepted)
+        free(next);
     return accepted;
 }
 
 /* Queue a removal on the thread that writes the row, in case the row still waits to be written. */
 void hth_writer_remove(hth_writer *writer, const hth_row_id *id, const hth_row_id *successor)
 {
-    job *next = calloc(1, sizeof(*next));
+    job next = { .kind = JOB_REMOVE, .id = *id, .has_successor = successor != NULL };
 
-    if (!next)
-        return; /* eviction will remove it */
-    *next = (job){ .kind = JOB_REMOVE, .id = *id, .has_successor = successor != NULL };
     if (successor)
-        next->successor = *successor;
-    if (!put(writer, worker_of(writer, id), next, 0))
-        free(next);
+        next.successor = *successor;
+    (void)put(writer, id, &next); /* otherwise eviction will remove it */
 }
 
 /* ---- one job ---- */
@@ -190,10 +196,10 @@ static void publish(hth_writer *writer, const job *next)
         hth_writer_remove(writer, &next->id, &hth_ram_row_meta(row)->id);
 }
 
-static void tell_taken_away(const hth_writer *writer, const hth_row_id *id, size_t tier)
+/* The tier no longer has the row, and knows it. */
+static void forget_rejected(const hth_writer *writer, const hth_row_id *id, size_t tier)
 {
-    if (writer->options.on_taken_away)
-        writer->options.on_taken_away(id, tier, writer->options.user_data);
+    hth_rejected_forget_in(writer->options.rejected, id, writer->options.names[tier]);
 }
 
 static void remove_row(hth_writer *writer, const job *next)
@@ -206,7 +212,7 @@ static void remove_row(hth_writer *writer, const job *next)
 
         removed = status == HEARTH_OK || removed;
         if (status == HEARTH_OK || status == HEARTH_NOT_FOUND) /* usually some tiers do not have it */
-            tell_taken_away(writer, &next->id, i);
+            forget_rejected(writer, &next->id, i);
     }
     if (removed)
         hth_count(writer->options.counters, HTH_COUNT_ROWS_REMOVED, 1);
@@ -233,11 +239,11 @@ static void run_job(worker *self, job *next)
         break;
     case JOB_QUARANTINE:
         if (hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason))
-            tell_taken_away(writer, &next->id, next->tier);
+            forget_rejected(writer, &next->id, next->tier);
         break;
     case JOB_REVIEW:
         if (hth_file_tier_set_review(writer->options.tiers[next->tier], &next->id))
-            tell_taken_away(writer, &next->id, next->tier);
+            forget_rejected(writer, &next->id, next->tier);
         break;
     case JOB_REMOVE: remove_row(writer, next); break;
     }
@@ -380,26 +386,21 @@ bool hth_writer_close(hth_writer *writer, uint32_t timeout_ms)
 
 static bool queue_row(hth_writer *writer, size_t tier, hth_ram_row *row, const hth_row_id *superseded)
 {
-    job *next = calloc(1, sizeof(*next));
+    job next = { .kind = superseded ? JOB_SUPERSEDE : JOB_PUBLISH, .row = row, .tier = tier };
+    bool is_last = is_last_tier(writer, tier);
 
     assert(tier < writer->options.n_tiers);
-    if (next) {
-        bool is_last = is_last_tier(writer, tier);
-
-        *next = (job){ .kind = superseded ? JOB_SUPERSEDE : JOB_PUBLISH, .row = row, .tier = tier };
-        if (superseded)
-            next->id = *superseded;
-        /* Before the job is queued, because the worker may finish at once. */
-        hth_ram_tier_pin_again(writer->options.ram, row);
-        if (is_last)
-            hth_ram_row_set_stored(row, true);
-        if (put(writer, worker_of(writer, &hth_ram_row_meta(row)->id), next, hth_ram_row_bytes(row)))
-            return true;
-        if (is_last)
-            hth_ram_row_set_stored(row, false);
-        hth_ram_tier_unpin(writer->options.ram, row);
-        free(next);
-    }
+    if (superseded)
+        next.id = *superseded;
+    /* Before the job is queued, because the worker may finish at once. */
+    hth_ram_tier_pin_again(writer->options.ram, row);
+    if (is_last)
+        hth_ram_row_set_stored(row, true);
+    if (put(writer, &hth_ram_row_meta(row)->id, &next))
+        return true;
+    if (is_last)
+        hth_ram_row_set_stored(row, false);
+    hth_ram_tier_unpin(writer->options.ram, row);
     hth_count(writer->options.counters, HTH_COUNT_SAVES_DROPPED, 1);
     return false;
 }
@@ -414,27 +415,20 @@ bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id
     return queue_row(writer, writer->options.n_tiers - 1, row, superseded);
 }
 
-/* Queue a check of a row of a tier. */
-static void queue_check(hth_writer *writer, job_kind kind, size_t tier, const hth_row_id *id, const char *reason)
-{
-    job *next = calloc(1, sizeof(*next));
-
-    assert(tier < writer->options.n_tiers);
-    if (!next)
-        return; /* the row stays and fails its check again */
-    *next = (job){ .kind = kind, .tier = tier, .id = *id, .reason = reason };
-    if (!put(writer, worker_of(writer, id), next, 0))
-        free(next);
-}
-
 void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason)
 {
-    queue_check(writer, JOB_QUARANTINE, tier, id, reason);
+    job next = { .kind = JOB_QUARANTINE, .tier = tier, .id = *id, .reason = reason };
+
+    assert(tier < writer->options.n_tiers);
+    (void)put(writer, id, &next); /* otherwise the row stays and fails its check again */
 }
 
 void hth_writer_review(hth_writer *writer, size_t tier, const hth_row_id *id)
 {
-    queue_check(writer, JOB_REVIEW, tier, id, NULL);
+    job next = { .kind = JOB_REVIEW, .tier = tier, .id = *id };
+
+    assert(tier < writer->options.n_tiers);
+    (void)put(writer, id, &next); /* likewise */
 }
 
 void hth_writer_limits_get(hth_writer *writer, hth_writer_limits *out)

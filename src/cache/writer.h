@@ -30,15 +30,11 @@ typedef struct hth_writer_limits {
 typedef struct hth_writer_options {
     hth_ram_tier *ram;
     hth_file_tier_set *tiers[HTH_WRITER_TIERS_MAX]; /* fastest first */
+    hearth_tier names[HTH_WRITER_TIERS_MAX];        /* of the tiers */
     size_t n_tiers;                                 /* at least 1 */
     unsigned n_threads;                             /* 1 .. HTH_WRITER_THREADS_MAX */
     hth_writer_limits limits;
-    /*
-     * Called on a writer thread after a row was set aside or removed and the tier no longer has it. Not called on
-     * failure. May be NULL.
-     */
-    void (*on_taken_away)(const hth_row_id *id, size_t tier, void *user_data);
-    void *user_data;
+    struct hth_rejected *rejected; /* forgets a row once it was set aside or removed */
     hth_counters *counters;
     const hth_signing_key
         *key; /* rows have room for a signature, and the writer signs them before writing; NULL: none */

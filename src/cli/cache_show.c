@@ -17,7 +17,6 @@
 #include "cli/result_json.h"
 #include "console/output.h"
 #include "options/commands.h"
-#include "rows/quarantine.h"
 #include "rows/row_file.h"
 #include "rows/row_forest.h"
 #include "wire/lines.h"

@@ -576,40 +576,33 @@ static hearth_token *tokens_of(const record *r)
     return tokens;
 }
 
-static bool find(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
-                 hth_history_fits_fn fits, void *user_data, hth_history_found *out)
-{
-    space *s = find_space(h, name);
-    size_t n_at;
-    const node *n = s ? descend(&s->root, text, n_bytes, &n_at) : NULL;
-    hearth_token *tokens;
-
-    while (n && !(n->record && fits(n->record->n_bytes_all, user_data)))
-        n = n->parent;
-    if (!n)
-        return true;
-    tokens = tokens_of(n->record);
-    if (!tokens)
-        return false;
-    use(h, n->record);
-    *out = (hth_history_found){
-        .n_bytes = n->record->n_bytes_all,
-        .tokens = tokens,
-        .n_tokens = n->record->n_tokens_all,
-    };
-    return true;
-}
-
 bool hth_history_find(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
                       hth_history_fits_fn fits, void *user_data, hth_history_found *out)
 {
-    bool ok;
+    const node *n = NULL;
+    hearth_token *tokens = NULL;
+    space *s;
+    size_t n_at;
 
     *out = (hth_history_found){ .n_bytes = 0 };
     pthread_mutex_lock(&h->lock);
-    ok = find(h, name, text, n_bytes, fits, user_data, out);
+    s = find_space(h, name);
+    if (s)
+        n = descend(&s->root, text, n_bytes, &n_at);
+    while (n && !(n->record && fits(n->record->n_bytes_all, user_data)))
+        n = n->parent;
+    if (n)
+        tokens = tokens_of(n->record);
+    if (tokens) {
+        use(h, n->record);
+        *out = (hth_history_found){
+            .n_bytes = n->record->n_bytes_all,
+            .tokens = tokens,
+            .n_tokens = n->record->n_tokens_all,
+        };
+    }
     pthread_mutex_unlock(&h->lock);
-    return ok;
+    return !n || tokens;
 }
 
 /* Copy the last bytes of a record's text, n of them at most. */

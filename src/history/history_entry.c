@@ -37,7 +37,7 @@ size_t hth_history_entry_bytes(size_t n_tokens, bool is_signed)
 
 static bool sign(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *key, uint8_t out[HTH_HMAC_BYTES])
 {
-    hth_hmac *mac = hth_hmac_new(hth_signing_key_hmac(key));
+    hth_hmac *mac = hth_hmac_new(key);
 
     if (!mac)
         return false;
@@ -139,18 +139,20 @@ static size_t next_magic(const uint8_t *bytes, size_t n_bytes)
 /* False without memory. */
 static bool read_entry(const uint8_t *bytes, hth_history_entry *out)
 {
-    hth_history_entry entry = { .form = bytes[AT_FORM], .n_tokens = hth_get_u32(bytes + AT_N_TOKENS) };
+    size_t n_tokens = hth_get_u32(bytes + AT_N_TOKENS);
+    hth_history_record *record = &out->record;
 
-    entry.tokens = malloc(entry.n_tokens * sizeof(*entry.tokens));
-    if (!entry.tokens)
+    *out = (hth_history_entry){ .form = bytes[AT_FORM], .tokens = malloc(n_tokens * sizeof(*out->tokens)) };
+    if (!out->tokens)
         return false;
-    for (size_t i = 0; i < entry.n_tokens; i++)
-        entry.tokens[i] = (hearth_token)hth_get_u32(bytes + AT_TOKENS + 4 * i);
-    memcpy(entry.space.bytes, bytes + AT_SPACE, HTH_HISTORY_SPACE_BYTES);
-    memcpy(entry.below.bytes, bytes + AT_BELOW, HTH_HISTORY_DIGEST_BYTES);
-    memcpy(entry.digest.bytes, bytes + AT_DIGEST, HTH_HISTORY_DIGEST_BYTES);
-    entry.n_reply_bytes = hth_get_u32(bytes + AT_REPLY);
-    *out = entry;
+    for (size_t i = 0; i < n_tokens; i++)
+        out->tokens[i] = (hearth_token)hth_get_u32(bytes + AT_TOKENS + 4 * i);
+    memcpy(record->space.bytes, bytes + AT_SPACE, HTH_HISTORY_SPACE_BYTES);
+    memcpy(record->below.bytes, bytes + AT_BELOW, HTH_HISTORY_DIGEST_BYTES);
+    memcpy(out->digest.bytes, bytes + AT_DIGEST, HTH_HISTORY_DIGEST_BYTES);
+    record->tokens = out->tokens;
+    record->n_tokens = n_tokens;
+    record->n_reply_bytes = hth_get_u32(bytes + AT_REPLY);
     return true;
 }
 

@@ -47,13 +47,10 @@ typedef struct hth_history_span {
 typedef char *(*hth_history_text_fn)(const hth_history_span *span, unsigned form, size_t *n_out, void *user_data);
 
 typedef struct hth_history_entry {
-    hth_history_space space;
-    hth_history_digest below;
+    hth_history_record record; /* without its text; its tokens are `tokens` */
     hth_history_digest digest;
     unsigned form;
-    hearth_token *tokens; /* [n_tokens] */
-    size_t n_tokens;
-    size_t n_reply_bytes;
+    hearth_token *tokens; /* the caller's, released with free */
 } hth_history_entry;
 
 /* The size of an entry with n_tokens tokens. */
@@ -76,7 +73,7 @@ typedef struct hth_history_reader {
     bool has_given_up;          /* the file asks for too many checks */
 } hth_history_reader;
 
-/* The next sound entry. The caller frees out->tokens. False: no more, or the reader ended early. */
+/* The next sound entry. False: no more, or the reader ended early. */
 bool hth_history_reader_next(hth_history_reader *reader, hth_history_entry *out);
 
 #endif

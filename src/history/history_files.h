@@ -16,8 +16,8 @@
  * much again has been added. A kill in between leaves records twice, which is harmless. A process that adds nothing
  * writes nothing.
  *
- * The folders of all models lie side by side, and together hold at most about four times the memory of a history
- * (history_room.h).
+ * The folders of all models lie side by side, and together hold at most about four times the memory of a history: a new
+ * file first makes room by removing the oldest files of any model.
  */
 #ifndef HTH_HISTORY_HISTORY_FILES_H
 #define HTH_HISTORY_HISTORY_FILES_H

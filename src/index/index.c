@@ -18,7 +18,6 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "index/index_env.h"
-#include "index/index_past.h"
 #include "index/index_records.h"
 #include "index/notifier.h"
 #include "index/owner.h"
@@ -42,24 +41,6 @@ struct hth_index {
     size_t n_held;
     size_t held_capacity;
 };
-
-/*
- * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
- * After HEARTH_OK, end it with reading_end, or with hth_index_env_read_end when the cause of a failure is not needed.
- * rc is the result of the reads.
- */
-static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err);
-
-typedef struct index_reservation {
-    uint64_t owner;
-    uint64_t deadline;
-} index_reservation;
-
-/* True when a thread of this process holds the row. */
-static bool held_has(hth_index *index, const hth_row_id *id);
-static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out);
-/* True when another living process has the reservation, and its deadline has not passed. */
-static bool reservation_is_foreign(const hth_index *index, const index_reservation *r);
 
 enum { LOOK_AGAIN_MS = 200 }; /* interval at which a waiter checks that the owner is alive */
 
@@ -112,22 +93,35 @@ static hearth_status write_rows(hth_index *index, hth_index_body_fn body, void *
 {
     hearth_status status = check_process(index, err);
 
-    return status == HEARTH_OK ? index_finish(index, hth_index_env_write(index->env, body, user_data), what, err)
-                               : status;
+    if (status == HEARTH_OK)
+        status = index_finish(index, hth_index_env_write(index->env, body, user_data), what, err);
+    return status;
 }
 
-static hearth_status reading_begin(hth_index *index, hth_index_read *read, const char *what, hearth_error *err)
+typedef struct reading {
+    hth_index_txn txn;
+    const char *what; /* for messages; NULL if there are none */
+} reading;
+
+/*
+ * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
+ * After HEARTH_OK, end it with reading_end.
+ */
+static hearth_status reading_begin(hth_index *index, reading *read, const char *what, hearth_error *err)
 {
     hearth_status status = check_process(index, err);
 
-    return status == HEARTH_OK ? index_finish(index, hth_index_env_read_begin(index->env, read), what, err) : status;
+    if (status == HEARTH_OK)
+        status = index_finish(index, hth_index_env_read_begin(index->env, &read->txn), what, err);
+    read->what = what;
+    return status;
 }
 
-static hearth_status index_reading_end(hth_index *index, hth_index_read *read, int rc, const char *what,
-                                       hearth_error *err)
+/* rc is the result of the reads. */
+static hearth_status reading_end(hth_index *index, reading *read, int rc, hearth_error *err)
 {
-    hth_index_env_read_end(index->env, read, rc);
-    return index_finish(index, rc, what, err);
+    hth_index_env_read_end(index->env, &read->txn, rc);
+    return index_finish(index, rc, read->what, err);
 }
 
 /* ---- opening ---- */
@@ -288,416 +282,6 @@ bool hth_index_maintain(hth_index *index)
     return hth_index_claim_rebuild(index);
 }
 
-/* ---- reads ---- */
-
-hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
-                            hearth_error *err)
-{
-    static const char what[] = "look up a row";
-    hth_row_meta meta;
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    int rc;
-
-    if (status != HEARTH_OK)
-        return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    status = index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
-    if (status != HEARTH_OK)
-        return status;
-    *found_out = rc == 0;
-    if (rc == 0 && out)
-        *out = meta;
-    return HEARTH_OK;
-}
-
-hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
-                             bool *is_complete_out, hearth_error *err)
-{
-    static const char what[] = "look up a row";
-    hth_index_state s = { .complete = false };
-    hth_index_read read;
-    hth_row_meta meta;
-    hearth_status status = reading_begin(index, &read, what, err);
-    bool found;
-    int rc;
-
-    if (status != HEARTH_OK)
-        return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    found = rc == 0;
-    if (rc == MDB_NOTFOUND) /* a row that was found needs nothing more */
-        rc = hth_index_state_get(read.txn, &read.dbs, &s);
-    status = index_reading_end(index, &read, rc, what, err);
-    if (status == HEARTH_OK) {
-        if (found)
-            *out = meta;
-        *found_out = found;
-        *is_complete_out = s.complete;
-    }
-    return status;
-}
-
-hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
-                                 hearth_error *err)
-{
-    static const char what[] = "look up rows";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    int rc = 0;
-
-    if (status != HEARTH_OK)
-        return status;
-    for (size_t i = 0; i < n && (rc == 0 || rc == MDB_NOTFOUND); i++) {
-        hth_row_meta meta;
-
-        rc = hth_index_row_get(read.txn, &read.dbs, &ids[i], &meta);
-        found[i] = rc == 0;
-        if (rc == 0 && out)
-            out[i] = meta;
-    }
-    return index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
-}
-
-static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, hth_row_meta *out,
-                            size_t capacity, size_t *n_out)
-{
-    hth_key parent_copy = *parent;
-    MDB_val key = hth_index_value(parent_copy.bytes, HTH_KEY_BYTES), value;
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->children, &cursor);
-
-    if (rc != 0)
-        return rc;
-    *n_out = 0;
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && *n_out < capacity;
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
-        hth_index_child child;
-
-        if ((rc = hth_index_decode_child(&value, &child)) != 0 ||
-            (rc = hth_index_child_get(txn, dbs, parent, &child, &out[*n_out])) != 0)
-            break;
-        (*n_out)++;
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
-                                 size_t *n_out, hearth_error *err)
-{
-    static const char what[] = "list rows";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    size_t n = 0;
-
-    if (status != HEARTH_OK)
-        return status;
-    status =
-        index_reading_end(index, &read, collect_children(read.txn, &read.dbs, parent, out, capacity, &n), what, err);
-    if (status == HEARTH_OK)
-        *n_out = n;
-    return status;
-}
-
-static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *search)
-{
-    hth_key parent = search->boundary;
-    MDB_val key = hth_index_value(parent.bytes, HTH_KEY_BYTES), value;
-    MDB_cursor *cursor;
-    size_t n = 0;
-    int rc = mdb_cursor_open(txn, dbs->children, &cursor);
-
-    if (rc != 0)
-        return rc;
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && !hth_leaf_search_is_done(search);
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
-        hth_index_child child;
-        const uint8_t *tokens;
-
-        search->is_cut = search->is_cut || n == search->n_rows_max;
-        if (n++ == search->n_rows_max)
-            break;
-        if ((rc = hth_index_decode_child(&value, &child)) != 0)
-            break;
-        if (!hth_leaf_search_wants(search, &child.id, child.first_position, child.n_tokens))
-            continue;
-        rc = hth_index_tokens_get(txn, dbs, &child.id, child.n_tokens, &tokens);
-        if (rc == 0 && hth_leaf_search_compare(search, tokens, child.n_tokens))
-            rc = hth_index_child_get(txn, dbs, &search->boundary, &child, &search->row);
-        if (rc != 0 && rc != MDB_NOTFOUND)
-            break;
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity)
-{
-    const uint8_t *tokens;
-    hth_index_read read;
-    hth_row_meta meta;
-    size_t n = 0;
-    int rc;
-
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return 0;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    if (rc == 0)
-        rc = hth_index_tokens_get(read.txn, &read.dbs, id, meta.n_tokens, &tokens);
-    for (; rc == 0 && n < meta.n_tokens && n < capacity; n++)
-        out[n] = (hearth_token)hth_get_u32(tokens + 4 * n);
-    hth_index_env_read_end(index->env, &read, rc);
-    return n;
-}
-
-hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err)
-{
-    static const char what[] = "compare rows";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    hth_leaf_search found = *search;
-
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), what, err);
-    if (status == HEARTH_OK)
-        *search = found;
-    return status;
-}
-
-hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)
-{
-    static const char what[] = "read totals";
-    hth_index_totals totals;
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, &totals), what, err);
-    if (status == HEARTH_OK)
-        *out = totals;
-    return status;
-}
-
-hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, bool *is_there_out,
-                                       hth_index_totals *totals_out, hearth_error *err)
-{
-    static const char what[] = "look for room";
-    hth_index_totals totals;
-    hth_index_read read;
-    hth_row_meta meta;
-    hearth_status status = reading_begin(index, &read, what, err);
-    bool is_there;
-    int rc;
-
-    if (status != HEARTH_OK)
-        return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    is_there = rc == 0;
-    if (rc == 0 || rc == MDB_NOTFOUND)
-        rc = hth_index_totals_read(read.txn, &read.dbs, &totals);
-    status = index_reading_end(index, &read, rc, what, err);
-    if (status == HEARTH_OK) {
-        *is_there_out = is_there;
-        *totals_out = totals;
-    }
-    return status;
-}
-
-static int visit_by_key(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_fn visit, void *user_data)
-{
-    MDB_val key, value;
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->rows, &cursor);
-
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
-        hth_row_meta meta;
-        hth_row_id id;
-
-        if ((rc = hth_index_decode_id(key.mv_data, key.mv_size, &id)) != 0 ||
-            (rc = hth_index_decode_row(&id, &value, &meta)) != 0)
-            break;
-        if (!visit(&meta, user_data))
-            break;
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-static int visit_by_age(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_visit_fn visit, void *user_data)
-{
-    MDB_val key, value;
-    MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->lru, &cursor);
-
-    if (rc != 0)
-        return rc;
-    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
-        hth_row_meta meta;
-        hth_row_id id;
-
-        rc = key.mv_size == HTH_INDEX_AGE_BYTES
-               ? hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id)
-               : MDB_CORRUPTED;
-        if (rc == 0)
-            rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta));
-        if (rc != 0 || !visit(&meta, user_data))
-            break;
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? 0 : rc;
-}
-
-hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn visit, void *user_data,
-                              hearth_error *err)
-{
-    static const char what[] = "visit rows";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    int rc;
-
-    if (status != HEARTH_OK)
-        return status;
-    rc = by_age ? visit_by_age(read.txn, &read.dbs, visit, user_data)
-                : visit_by_key(read.txn, &read.dbs, visit, user_data);
-    return index_reading_end(index, &read, rc, what, err);
-}
-
-hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
-{
-    static const char what[] = "read the quota";
-    hth_index_read read;
-    hth_index_state s;
-    hearth_status status = reading_begin(index, &read, what, err);
-
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, hth_index_state_get(read.txn, &read.dbs, &s), what, err);
-    if (status == HEARTH_OK)
-        *out = s.quota;
-    return status;
-}
-
-hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err)
-{
-    static const char what[] = "look for children";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
-    bool has = false;
-
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, hth_index_bears_rows(read.txn, &read.dbs, meta, &has), what, err);
-    if (status == HEARTH_OK)
-        *out = has;
-    return status;
-}
-
-/* ---- the past ---- */
-
-bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
-{
-    hth_index_read read;
-    int rc;
-
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return false;
-    rc = hth_index_past_gone(read.txn, &read.dbs, name, out);
-    hth_index_env_read_end(index->env, &read, rc);
-    return rc == 0;
-}
-
-bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out)
-{
-    hth_index_read read;
-    int rc;
-
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return false;
-    rc = hth_index_past_ends_get(read.txn, &read.dbs, boundary, out);
-    hth_index_env_read_end(index->env, &read, rc);
-    return rc == 0;
-}
-
-bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out)
-{
-    hth_index_read read;
-    int rc;
-
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return false;
-    rc = hth_index_past_beginning(read.txn, &read.dbs, name, out);
-    hth_index_env_read_end(index->env, &read, rc);
-    return rc == 0;
-}
-
-void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data)
-{
-    hth_index_read read;
-
-    if (reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
-        hth_index_env_read_end(index->env, &read,
-                               hth_index_past_visit_beginnings(read.txn, &read.dbs, visit, user_data));
-}
-
-/* ---- waiting ---- */
-
-static hth_wait_result look(hth_index *index, const hth_row_id *id)
-{
-    hth_wait_result result = HTH_WAIT_NOBODY;
-    bool is_reserved = false;
-    hth_index_read read;
-    hth_row_meta meta;
-    index_reservation r;
-    int rc;
-
-    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return HTH_WAIT_NOBODY;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
-    if (rc == 0) {
-        result = HTH_WAIT_THERE;
-    } else if (rc == MDB_NOTFOUND) {
-        rc = reservation_get(read.txn, &read.dbs, id, &r);
-        is_reserved = rc == 0;
-    }
-    hth_index_env_read_end(index->env, &read, rc);
-    /* After the transaction, because the check for a living owner asks the file system. */
-    if (result == HTH_WAIT_NOBODY && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
-        result = HTH_WAIT_TIMEOUT;
-    return result;
-}
-
-hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms)
-{
-    uint64_t now = hth_os_monotonic_ns(), end = now + hth_ms_to_ns(timeout_ms);
-
-    for (;;) {
-        uint32_t seen = hth_notifier_count(index->notifier);
-        hth_wait_result result = look(index, id);
-        uint64_t left_ms;
-
-        if (result != HTH_WAIT_TIMEOUT || now >= end)
-            return result;
-        left_ms = (end - now + 999999) / 1000000;
-        hth_notifier_wait(index->notifier, seen, left_ms < LOOK_AGAIN_MS ? (uint32_t)left_ms : LOOK_AGAIN_MS);
-        now = hth_os_monotonic_ns();
-    }
-}
-
-uint32_t hth_index_changes(const hth_index *index)
-{
-    return hth_notifier_count(index->notifier);
-}
-
-void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
-{
-    hth_notifier_wait(index->notifier, seen, timeout_ms);
-}
-
 /*
  * ---- reservations, and the rows that threads of this process hold ----
  *
@@ -707,21 +291,22 @@ void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
  * even because the transaction that was to reserve the row failed, therefore always releases its own.
  */
 
-/* ---- reservations inside a transaction ---- */
+typedef struct index_reservation {
+    uint64_t owner;
+    uint64_t deadline;
+} index_reservation;
 
 static uint64_t now_s(void)
 {
     return hth_os_monotonic_ns() / 1000000000u;
 }
 
-static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, index_reservation *out)
+static int reservation_get(const hth_index_txn *txn, const hth_row_id *id, index_reservation *out)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES), value;
-    int rc;
+    MDB_val key = hth_index_id_value(id, id_bytes), value;
+    int rc = mdb_get(txn->mdb, txn->dbs.reservations, &key, &value);
 
-    hth_index_encode_id(id, id_bytes);
-    rc = mdb_get(txn, dbs->reservations, &key, &value);
     if (rc != 0)
         return rc;
     if (value.mv_size != HTH_INDEX_RESERVATION_BYTES)
@@ -731,17 +316,14 @@ static int reservation_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
     return 0;
 }
 
-static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, uint64_t owner,
-                           uint32_t deadline_s)
+static int reservation_put(const hth_index_txn *txn, const hth_row_id *id, uint64_t owner, uint32_t deadline_s)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES], bytes[HTH_INDEX_RESERVATION_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES),
-            value = hth_index_value(bytes, HTH_INDEX_RESERVATION_BYTES);
+    MDB_val key = hth_index_id_value(id, id_bytes), value = hth_index_value(bytes, HTH_INDEX_RESERVATION_BYTES);
 
-    hth_index_encode_id(id, id_bytes);
     hth_put_u64(bytes, owner);
     hth_put_u64(bytes + 8, now_s() + deadline_s);
-    return mdb_put(txn, dbs->reservations, &key, &value, 0);
+    return mdb_put(txn->mdb, txn->dbs.reservations, &key, &value, 0);
 }
 
 /* ---- rows held by this process ---- */
@@ -756,6 +338,7 @@ static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
     return i;
 }
 
+/* True when a thread of this process holds the row. */
 static bool held_has(hth_index *index, const hth_row_id *id)
 {
     bool has;
@@ -796,6 +379,7 @@ static void held_remove(hth_index *index, const hth_row_id *id)
     pthread_mutex_unlock(&index->held_lock);
 }
 
+/* True when another living process has the reservation, and its deadline has not passed. */
 static bool reservation_is_foreign(const hth_index *index, const index_reservation *r)
 {
     return r->owner != hth_owner_token(index->owner) && r->deadline > now_s() &&
@@ -803,7 +387,7 @@ static bool reservation_is_foreign(const hth_index *index, const index_reservati
 }
 
 /* *out: a thread of this process, or another process, holds the row. */
-static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, bool *out)
+static int row_is_held(hth_index *index, const hth_index_txn *txn, const hth_row_id *id, bool *out)
 {
     index_reservation r;
     int rc;
@@ -811,70 +395,385 @@ static int row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs,
     *out = held_has(index, id);
     if (*out)
         return 0;
-    rc = reservation_get(txn, dbs, id, &r);
+    rc = reservation_get(txn, id, &r);
     if (rc == 0)
         *out = reservation_is_foreign(index, &r);
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Drop the reservation of a row when it is ours or its owner is dead. */
-static int reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+/* Drop the reservation of a row when its owner is dead or, unless keeps_ours, when it is ours. */
+static int reservation_drop(hth_index *index, const hth_index_txn *txn, const hth_row_id *id, bool keeps_ours)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];
-    MDB_val key = hth_index_value(id_bytes, HTH_INDEX_ID_BYTES);
+    MDB_val key = hth_index_id_value(id, id_bytes);
     index_reservation r;
-    int rc = reservation_get(txn, dbs, id, &r);
+    int rc = reservation_get(txn, id, &r);
 
-    if (rc == MDB_NOTFOUND)
-        return 0;
     if (rc != 0)
-        return rc;
-    if (r.owner != hth_owner_token(index->owner) && hth_owner_lives(index->owner, r.owner))
+        return rc == MDB_NOTFOUND ? 0 : rc;
+    if (r.owner == hth_owner_token(index->owner) ? keeps_ours : hth_owner_lives(index->owner, r.owner))
         return 0;
-    hth_index_encode_id(id, id_bytes);
-    return mdb_del(txn, dbs->reservations, &key, NULL);
+    return mdb_del(txn->mdb, txn->dbs.reservations, &key, NULL);
 }
 
 /* Add our reservation for a row that is not held; from now on a thread of this process holds it. */
-static int reserve_row(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id,
-                       uint32_t deadline_s)
+static int reserve_row(hth_index *index, const hth_index_txn *txn, const hth_row_id *id, uint32_t deadline_s)
 {
     int rc = held_add(index, id);
 
     if (rc != 0)
         return rc;
-    rc = reservation_put(txn, dbs, id, hth_owner_token(index->owner), deadline_s);
+    rc = reservation_put(txn, id, hth_owner_token(index->owner), deadline_s);
     if (rc != 0)
         held_remove(index, id);
     return rc;
+}
+
+/* ---- reads ---- */
+
+hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
+                             bool *is_complete_out, hearth_error *err)
+{
+    hth_index_state s = { .complete = false };
+    reading read;
+    hth_row_meta meta;
+    hearth_status status = reading_begin(index, &read, "look up a row", err);
+    bool found;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_row_get(&read.txn, id, &meta);
+    found = rc == 0;
+    if (rc == MDB_NOTFOUND) /* a row that was found needs nothing more */
+        rc = is_complete_out ? hth_index_state_get(&read.txn, &s) : 0;
+    status = reading_end(index, &read, rc, err);
+    if (status != HEARTH_OK)
+        return status;
+    *found_out = found;
+    if (found && out)
+        *out = meta;
+    if (is_complete_out)
+        *is_complete_out = s.complete;
+    return HEARTH_OK;
+}
+
+hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
+                            hearth_error *err)
+{
+    return hth_index_look(index, id, out, found_out, NULL, err);
+}
+
+static int collect_children(const hth_index_txn *txn, const hth_key *parent, hth_row_meta *out, size_t capacity,
+                            size_t *n_out)
+{
+    hth_key parent_copy = *parent;
+    MDB_val key = hth_index_value(parent_copy.bytes, HTH_KEY_BYTES), value;
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.children, &cursor);
+
+    if (rc != 0)
+        return rc;
+    *n_out = 0;
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && *n_out < capacity;
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
+        hth_index_child child;
+
+        if ((rc = hth_index_decode_child(&value, &child)) != 0 ||
+            (rc = hth_index_child_get(txn, parent, &child, &out[*n_out])) != 0)
+            break;
+        (*n_out)++;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
+                                 size_t *n_out, hearth_error *err)
+{
+    reading read;
+    hearth_status status = reading_begin(index, &read, "list rows", err);
+    size_t n = 0;
+
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, collect_children(&read.txn, parent, out, capacity, &n), err);
+    if (status == HEARTH_OK)
+        *n_out = n;
+    return status;
+}
+
+static int search_leaf(const hth_index_txn *txn, hth_leaf_search *search)
+{
+    hth_key parent = search->boundary;
+    MDB_val key = hth_index_value(parent.bytes, HTH_KEY_BYTES), value;
+    MDB_cursor *cursor;
+    size_t n = 0;
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.children, &cursor);
+
+    if (rc != 0)
+        return rc;
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET); rc == 0 && !hth_leaf_search_is_done(search);
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT_DUP)) {
+        hth_index_child child;
+        const uint8_t *tokens;
+
+        search->is_cut = search->is_cut || n == search->n_rows_max;
+        if (n++ == search->n_rows_max)
+            break;
+        if ((rc = hth_index_decode_child(&value, &child)) != 0)
+            break;
+        if (!hth_leaf_search_wants(search, &child.id, child.first_position, child.n_tokens))
+            continue;
+        rc = hth_index_tokens_get(txn, &child.id, child.n_tokens, &tokens);
+        if (rc == 0 && hth_leaf_search_compare(search, tokens, child.n_tokens))
+            rc = hth_index_child_get(txn, &search->boundary, &child, &search->row);
+        if (rc != 0 && rc != MDB_NOTFOUND)
+            break;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity)
+{
+    const uint8_t *tokens;
+    reading read;
+    hth_row_meta meta;
+    size_t n = 0;
+    int rc;
+
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+        return 0;
+    rc = hth_index_row_get(&read.txn, id, &meta);
+    if (rc == 0)
+        rc = hth_index_tokens_get(&read.txn, id, meta.n_tokens, &tokens);
+    for (; rc == 0 && n < meta.n_tokens && n < capacity; n++)
+        out[n] = (hearth_token)hth_get_u32(tokens + 4 * n);
+    (void)reading_end(index, &read, rc, NULL); /* a failure reads no tokens */
+    return n;
+}
+
+hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hearth_error *err)
+{
+    reading read;
+    hearth_status status = reading_begin(index, &read, "compare rows", err);
+    hth_leaf_search found = *search;
+
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, search_leaf(&read.txn, &found), err);
+    if (status == HEARTH_OK)
+        *search = found;
+    return status;
+}
+
+hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)
+{
+    reading read;
+    hearth_status status = reading_begin(index, &read, "read totals", err);
+
+    return status == HEARTH_OK ? reading_end(index, &read, hth_index_totals_read(&read.txn, out), err) : status;
+}
+
+hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, bool *is_there_out,
+                                       hth_index_totals *totals_out, hearth_error *err)
+{
+    reading read;
+    hth_row_meta meta;
+    hearth_status status = reading_begin(index, &read, "look for room", err);
+    bool is_there;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_row_get(&read.txn, id, &meta);
+    is_there = rc == 0;
+    if (rc == 0 || rc == MDB_NOTFOUND)
+        rc = hth_index_totals_read(&read.txn, totals_out);
+    status = reading_end(index, &read, rc, err);
+    if (status == HEARTH_OK)
+        *is_there_out = is_there;
+    return status;
+}
+
+/* The row that an entry of lru names. */
+static int row_by_age(const hth_index_txn *txn, const MDB_val *age, hth_row_meta *out)
+{
+    hth_row_id id;
+
+    if (age->mv_size != HTH_INDEX_AGE_BYTES ||
+        hth_index_decode_id((const uint8_t *)age->mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
+        return MDB_CORRUPTED;
+    return hth_index_must_be_there(hth_index_row_get(txn, &id, out));
+}
+
+static int visit_rows(const hth_index_txn *txn, bool by_age, hth_index_visit_fn visit, void *user_data)
+{
+    MDB_val key, value;
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(txn->mdb, by_age ? txn->dbs.lru : txn->dbs.rows, &cursor);
+
+    if (rc != 0)
+        return rc;
+    while ((rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
+        hth_row_meta meta;
+        hth_row_id id;
+
+        if (by_age)
+            rc = row_by_age(txn, &key, &meta);
+        else if ((rc = hth_index_decode_id(key.mv_data, key.mv_size, &id)) == 0)
+            rc = hth_index_decode_row(&id, &value, &meta);
+        if (rc != 0 || !visit(&meta, user_data))
+            break;
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+hearth_status hth_index_visit(hth_index *index, bool by_age, hth_index_visit_fn visit, void *user_data,
+                              hearth_error *err)
+{
+    reading read;
+    hearth_status status = reading_begin(index, &read, "visit rows", err);
+
+    return status == HEARTH_OK ? reading_end(index, &read, visit_rows(&read.txn, by_age, visit, user_data), err)
+                               : status;
+}
+
+hearth_status hth_index_quota(hth_index *index, uint64_t *out, hearth_error *err)
+{
+    reading read;
+    hth_index_state s;
+    hearth_status status = reading_begin(index, &read, "read the quota", err);
+
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, hth_index_state_get(&read.txn, &s), err);
+    if (status == HEARTH_OK)
+        *out = s.quota;
+    return status;
+}
+
+hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err)
+{
+    reading read;
+    hearth_status status = reading_begin(index, &read, "look for children", err);
+    bool has;
+
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, hth_index_bears_rows(&read.txn, meta, &has), err);
+    if (status == HEARTH_OK)
+        *out = has;
+    return status;
+}
+
+/* ---- the past ---- */
+
+bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
+{
+    reading read;
+
+    return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
+           reading_end(index, &read, hth_index_past_gone(&read.txn, name, out), NULL) == HEARTH_OK;
+}
+
+bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out)
+{
+    reading read;
+
+    return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
+           reading_end(index, &read, hth_index_past_ends_get(&read.txn, boundary, out), NULL) == HEARTH_OK;
+}
+
+bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out)
+{
+    reading read;
+
+    return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
+           reading_end(index, &read, hth_index_past_beginning(&read.txn, name, out), NULL) == HEARTH_OK;
+}
+
+void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data)
+{
+    reading read;
+
+    if (reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
+        (void)reading_end(index, &read, hth_index_past_visit_beginnings(&read.txn, visit, user_data),
+                          NULL); /* without the index there is one explanation less */
+}
+
+/* ---- waiting ---- */
+
+static hth_wait_result look(hth_index *index, const hth_row_id *id)
+{
+    hth_wait_result result = HTH_WAIT_NOBODY;
+    bool is_reserved = false;
+    reading read;
+    hth_row_meta meta;
+    index_reservation r;
+    int rc;
+
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+        return HTH_WAIT_NOBODY;
+    rc = hth_index_row_get(&read.txn, id, &meta);
+    if (rc == 0) {
+        result = HTH_WAIT_THERE;
+    } else if (rc == MDB_NOTFOUND) {
+        rc = reservation_get(&read.txn, id, &r);
+        is_reserved = rc == 0;
+    }
+    (void)reading_end(index, &read, rc, NULL); /* a failure has no result */
+    /* After the transaction, because the check for a living owner asks the file system. */
+    if (result == HTH_WAIT_NOBODY && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
+        result = HTH_WAIT_TIMEOUT;
+    return result;
+}
+
+hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms)
+{
+    uint64_t now = hth_os_monotonic_ns(), end = now + hth_ms_to_ns(timeout_ms);
+
+    for (;;) {
+        uint32_t seen = hth_notifier_count(index->notifier);
+        hth_wait_result result = look(index, id);
+        uint64_t left_ms;
+
+        if (result != HTH_WAIT_TIMEOUT || now >= end)
+            return result;
+        left_ms = (end - now + 999999) / 1000000;
+        hth_notifier_wait(index->notifier, seen, left_ms < LOOK_AGAIN_MS ? (uint32_t)left_ms : LOOK_AGAIN_MS);
+        now = hth_os_monotonic_ns();
+    }
+}
+
+uint32_t hth_index_changes(const hth_index *index)
+{
+    return hth_notifier_count(index->notifier);
 }
 
 /* ---- requesting reservations ---- */
 
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err)
 {
-    static const char what[] = "look up a reservation";
-    hth_index_read read;
+    reading read;
     index_reservation r;
-    hearth_status status = reading_begin(index, &read, what, err);
+    hearth_status status = reading_begin(index, &read, "look up a reservation", err);
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = reservation_get(read.txn, &read.dbs, id, &r);
-    status = index_reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, what, err);
+    rc = reservation_get(&read.txn, id, &r);
+    status = reading_end(index, &read, rc == MDB_NOTFOUND ? 0 : rc, err);
     if (status == HEARTH_OK)
         *ours_out = rc == 0 && r.owner == hth_owner_token(index->owner);
     return status;
 }
 
-static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, hth_row_id *out,
-                           size_t capacity, size_t *n_out)
+static int collect_orphans(const hth_index *index, const hth_index_txn *txn, hth_row_id *out, size_t capacity,
+                           size_t *n_out)
 {
     uint64_t dead_owner = 0; /* no owner has token 0 */
     MDB_val key, value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->reservations, &cursor);
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.reservations, &cursor);
 
     if (rc != 0)
         return rc;
@@ -899,14 +798,12 @@ static int collect_orphans(const hth_index *index, MDB_txn *txn, const hth_index
 
 hearth_status hth_index_orphans(hth_index *index, hth_row_id *out, size_t capacity, size_t *n_out, hearth_error *err)
 {
-    static const char what[] = "list reservations";
-    hth_index_read read;
-    hearth_status status = reading_begin(index, &read, what, err);
+    reading read;
+    hearth_status status = reading_begin(index, &read, "list reservations", err);
     size_t n = 0;
 
-    if (status != HEARTH_OK)
-        return status;
-    status = index_reading_end(index, &read, collect_orphans(index, read.txn, &read.dbs, out, capacity, &n), what, err);
+    if (status == HEARTH_OK)
+        status = reading_end(index, &read, collect_orphans(index, &read.txn, out, capacity, &n), err);
     if (status == HEARTH_OK)
         *n_out = n;
     return status;
@@ -919,74 +816,53 @@ typedef struct row_change {
     hth_index *index;
     const hth_row_head *rows; /* or */
     const hth_row_id *ids;
+    bool keeps_ours;              /* drops only reservations of dead owners */
     hth_index_confirm_fn confirm; /* may be NULL */
     void *user_data;
     size_t n;
     size_t n_done;
 } row_change;
 
-/* ---- rows ---- */
-
 typedef struct reserve_request {
     hth_index *index;
-    const hth_row_id *ids;
-    size_t n;
+    const hth_row_id *id;
     uint32_t deadline_s;
-    hth_reserve_result *results;
+    hth_reserve_result result;
 } reserve_request;
 
-static int reserve_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int reserve_body(const hth_index_txn *txn, void *user_data)
 {
     reserve_request *request = user_data;
+    hth_row_meta meta;
+    bool is_held;
+    int rc;
 
-    for (size_t i = 0; i < request->n; i++) {
-        const hth_row_id *id = &request->ids[i];
-        hth_row_meta meta;
-        bool is_held;
-        int rc;
-
-        if (request->results[i] == HTH_RESERVED)
-            held_remove(request->index, id); /* the transaction started again */
-        request->results[i] = HTH_RESERVE_TAKEN;
-        rc = hth_index_row_get(txn, dbs, id, &meta);
-        if (rc == 0) {
-            request->results[i] = HTH_RESERVE_EXISTS;
-            continue;
-        }
-        if (rc != MDB_NOTFOUND)
-            return rc;
-        rc = row_is_held(request->index, txn, dbs, id, &is_held);
-        if (rc == 0 && is_held)
-            continue;
-        if (rc == 0)
-            rc = reserve_row(request->index, txn, dbs, id, request->deadline_s);
-        if (rc != 0)
-            return rc;
-        request->results[i] = HTH_RESERVED;
-    }
-    return 0;
+    if (request->result == HTH_RESERVED)
+        held_remove(request->index, request->id); /* the transaction started again */
+    request->result = HTH_RESERVE_TAKEN;
+    rc = hth_index_row_get(txn, request->id, &meta);
+    if (rc == 0)
+        request->result = HTH_RESERVE_EXISTS;
+    if (rc != MDB_NOTFOUND)
+        return rc;
+    rc = row_is_held(request->index, txn, request->id, &is_held);
+    if (rc != 0 || is_held)
+        return rc;
+    rc = reserve_row(request->index, txn, request->id, request->deadline_s);
+    if (rc == 0)
+        request->result = HTH_RESERVED;
+    return rc;
 }
 
-hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
-                                hth_reserve_result *results, hearth_error *err)
+hearth_status hth_index_reserve(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
+                                hth_reserve_result *result_out, hearth_error *err)
 {
-    reserve_request request = {
-        .index = index,
-        .ids = ids,
-        .n = n,
-        .deadline_s = deadline_s,
-        .results = results,
-    };
-    hearth_status status;
+    reserve_request request = { .index = index, .id = id, .deadline_s = deadline_s, .result = HTH_RESERVE_TAKEN };
+    hearth_status status = write_rows(index, reserve_body, &request, "reserve rows", err);
 
-    for (size_t i = 0; i < n; i++)
-        results[i] = HTH_RESERVE_TAKEN;
-    status = write_rows(index, reserve_body, &request, "reserve rows", err);
-    for (size_t i = 0; status != HEARTH_OK && i < n; i++) {
-        if (results[i] == HTH_RESERVED)
-            held_remove(index, &ids[i]);
-        results[i] = HTH_RESERVE_TAKEN;
-    }
+    if (status != HEARTH_OK && request.result == HTH_RESERVED)
+        held_remove(index, id);
+    *result_out = status == HEARTH_OK ? request.result : HTH_RESERVE_TAKEN;
     return status;
 }
 
@@ -999,7 +875,7 @@ typedef struct take_request {
     hth_row_meta meta;
 } take_request;
 
-static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int take_body(const hth_index_txn *txn, void *user_data)
 {
     take_request *request = user_data;
     hth_index_totals totals;
@@ -1010,20 +886,20 @@ static int take_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         held_remove(request->index, request->id); /* the transaction started again */
     request->result = HTH_RESERVE_TAKEN;
     request->was_known = false;
-    rc = row_is_held(request->index, txn, dbs, request->id, &is_held);
+    rc = row_is_held(request->index, txn, request->id, &is_held);
     if (rc != 0 || is_held)
         return rc;
-    rc = hth_index_row_get(txn, dbs, request->id, &request->meta);
+    rc = hth_index_row_get(txn, request->id, &request->meta);
     if (rc == 0) {
         request->was_known = true;
-        if ((rc = hth_index_totals_read(txn, dbs, &totals)) != 0 ||
-            (rc = hth_index_row_remove(txn, dbs, &request->meta, &totals)) != 0 ||
-            (rc = hth_index_totals_write(txn, dbs, &totals)) != 0)
+        if ((rc = hth_index_totals_read(txn, &totals)) != 0 ||
+            (rc = hth_index_row_remove(txn, &request->meta, &totals)) != 0 ||
+            (rc = hth_index_totals_write(txn, &totals)) != 0)
             return rc;
     } else if (rc != MDB_NOTFOUND) {
         return rc;
     }
-    rc = reserve_row(request->index, txn, dbs, request->id, request->deadline_s);
+    rc = reserve_row(request->index, txn, request->id, request->deadline_s);
     if (rc == 0)
         request->result = HTH_RESERVED;
     return rc;
@@ -1048,28 +924,29 @@ hearth_status hth_index_take(hth_index *index, const hth_row_id *id, uint32_t de
     return HEARTH_OK;
 }
 
-static int release_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int release_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     int rc = 0;
 
     for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = reservation_drop(change->index, txn, dbs, change->ids ? &change->ids[i] : &change->rows[i].meta.id);
+        rc = reservation_drop(change->index, txn, change->ids ? &change->ids[i] : &change->rows[i].meta.id,
+                              change->keeps_ours);
     return rc;
 }
 
-static int publish_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int publish_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_totals totals;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     for (size_t i = 0; i < change->n && rc == 0; i++) {
-        rc = hth_index_row_put(txn, dbs, &change->rows[i], &totals);
+        rc = hth_index_row_put(txn, &change->rows[i], &totals);
         if (rc == 0)
-            rc = reservation_drop(change->index, txn, dbs, &change->rows[i].meta.id);
+            rc = reservation_drop(change->index, txn, &change->rows[i].meta.id, false);
     }
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size_t n, hearth_error *err)
@@ -1086,41 +963,40 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
 }
 
 /* Drop a reservation that no thread of this process holds. */
-static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+static int drop_unheld(hth_index *index, const hth_index_txn *txn, const hth_row_id *id)
 {
-    return held_has(index, id) ? 0 : reservation_drop(index, txn, dbs, id);
+    return held_has(index, id) ? 0 : reservation_drop(index, txn, id, false);
 }
 
 /* Add one row that was found as a file, unless another thread or process holds it. */
-static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head,
-                     hth_index_totals *totals)
+static int adopt_row(row_change *change, const hth_index_txn *txn, const hth_row_head *head, hth_index_totals *totals)
 {
     const hth_row_id *id = &head->meta.id;
     hth_row_meta known;
     bool is_held;
-    int rc = hth_index_row_get(txn, dbs, id, &known);
+    int rc = hth_index_row_get(txn, id, &known);
 
     if (rc == MDB_NOTFOUND) {
-        rc = row_is_held(change->index, txn, dbs, id, &is_held);
+        rc = row_is_held(change->index, txn, id, &is_held);
         if (rc != 0 || is_held || (change->confirm && !change->confirm(id, change->user_data)))
             return rc;
-        rc = hth_index_row_put(txn, dbs, head, totals);
+        rc = hth_index_row_put(txn, head, totals);
         if (rc == 0)
             change->n_done++;
     }
-    return rc ? rc : drop_unheld(change->index, txn, dbs, id);
+    return rc ? rc : drop_unheld(change->index, txn, id);
 }
 
-static int adopt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int adopt_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_totals totals;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     change->n_done = 0;
     for (size_t i = 0; i < change->n && rc == 0; i++)
-        rc = adopt_row(change, txn, dbs, &change->rows[i], &totals);
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+        rc = adopt_row(change, txn, &change->rows[i], &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t n, hth_index_confirm_fn is_there,
@@ -1138,7 +1014,6 @@ hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t
 hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
 {
     row_change change = { .index = index, .ids = ids, .n = n };
-
     hearth_status status = write_rows(index, release_body, &change, "release reservations", err);
 
     for (size_t i = 0; i < n; i++)
@@ -1153,16 +1028,16 @@ typedef struct gone_request {
     const hth_gone *gone;
 } gone_request;
 
-static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int release_gone_body(const hth_index_txn *txn, void *user_data)
 {
     const gone_request *request = user_data;
     hth_row_meta known;
-    int rc = reservation_drop(request->index, txn, dbs, &request->meta->id);
+    int rc = reservation_drop(request->index, txn, &request->meta->id, false);
 
     if (rc == 0)
-        rc = hth_index_row_get(txn, dbs, &request->meta->id, &known);
+        rc = hth_index_row_get(txn, &request->meta->id, &known);
     /* A row that is there was added by another process after our deadline. */
-    return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, dbs, request->meta, request->gone) : rc;
+    return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, request->meta, request->gone) : rc;
 }
 
 hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta, const hth_gone *gone,
@@ -1176,52 +1051,34 @@ hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta,
     return status;
 }
 
-static int release_dead_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
-{
-    row_change *change = user_data;
-    int rc = 0;
-
-    for (size_t i = 0; i < change->n && rc == 0; i++) {
-        index_reservation r;
-
-        rc = reservation_get(txn, dbs, &change->ids[i], &r);
-        if (rc == 0 && r.owner != hth_owner_token(change->index->owner))
-            rc = reservation_drop(change->index, txn, dbs, &change->ids[i]);
-        else if (rc == MDB_NOTFOUND)
-            rc = 0;
-    }
-    return rc;
-}
-
 hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
 {
-    row_change change = { .index = index, .ids = ids, .n = n };
-
-    hearth_status status = write_rows(index, release_dead_body, &change, "release dead reservations", err);
+    row_change change = { .index = index, .ids = ids, .keeps_ours = true, .n = n };
+    hearth_status status = write_rows(index, release_body, &change, "release dead reservations", err);
 
     hth_notifier_notify(index->notifier);
     return status;
 }
 
-static int remove_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int remove_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_totals totals;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     change->n_done = 0;
     for (size_t i = 0; i < change->n && rc == 0; i++) {
         hth_row_meta meta;
 
-        rc = hth_index_row_get(txn, dbs, &change->ids[i], &meta);
+        rc = hth_index_row_get(txn, &change->ids[i], &meta);
         if (rc == 0 && (!change->confirm || change->confirm(&meta.id, change->user_data))) {
-            rc = hth_index_row_remove(txn, dbs, &meta, &totals);
+            rc = hth_index_row_remove(txn, &meta, &totals);
             change->n_done++;
         } else if (rc == MDB_NOTFOUND) {
             rc = 0;
         }
     }
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
@@ -1235,23 +1092,18 @@ hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, siz
     return status;
 }
 
-hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err)
-{
-    return hth_index_remove_lost(index, ids, n, NULL, NULL, NULL, err);
-}
-
 typedef struct note_request {
     const hth_index_sighting *sightings;
     size_t n;
 } note_request;
 
-static int note_beginnings_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int note_beginnings_body(const hth_index_txn *txn, void *user_data)
 {
     const note_request *request = user_data;
     int rc = 0;
 
     for (size_t i = 0; i < request->n && rc == 0; i++)
-        rc = hth_index_past_note_beginning(txn, dbs, &request->sightings[i].name, &request->sightings[i].space);
+        rc = hth_index_past_note_beginning(txn, &request->sightings[i].name, &request->sightings[i].space);
     return rc;
 }
 
@@ -1266,18 +1118,18 @@ hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighti
 /* ---- state ---- */
 
 /* Claim the rebuild of an incomplete index that no process is filling. */
-static int claim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int claim_body(const hth_index_txn *txn, void *user_data)
 {
     row_change *change = user_data;
     hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
+    int rc = hth_index_state_get(txn, &s);
 
     change->n_done = 0;
     if (rc != 0 || s.complete || (s.rebuilder != 0 && hth_owner_lives(change->index->owner, s.rebuilder)))
         return rc;
     s.rebuilder = hth_owner_token(change->index->owner);
     change->n_done = 1;
-    return hth_index_state_put(txn, dbs, &s);
+    return hth_index_state_put(txn, &s);
 }
 
 bool hth_index_claim_rebuild(hth_index *index)
@@ -1292,14 +1144,14 @@ bool hth_index_claim_rebuild(hth_index *index)
     return index_finish(index, rc, "claim", NULL) == HEARTH_OK && change.n_done == 1;
 }
 
-static int set_quota_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int set_quota_body(const hth_index_txn *txn, void *user_data)
 {
     const uint64_t *quota = user_data;
     hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
+    int rc = hth_index_state_get(txn, &s);
 
     s.quota = *quota;
-    return rc ? rc : hth_index_state_put(txn, dbs, &s);
+    return rc ? rc : hth_index_state_put(txn, &s);
 }
 
 hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_error *err)
@@ -1307,21 +1159,21 @@ hearth_status hth_index_set_quota(hth_index *index, uint64_t bytes_max, hearth_e
     return write_rows(index, set_quota_body, &bytes_max, "set the quota", err);
 }
 
-static int clear_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int clear_body(const hth_index_txn *txn, void *user_data)
 {
     const hth_index *index = user_data;
     hth_index_totals none = { .rows = 0 };
     hth_index_state s;
     int rc;
 
-    if ((rc = hth_index_state_get(txn, dbs, &s)) != 0 || (rc = mdb_drop(txn, dbs->rows, 0)) != 0 ||
-        (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->tokens, 0)) != 0 ||
-        (rc = mdb_drop(txn, dbs->lru, 0)) != 0 || (rc = hth_index_totals_write(txn, dbs, &none)) != 0)
+    if ((rc = hth_index_state_get(txn, &s)) != 0 || (rc = mdb_drop(txn->mdb, txn->dbs.rows, 0)) != 0 ||
+        (rc = mdb_drop(txn->mdb, txn->dbs.children, 0)) != 0 || (rc = mdb_drop(txn->mdb, txn->dbs.tokens, 0)) != 0 ||
+        (rc = mdb_drop(txn->mdb, txn->dbs.lru, 0)) != 0 || (rc = hth_index_totals_write(txn, &none)) != 0)
         return rc;
     /* Reservations stay: they protect the rows that others are writing. */
     s.complete = false;
     s.rebuilder = hth_owner_token(index->owner);
-    return hth_index_state_put(txn, dbs, &s);
+    return hth_index_state_put(txn, &s);
 }
 
 hearth_status hth_index_clear(hth_index *index, hearth_error *err)
@@ -1329,39 +1181,39 @@ hearth_status hth_index_clear(hth_index *index, hearth_error *err)
     return write_rows(index, clear_body, index, "clear", err);
 }
 
-static int rebuilt_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
-{
-    const hth_index *index = user_data;
-    hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
+typedef struct rebuild_end {
+    const hth_index *index;
+    bool is_complete;
+} rebuild_end;
 
-    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
+static int end_rebuild_body(const hth_index_txn *txn, void *user_data)
+{
+    const rebuild_end *end = user_data;
+    hth_index_state s;
+    int rc = hth_index_state_get(txn, &s);
+
+    if (rc != 0 || s.rebuilder != hth_owner_token(end->index->owner))
         return rc; /* not the index that we were filling */
-    s.complete = true;
-    return hth_index_state_put(txn, dbs, &s);
+    if (end->is_complete)
+        s.complete = true;
+    else
+        s.rebuilder = 0;
+    return hth_index_state_put(txn, &s);
 }
 
 hearth_status hth_index_rebuilt(hth_index *index, hearth_error *err)
 {
-    return write_rows(index, rebuilt_body, index, "finish the rebuild", err);
-}
+    rebuild_end end = { .index = index, .is_complete = true };
 
-static int unclaim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
-{
-    const hth_index *index = user_data;
-    hth_index_state s;
-    int rc = hth_index_state_get(txn, dbs, &s);
-
-    if (rc != 0 || s.rebuilder != hth_owner_token(index->owner))
-        return rc;
-    s.rebuilder = 0;
-    return hth_index_state_put(txn, dbs, &s);
+    return write_rows(index, end_rebuild_body, &end, "finish the rebuild", err);
 }
 
 void hth_index_rebuild_failed(hth_index *index)
 {
-    (void)write_rows(index, unclaim_body, index, "give up the rebuild",
-                     NULL); /* if this fails, the claim ends with its owner */
+    rebuild_end end = { .index = index };
+
+    /* If this fails, the claim ends with its owner. */
+    (void)write_rows(index, end_rebuild_body, &end, "give up the rebuild", NULL);
 }
 
 /* ---- choosing the rows to evict, and recording the uses that decide it ---- */
@@ -1372,21 +1224,19 @@ enum {
     AHEAD_S = 60,            /* maximum by which a time of use may be ahead of the clock */
 };
 
-/* ---- eviction ---- */
-
 /* The kinds of rows that others can stand on. */
 static const hth_row_kind bearing_kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
 
 enum { N_BEARING_KINDS = sizeof(bearing_kinds) / sizeof(bearing_kinds[0]) };
 
 /* Propagate the age to the rows that meta stood on, if they are older: they may have become leaves. */
-static int step_back(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
+static int step_back(const hth_index_txn *txn, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
 {
     for (size_t i = 0; i < N_BEARING_KINDS; i++) {
         hth_row_id id = { .key = meta->parent, .kind = bearing_kinds[i] };
         uint8_t parent_age[HTH_INDEX_AGE_BYTES];
         hth_row_meta parent;
-        int rc = hth_index_row_get(txn, dbs, &id, &parent);
+        int rc = hth_index_row_get(txn, &id, &parent);
 
         if (rc == MDB_NOTFOUND)
             continue;
@@ -1410,25 +1260,19 @@ typedef struct evict_request {
     hth_gone gone; /* the index remembers this of each row */
 } evict_request;
 
-static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor,
-                        hth_index_totals *totals)
+static int evict_leaves(evict_request *request, const hth_index_txn *txn, MDB_cursor *cursor, hth_index_totals *totals)
 {
     uint8_t age[HTH_INDEX_AGE_BYTES] = { 0 };
 
     while (totals->bytes > request->bytes_max && request->n < request->capacity) {
         MDB_val key = hth_index_value(age, HTH_INDEX_AGE_BYTES), nothing;
         hth_row_meta meta;
-        hth_row_id id;
         bool is_needed = true;
         int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_SET_RANGE);
 
         while (rc == 0 && is_needed) {
-            if (key.mv_size != HTH_INDEX_AGE_BYTES ||
-                hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
-                return MDB_CORRUPTED;
-            if ((rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &meta))) != 0 ||
-                (rc = hth_index_bears_rows(txn, dbs, &meta, &is_needed)) != 0 ||
-                (!is_needed && (rc = row_is_held(request->index, txn, dbs, &id, &is_needed)) != 0))
+            if ((rc = row_by_age(txn, &key, &meta)) != 0 || (rc = hth_index_bears_rows(txn, &meta, &is_needed)) != 0 ||
+                (!is_needed && (rc = row_is_held(request->index, txn, &meta.id, &is_needed)) != 0))
                 return rc;
             if (!is_needed && request->is_needed)
                 is_needed = request->is_needed(&meta, request->user_data);
@@ -1439,12 +1283,12 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
             return rc == MDB_NOTFOUND ? 0 : rc; /* all other rows are needed */
 
         memcpy(age, key.mv_data, HTH_INDEX_AGE_BYTES);
-        if ((rc = hth_index_row_remove(txn, dbs, &meta, totals)) != 0 ||
-            (rc = hth_index_past_note_gone(txn, dbs, &meta, &request->gone)) != 0 ||
-            (rc = reserve_row(request->index, txn, dbs, &id, EVICTED_DEADLINE_S)) != 0)
+        if ((rc = hth_index_row_remove(txn, &meta, totals)) != 0 ||
+            (rc = hth_index_past_note_gone(txn, &meta, &request->gone)) != 0 ||
+            (rc = reserve_row(request->index, txn, &meta.id, EVICTED_DEADLINE_S)) != 0)
             return rc;
         request->rows[request->n++] = meta;
-        if ((rc = step_back(txn, dbs, &meta, age)) != 0)
+        if ((rc = step_back(txn, &meta, age)) != 0)
             return rc;
     }
     return 0;
@@ -1461,48 +1305,44 @@ static void let_go(evict_request *request)
  * Rows that were used while the clock was ahead would outlast all later rows. So they count as used now. That is
  * enough: the index lives until the next boot, and file times are bounded where they are read.
  */
-static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, uint64_t now)
+static int bound_times(const hth_index_txn *txn, MDB_cursor *cursor, uint64_t now)
 {
     for (;;) {
         MDB_val key, nothing;
         hth_row_meta old, bounded;
-        hth_row_id id;
         int rc = mdb_cursor_get(cursor, &key, &nothing, MDB_LAST);
 
         if (rc != 0)
             return rc == MDB_NOTFOUND ? 0 : rc;
-        if (key.mv_size != HTH_INDEX_AGE_BYTES ||
-            hth_index_decode_id((const uint8_t *)key.mv_data + 8, HTH_INDEX_ID_BYTES, &id) != 0)
-            return MDB_CORRUPTED;
-        rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &id, &old));
+        rc = row_by_age(txn, &key, &old);
         if (rc != 0 || old.last_used_time <= now + AHEAD_S)
             return rc;
         bounded = old;
         bounded.last_used_time = now;
-        rc = hth_index_row_update(txn, dbs, &old, &bounded);
+        rc = hth_index_row_update(txn, &old, &bounded);
         if (rc != 0)
             return rc;
     }
 }
 
-static int evict_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int evict_body(const hth_index_txn *txn, void *user_data)
 {
     evict_request *request = user_data;
     hth_index_totals totals;
     MDB_cursor *cursor;
-    int rc = hth_index_totals_read(txn, dbs, &totals);
+    int rc = hth_index_totals_read(txn, &totals);
 
     let_go(request);
     if (rc != 0 || !totals.complete)
         return rc;
-    rc = mdb_cursor_open(txn, dbs->lru, &cursor);
+    rc = mdb_cursor_open(txn->mdb, txn->dbs.lru, &cursor);
     if (rc != 0)
         return rc;
-    rc = bound_times(txn, dbs, cursor, request->gone.time);
+    rc = bound_times(txn, cursor, request->gone.time);
     if (rc == 0)
-        rc = evict_leaves(request, txn, dbs, cursor, &totals);
+        rc = evict_leaves(request, txn, cursor, &totals);
     mdb_cursor_close(cursor);
-    return rc ? rc : hth_index_totals_write(txn, dbs, &totals);
+    return rc ? rc : hth_index_totals_write(txn, &totals);
 }
 
 hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_needed_fn is_needed, void *user_data,
@@ -1531,7 +1371,7 @@ hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_ne
 /*
  * Make a row's ancestors as recent as time. Stop at the first one that already is: its ancestors were touched with it.
  */
-static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *row, uint64_t time)
+static int touch_ancestors(const hth_index_txn *txn, const hth_row_meta *row, uint64_t time)
 {
     hth_row_meta at = *row;
 
@@ -1541,7 +1381,7 @@ static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
         for (size_t i = 0; i < N_BEARING_KINDS; i++) {
             hth_row_id id = { .key = at.parent, .kind = bearing_kinds[i] };
             hth_row_meta old, touched;
-            int rc = hth_index_row_get(txn, dbs, &id, &old);
+            int rc = hth_index_row_get(txn, &id, &old);
 
             if (rc == MDB_NOTFOUND || (rc == 0 && old.last_used_time >= time))
                 continue;
@@ -1549,7 +1389,7 @@ static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
                 return rc;
             touched = old;
             touched.last_used_time = time;
-            if ((rc = hth_index_row_update(txn, dbs, &old, &touched)) != 0)
+            if ((rc = hth_index_row_update(txn, &old, &touched)) != 0)
                 return rc;
             if (old.first_position < at.first_position && next.n_tokens == 0)
                 next = old;
@@ -1566,14 +1406,14 @@ typedef struct touch_request {
     size_t n;
 } touch_request;
 
-static int touch_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
+static int touch_body(const hth_index_txn *txn, void *user_data)
 {
     const touch_request *request = user_data;
 
     for (size_t i = 0; i < request->n; i++) {
         const hth_index_use *use = &request->uses[i];
         hth_row_meta old, meta;
-        int rc = hth_index_row_get(txn, dbs, &use->id, &old);
+        int rc = hth_index_row_get(txn, &use->id, &old);
 
         if (rc == MDB_NOTFOUND)
             continue;
@@ -1584,8 +1424,8 @@ static int touch_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
             meta.last_used_time = use->last_used_time;
         if (__builtin_add_overflow(meta.hit_count, use->hits, &meta.hit_count))
             meta.hit_count = UINT32_MAX;
-        if ((rc = hth_index_row_update(txn, dbs, &old, &meta)) != 0 ||
-            (rc = touch_ancestors(txn, dbs, &meta, meta.last_used_time)) != 0)
+        if ((rc = hth_index_row_update(txn, &old, &meta)) != 0 ||
+            (rc = touch_ancestors(txn, &meta, meta.last_used_time)) != 0)
             return rc;
     }
     return 0;

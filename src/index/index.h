@@ -7,7 +7,7 @@
  *
  * Databases: rows ((key, kind) -> meta), tokens ((key, kind) -> a row's own tokens), children (parent key -> rows, the
  * most recently used first), lru ((last_used, key, kind)), reservations ((key, kind) -> (owner token, deadline)), meta
- * (version, totals), and the memory of removed rows (index_past.h). Rows and totals change in the same transaction.
+ * (version, totals), and the memory of removed rows (past.h). Rows and totals change in the same transaction.
  *
  * Reads are lock-free LMDB read transactions; any thread may read. Functions that open a write transaction say so; only
  * writer threads call them, so that a process that is stopped inside such a transaction does not stall a scheduler. An
@@ -21,7 +21,6 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "index/past.h"
-#include "rows/leaf.h"
 #include "rows/row.h"
 
 typedef struct hth_index hth_index;
@@ -72,24 +71,18 @@ bool hth_index_claim_rebuild(hth_index *index);
 
 /* ---- reads ---- */
 
-/* Sets *found_out and, when true, *out. */
+/* Sets *found_out and, when true, *out (may be NULL). About half a microsecond; no system call, no allocation. */
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err);
 /* The same; when the row is not found, *is_complete_out says whether the index is complete (hth_index_totals). */
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err);
-/*
- * The same for n rows at once, in one transaction: found[i] and, when true, out[i] (out may be NULL). About half a
- * microsecond a row; no system call, no allocation.
- */
-hearth_status hth_index_get_many(hth_index *index, const hth_row_id *ids, size_t n, hth_row_meta *out, bool *found,
-                                 hearth_error *err);
 /* True when a row stands on this one: it begins where this one ends and has its key as parent. */
 hearth_status hth_index_has_children(hth_index *index, const hth_row_meta *meta, bool *out, hearth_error *err);
 /* The rows with this parent key, the most recently used first, at most capacity; *n_out: their number. */
 hearth_status hth_index_children(hth_index *index, const hth_key *parent, hth_row_meta *out, size_t capacity,
                                  size_t *n_out, hearth_error *err);
-/* The row's own tokens, at most capacity; 0 when the row is absent or not a leaf (row.h). Not verified: see leaf.h. */
+/* The row's own tokens, at most capacity; 0 when the row is absent or not a leaf (row.h). Not verified: see row.h. */
 size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *out, size_t capacity);
 /*
  * Show a search the rows whose parent is its boundary, the most recently used first, at most n_rows_max of them. About
@@ -133,12 +126,8 @@ typedef enum hth_wait_result {
  */
 hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t timeout_ms);
 
-/*
- * Wait until any process publishes or abandons any row: read the number, look for the rows, then sleep until the number
- * changes or timeout_ms have passed; may return early. Any thread.
- */
+/* A number that changes when any process publishes or abandons any row. Any thread. */
 uint32_t hth_index_changes(const hth_index *index);
-void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms);
 
 /* ---- writes: writer threads only ---- */
 
@@ -149,13 +138,13 @@ typedef enum hth_reserve_result {
 } hth_reserve_result;
 
 /*
- * Reserve ids[i] for this process until now + deadline_s; results into results[i]. The call takes over a reservation of
+ * Reserve a row for this process until now + deadline_s. *result_out is written in any case. The call takes over a reservation of
  * another process whose owner died (its lock is free) or whose deadline passed. A row that a thread of this process
  * holds is HTH_RESERVE_TAKEN, whatever reservations the index has. A row that was passed to hth_index_publish or
  * hth_index_release is free, even if those calls failed. One transaction.
  */
-hearth_status hth_index_reserve(hth_index *index, const hth_row_id *ids, size_t n, uint32_t deadline_s,
-                                hth_reserve_result *results, hearth_error *err);
+hearth_status hth_index_reserve(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
+                                hth_reserve_result *result_out, hearth_error *err);
 /* Sets *ours_out to whether the reservation is still ours. A read transaction. */
 hearth_status hth_index_reservation_is_ours(hth_index *index, const hth_row_id *id, bool *ours_out, hearth_error *err);
 /*
@@ -195,8 +184,9 @@ typedef struct hth_index_sighting {
 } hth_index_sighting;
 hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighting *sightings, size_t n,
                                         hearth_error *err);
-hearth_status hth_index_remove(hth_index *index, const hth_row_id *ids, size_t n, hearth_error *err);
-/* Take out the rows that is_gone confirms; *removed_out (may be NULL): their number. One transaction. */
+/*
+ * Take out the rows that is_gone (NULL: any) confirms; *removed_out (may be NULL): their number. One transaction.
+ */
 hearth_status hth_index_remove_lost(hth_index *index, const hth_row_id *ids, size_t n, hth_index_confirm_fn is_gone,
                                     void *user_data, size_t *removed_out, hearth_error *err);
 /*

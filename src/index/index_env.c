@@ -40,7 +40,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/grow.h"
@@ -55,7 +54,7 @@ enum {
     POOL_MAX = 64, /* read transactions of this process */
     READERS_MAX = 128 * POOL_MAX,
     LOCK_BYTES = 64 * READERS_MAX, /* approximate size of lock.mdb: a cache line per reader */
-    LOCK_ATTEMPTS_MAX = 200,       /* 10 ms apart */
+    LOCK_MS = 2000,                /* longest wait for the lock of the directory */
     CRASHES_MAX = 3,
     PATH_BYTES = 4096,
     ATTEMPTS_MAX = 64, /* tries of one write: the map reaches its limit in 12 doublings */
@@ -288,25 +287,19 @@ static int open_dbs(MDB_txn *txn, unsigned flags, hth_index_dbs *out)
 /* Open the databases; create missing ones. Only creating one writes, so a stopped writer does not stall a start. */
 static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
 {
-    MDB_txn *txn;
-    int rc = mdb_txn_begin(mdb, NULL, MDB_RDONLY, &txn);
+    int rc = MDB_NOTFOUND;
 
-    if (rc != 0)
-        return rc;
-    rc = open_dbs(txn, 0, out);
-    if (rc == 0)
-        return mdb_txn_commit(txn);
-    mdb_txn_abort(txn);
-    if (rc != MDB_NOTFOUND)
-        return rc;
+    for (int makes = 0; makes < 2 && rc == MDB_NOTFOUND; makes++) {
+        MDB_txn *txn;
 
-    rc = mdb_txn_begin(mdb, NULL, 0, &txn);
-    if (rc != 0)
-        return rc;
-    rc = open_dbs(txn, MDB_CREATE, out);
-    if (rc == 0)
-        return mdb_txn_commit(txn);
-    mdb_txn_abort(txn);
+        rc = mdb_txn_begin(mdb, NULL, makes ? 0 : MDB_RDONLY, &txn);
+        if (rc != 0)
+            return rc;
+        rc = open_dbs(txn, makes ? MDB_CREATE : 0, out);
+        if (rc == 0)
+            return mdb_txn_commit(txn);
+        mdb_txn_abort(txn);
+    }
     return rc;
 }
 
@@ -450,12 +443,10 @@ out:
 
 /*
  * Lock the directory; returns the descriptor to close, or -errno. Other processes hold the lock only briefly. If one of
- * them is stopped while holding it, that must not keep this process from starting: the result is -EWOULDBLOCK after two
- * seconds.
+ * them is stopped while holding it, that must not keep this process from starting: the result is then -EWOULDBLOCK.
  */
 static int lock_directory(const hth_index_env *env)
 {
-    const struct timespec pause = { .tv_nsec = 10000000 };
     char path[PATH_BYTES];
     int fd, result;
 
@@ -464,11 +455,7 @@ static int lock_directory(const hth_index_env *env)
     fd = hth_fs_open(env->fs, path, HTH_FS_SHARED);
     if (fd < 0)
         return fd;
-    result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
-    for (int i = 0; result == -EWOULDBLOCK && i < LOCK_ATTEMPTS_MAX; i++) {
-        (void)nanosleep(&pause, NULL); /* locks have no wait with a timeout */
-        result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
-    }
+    result = hth_fs_lock_within(env->fs, fd, HTH_FS_LOCK_TRY, LOCK_MS);
     if (result == 0)
         return fd;
     hth_fs_close(env->fs, fd);
@@ -621,7 +608,7 @@ static void pool_put(hth_index_env *env, MDB_txn *txn)
     pthread_mutex_unlock(&env->pool_lock);
 }
 
-int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
+int hth_index_env_read_begin(hth_index_env *env, hth_index_txn *out)
 {
     for (int i = 0; i < 2; i++) {
         MDB_txn *txn = NULL;
@@ -636,7 +623,7 @@ int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
         }
         rc = mdb_txn_renew(txn);
         if (rc == 0) {
-            *out = (hth_index_read){ .txn = txn, .dbs = env->now.dbs };
+            *out = (hth_index_txn){ .mdb = txn, .dbs = env->now.dbs };
             return 0;
         }
         pool_put(env, txn); /* it keeps its slot and is unchanged */
@@ -649,10 +636,10 @@ int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
     return HTH_INDEX_ABSENT;
 }
 
-void hth_index_env_read_end(hth_index_env *env, hth_index_read *read, int rc)
+void hth_index_env_read_end(hth_index_env *env, const hth_index_txn *txn, int rc)
 {
-    mdb_txn_reset(read->txn);
-    pool_put(env, read->txn);
+    mdb_txn_reset(txn->mdb);
+    pool_put(env, txn->mdb);
     note_damage(env, rc);
     pthread_rwlock_unlock(&env->env_lock);
 }
@@ -702,18 +689,18 @@ static int resize_locked(hth_index_env *env, size_t n_bytes)
 
 static int write_once(hth_index_env *env, hth_index_body_fn body, void *user_data)
 {
-    MDB_txn *txn;
-    int rc = mdb_txn_begin(env->now.mdb, NULL, 0, &txn);
+    hth_index_txn txn = { .dbs = env->now.dbs };
+    int rc = mdb_txn_begin(env->now.mdb, NULL, 0, &txn.mdb);
 
     if (rc != 0)
         return rc;
-    rc = body(txn, &env->now.dbs, user_data);
+    rc = body(&txn, user_data);
     if (rc != 0) {
-        mdb_txn_abort(txn);
+        mdb_txn_abort(txn.mdb);
         return rc;
     }
     hth_fs_step(env->fs, "index commit");
-    rc = mdb_txn_commit(txn);
+    rc = mdb_txn_commit(txn.mdb);
     hth_fs_step(env->fs, "index committed");
     return rc;
 }

@@ -26,6 +26,12 @@ typedef struct hth_index_dbs {
     MDB_dbi past_order;
 } hth_index_dbs;
 
+/* A transaction of an environment. */
+typedef struct hth_index_txn {
+    MDB_txn *mdb;
+    hth_index_dbs dbs;
+} hth_index_txn;
+
 /* Not an LMDB code: no usable environment at the moment. */
 #define HTH_INDEX_ABSENT ENODEV
 
@@ -38,27 +44,22 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
                                  const hth_log *log, hth_index_env **out, hearth_error *err);
 void hth_index_env_close(hth_index_env *env); /* accepts NULL */
 
-typedef struct hth_index_read {
-    MDB_txn *txn;
-    hth_index_dbs dbs;
-} hth_index_read;
-
 /*
  * Begin a read transaction. Returns 0, an LMDB code or an errno. The same thread must end it soon: until then the map
  * cannot grow and the environment cannot be replaced. Any thread; waits for no other process, makes no system call but
  * fstat and allocates nothing. A few dozen reads may run at once; any more find the index absent.
  */
-int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out);
+int hth_index_env_read_begin(hth_index_env *env, hth_index_txn *out);
 /*
  * rc: the result of the reads. Damage is noted for the environment that was read, even if it has been replaced since.
  */
-void hth_index_env_read_end(hth_index_env *env, hth_index_read *read, int rc);
+void hth_index_env_read_end(hth_index_env *env, const hth_index_txn *txn, int rc);
 
 /*
  * Call body in a write transaction and commit it when body returns 0. If the map has to grow, body runs again from the
  * start. Writer threads only.
  */
-typedef int (*hth_index_body_fn)(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data);
+typedef int (*hth_index_body_fn)(const hth_index_txn *txn, void *user_data);
 int hth_index_env_write(hth_index_env *env, hth_index_body_fn body, void *user_data);
 
 /* Describe the result of an operation in words. rc is not 0. */

@@ -1,7 +1,18 @@
 /*
- * index_past.c - bounded records in two databases of the index
+ * index_past.c - the index's memory of removed rows: bounded records in two of its databases
+ *
+ *   database     key                                    value
+ *   past         tag u8 'g', name 17                    ticket u64, reason u8, time u64, name of the successor 17
+ *                tag u8 'e', half of a key 16           ticket u64, ends 8 x u8
+ *                tag u8 'b', scope 16, digest 16        ticket u64, 4 x (base 16, fingerprint 16, parameters 16,
+ *                                                       key 32, kind u8, used u8)
+ *   past_order   tag u8, ticket u64 big-endian          key in past
+ *
+ * The records are those of past.h. A new record gets the next ticket of its tag. Then all records of this tag are
+ * removed whose tickets are older by the tag's bound or more. So each tag has its own bounded space. Records that
+ * contradict each other are damage, as everywhere in the index.
  */
-#include "index/index_past.h"
+#include "index/index_records.h"
 
 #include <string.h>
 
@@ -31,22 +42,10 @@ static const form ends_form = { TAG_ENDS, HTH_PAST_DIGEST_BYTES, sizeof(hth_past
 static const form beginning_form = { TAG_BEGINNING, sizeof(hth_beginning_name), sizeof(hth_beginning),
                                      HTH_PAST_BEGINNINGS_MAX };
 
-static MDB_val value_of(void *bytes, size_t n_bytes)
-{
-    return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
-}
-
-/* If a record that the other database refers to is missing here, that is damage. */
-static int must_be_there(int rc)
-{
-    return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
-}
-
 static void encode_order(const form *f, uint64_t ticket, uint8_t bytes[ORDER_BYTES])
 {
     bytes[0] = f->tag;
-    for (int i = 0; i < TICKET_BYTES; i++)
-        bytes[1 + i] = (uint8_t)(ticket >> (56 - 8 * i));
+    hth_index_put_ordered(bytes + 1, ticket);
 }
 
 /* False when the key belongs to another kind. */
@@ -72,14 +71,14 @@ static void encode_key(const form *f, const void *key, uint8_t bytes[KEY_BYTES_M
 }
 
 /* Get the value behind the ticket, in memory of the transaction. */
-static int get(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key, const uint8_t **value_out)
+static int get(const hth_index_txn *txn, const form *f, const void *key, const uint8_t **value_out)
 {
     uint8_t bytes[KEY_BYTES_MAX];
-    MDB_val id = value_of(bytes, 1 + f->key_bytes), value;
+    MDB_val id = hth_index_value(bytes, 1 + f->key_bytes), value;
     int rc;
 
     encode_key(f, key, bytes);
-    rc = mdb_get(txn, dbs->past, &id, &value);
+    rc = mdb_get(txn->mdb, txn->dbs.past, &id, &value);
     if (rc != 0)
         return rc;
     if (value.mv_size != TICKET_BYTES + f->value_bytes)
@@ -88,26 +87,26 @@ static int get(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void
     return 0;
 }
 
-static int forget(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key)
+static int forget(const hth_index_txn *txn, const form *f, const void *key)
 {
     uint8_t bytes[KEY_BYTES_MAX], order[ORDER_BYTES];
-    MDB_val id = value_of(bytes, 1 + f->key_bytes), place = value_of(order, ORDER_BYTES);
+    MDB_val id = hth_index_value(bytes, 1 + f->key_bytes), place = hth_index_value(order, ORDER_BYTES);
     const uint8_t *value;
-    int rc = get(txn, dbs, f, key, &value);
+    int rc = get(txn, f, key, &value);
 
     if (rc != 0)
         return rc == MDB_NOTFOUND ? 0 : rc;
     encode_key(f, key, bytes);
     encode_order(f, hth_get_u64(value - TICKET_BYTES), order);
-    rc = must_be_there(mdb_del(txn, dbs->past_order, &place, NULL));
-    return rc ? rc : must_be_there(mdb_del(txn, dbs->past, &id, NULL));
+    rc = hth_index_must_be_there(mdb_del(txn->mdb, txn->dbs.past_order, &place, NULL));
+    return rc ? rc : hth_index_must_be_there(mdb_del(txn->mdb, txn->dbs.past, &id, NULL));
 }
 
 /* The last ticket of a kind; 0: none. */
 static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
 {
     uint8_t order[ORDER_BYTES];
-    MDB_val place = value_of(order, ORDER_BYTES), id;
+    MDB_val place = hth_index_value(order, ORDER_BYTES), id;
     int rc;
 
     *out = 0;
@@ -120,11 +119,11 @@ static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
 }
 
 /* Remove the records of a kind that are too old, measured from this ticket. */
-static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, const form *f, uint64_t ticket)
+static int trim(const hth_index_txn *txn, MDB_cursor *cursor, const form *f, uint64_t ticket)
 {
     for (;;) {
         uint8_t order[ORDER_BYTES], bytes[KEY_BYTES_MAX];
-        MDB_val place = value_of(order, ORDER_BYTES), id;
+        MDB_val place = hth_index_value(order, ORDER_BYTES), id;
         uint64_t oldest;
         int rc;
 
@@ -140,24 +139,24 @@ static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, cons
         id.mv_data = bytes;
         rc = mdb_cursor_del(cursor, 0);
         if (rc == 0)
-            rc = must_be_there(mdb_del(txn, dbs->past, &id, NULL));
+            rc = hth_index_must_be_there(mdb_del(txn->mdb, txn->dbs.past, &id, NULL));
         if (rc != 0)
             return rc;
     }
 }
 
 /* Put a record in as the newest of its kind. */
-static int put(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key, const void *value)
+static int put(const hth_index_txn *txn, const form *f, const void *key, const void *value)
 {
     uint8_t bytes[KEY_BYTES_MAX], order[ORDER_BYTES], record[VALUE_BYTES_MAX];
-    MDB_val id = value_of(bytes, 1 + f->key_bytes), place = value_of(order, ORDER_BYTES);
-    MDB_val whole = value_of(record, TICKET_BYTES + f->value_bytes);
+    MDB_val id = hth_index_value(bytes, 1 + f->key_bytes), place = hth_index_value(order, ORDER_BYTES);
+    MDB_val whole = hth_index_value(record, TICKET_BYTES + f->value_bytes);
     MDB_cursor *cursor;
     uint64_t ticket;
-    int rc = forget(txn, dbs, f, key);
+    int rc = forget(txn, f, key);
 
     if (rc == 0)
-        rc = mdb_cursor_open(txn, dbs->past_order, &cursor);
+        rc = mdb_cursor_open(txn->mdb, txn->dbs.past_order, &cursor);
     if (rc != 0)
         return rc;
     rc = last_ticket(cursor, f, &ticket);
@@ -168,19 +167,19 @@ static int put(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void
         encode_order(f, ++ticket, order);
         hth_put_u64(record, ticket);
         memcpy(record + TICKET_BYTES, value, f->value_bytes);
-        rc = mdb_put(txn, dbs->past, &id, &whole, 0);
+        rc = mdb_put(txn->mdb, txn->dbs.past, &id, &whole, 0);
     }
     if (rc == 0)
-        rc = mdb_put(txn, dbs->past_order, &place, &id, 0);
+        rc = mdb_put(txn->mdb, txn->dbs.past_order, &place, &id, 0);
     if (rc == 0)
-        rc = trim(txn, dbs, cursor, f, ticket);
+        rc = trim(txn, cursor, f, ticket);
     mdb_cursor_close(cursor);
     return rc;
 }
 
 /* ---- rows ---- */
 
-static int note_end(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta)
+static int note_end(const hth_index_txn *txn, const hth_row_meta *meta)
 {
     uint8_t end = hth_past_end_of(meta);
     hth_past_ends ends = { { 0 } };
@@ -188,13 +187,13 @@ static int note_end(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *
 
     if (end == 0)
         return 0;
-    rc = hth_index_past_ends_get(txn, dbs, &meta->parent, &ends);
+    rc = hth_index_past_ends_get(txn, &meta->parent, &ends);
     if (rc != 0 && rc != MDB_NOTFOUND)
         return rc;
-    return hth_past_ends_add(&ends, end) ? put(txn, dbs, &ends_form, meta->parent.bytes, &ends) : 0;
+    return hth_past_ends_add(&ends, end) ? put(txn, &ends_form, meta->parent.bytes, &ends) : 0;
 }
 
-int hth_index_past_note_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, const hth_gone *gone)
+int hth_index_past_note_gone(const hth_index_txn *txn, const hth_row_meta *meta, const hth_gone *gone)
 {
     uint8_t value[GONE_BYTES];
     hth_past_name name;
@@ -204,22 +203,22 @@ int hth_index_past_note_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_r
     value[0] = (uint8_t)gone->reason;
     hth_put_u64(value + 1, gone->time);
     memcpy(value + 9, gone->successor.bytes, HTH_PAST_NAME_BYTES);
-    rc = put(txn, dbs, &gone_form, &name, value);
-    return rc ? rc : note_end(txn, dbs, meta);
+    rc = put(txn, &gone_form, &name, value);
+    return rc ? rc : note_end(txn, meta);
 }
 
-int hth_index_past_forget_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
+int hth_index_past_forget_gone(const hth_index_txn *txn, const hth_row_id *id)
 {
     hth_past_name name;
 
     hth_past_name_of(id, &name);
-    return forget(txn, dbs, &gone_form, &name);
+    return forget(txn, &gone_form, &name);
 }
 
-int hth_index_past_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_past_name *name, hth_gone *out)
+int hth_index_past_gone(const hth_index_txn *txn, const hth_past_name *name, hth_gone *out)
 {
     const uint8_t *value;
-    int rc = get(txn, dbs, &gone_form, name, &value);
+    int rc = get(txn, &gone_form, name, &value);
 
     if (rc != 0)
         return rc;
@@ -230,10 +229,10 @@ int hth_index_past_gone(MDB_txn *txn, const hth_index_dbs *dbs, const hth_past_n
     return 0;
 }
 
-int hth_index_past_ends_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *boundary, hth_past_ends *out)
+int hth_index_past_ends_get(const hth_index_txn *txn, const hth_key *boundary, hth_past_ends *out)
 {
     const uint8_t *value;
-    int rc = get(txn, dbs, &ends_form, boundary->bytes, &value);
+    int rc = get(txn, &ends_form, boundary->bytes, &value);
 
     if (rc == 0)
         memcpy(out, value, sizeof(*out));
@@ -242,35 +241,34 @@ int hth_index_past_ends_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
 
 /* ---- beginnings ---- */
 
-int hth_index_past_beginning(MDB_txn *txn, const hth_index_dbs *dbs, const hth_beginning_name *name, hth_beginning *out)
+int hth_index_past_beginning(const hth_index_txn *txn, const hth_beginning_name *name, hth_beginning *out)
 {
     const uint8_t *value;
-    int rc = get(txn, dbs, &beginning_form, name, &value);
+    int rc = get(txn, &beginning_form, name, &value);
 
     if (rc == 0)
         memcpy(out, value, sizeof(*out));
     return rc;
 }
 
-int hth_index_past_note_beginning(MDB_txn *txn, const hth_index_dbs *dbs, const hth_beginning_name *name,
+int hth_index_past_note_beginning(const hth_index_txn *txn, const hth_beginning_name *name,
                                   const hth_beginning_space *space)
 {
     hth_beginning beginning = { .spaces = { { .is_used = 0 } } };
-    int rc = hth_index_past_beginning(txn, dbs, name, &beginning);
+    int rc = hth_index_past_beginning(txn, name, &beginning);
 
     if (rc != 0 && rc != MDB_NOTFOUND)
         return rc;
-    return hth_beginning_add(&beginning, space) ? put(txn, dbs, &beginning_form, name, &beginning) : 0;
+    return hth_beginning_add(&beginning, space) ? put(txn, &beginning_form, name, &beginning) : 0;
 }
 
-int hth_index_past_visit_beginnings(MDB_txn *txn, const hth_index_dbs *dbs, hth_beginning_visit_fn visit,
-                                    void *user_data)
+int hth_index_past_visit_beginnings(const hth_index_txn *txn, hth_beginning_visit_fn visit, void *user_data)
 {
     const form *f = &beginning_form;
     uint8_t tag = f->tag;
-    MDB_val key = value_of(&tag, 1), value;
+    MDB_val key = hth_index_value(&tag, 1), value;
     MDB_cursor *cursor;
-    int rc = mdb_cursor_open(txn, dbs->past, &cursor);
+    int rc = mdb_cursor_open(txn->mdb, txn->dbs.past, &cursor);
 
     if (rc != 0)
         return rc;

@@ -5,7 +5,7 @@
  * damaged or superseded, under shortened keys, and under which other models and parameters the same first tokens were
  * kept. The size and number of the records are bounded, and the oldest are forgotten. Losing all of them costs only an
  * explanation. These records belong to the process. The index of a directory remembers the events of its files in the
- * same form (index_past.h), so that a restart and other processes know them.
+ * same form (index_past.c), so that a restart and other processes know them.
  *
  *   gone         row -> why and when it went, and the row that holds its content now
  *   ends         key of a block boundary -> how far beyond it lost rows of the next block reached. Without these, a

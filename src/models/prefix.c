@@ -14,7 +14,7 @@
 enum {
     SAVE_MS = 60000,
     SAVE_TRIES = 8,   /* retries if a row was removed before it was read */
-    FORGET_ROWS = 64, /* rows between two waits for the writers; fewer than a cache remembers as gone (rejected.h) */
+    FORGET_ROWS = 64, /* rows between two waits for the writers; fewer than a cache remembers as gone (rejected.c) */
 };
 
 static hearth_status check_has_cache(const hearth_model *model, hearth_error *err)

@@ -8,19 +8,6 @@
 
 #include <stdlib.h>
 
-#include "base/grow.h"
-
-static bool add(hth_chain *chain, const hth_row_meta *row)
-{
-    hth_row_meta *rows = (hth_row_meta *)hth_grown(chain->rows, chain->n, &chain->capacity, sizeof(*rows));
-
-    if (!rows)
-        return false;
-    chain->rows = rows;
-    chain->rows[chain->n++] = *row;
-    return true;
-}
-
 /* Find the row with cells that has this key and ends at this position. */
 static bool find_cells(const hth_key *key, uint32_t end, hth_chain_find_fn find, void *user_data, hth_row_meta *out)
 {
@@ -59,7 +46,7 @@ static bool add_ends(hth_chain *chain, const hth_key *key, hth_chain_find_fn fin
 
         if (!find(&id, &row, user_data))
             continue;
-        if (!add(chain, &row))
+        if (!hth_row_list_add(chain, &row))
             return false;
         if (kind != HTH_ROW_LOGITS && (!*has_first_out || row.first_position < first_out->first_position)) {
             *has_first_out = true;
@@ -86,7 +73,7 @@ static hearth_status walk(const hth_key *key, hth_chain_find_fn find, void *user
 
         if (!find_cells(&parent, end, find, user_data, &row))
             return hth_fail(err, HEARTH_NOT_FOUND, "the cache lacks a row of the prefix, that before token %u", end);
-        if (!add(chain, &row))
+        if (!hth_row_list_add(chain, &row))
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the rows of a prefix");
     }
     turn_round(chain);

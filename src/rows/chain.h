@@ -9,11 +9,8 @@
 /* Find a row: true and *out (never NULL) when it exists. */
 typedef bool (*hth_chain_find_fn)(const hth_row_id *id, hth_row_meta *out, void *user_data);
 
-typedef struct hth_chain {
-    hth_row_meta *rows; /* each stands on the row before it; the rows that end the prefix come last, logits included */
-    size_t n;
-    size_t capacity;
-} hth_chain;
+/* Each row stands on the row before it; the rows that end the prefix come last, logits included. */
+typedef hth_row_list hth_chain;
 
 /*
  * Find the rows of the prefix with this key. Release *out with hth_chain_deinit. HEARTH_NOT_FOUND: no row with cells or

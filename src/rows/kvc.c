@@ -377,7 +377,6 @@ static bool check_head_crc(reader *r)
 static bool check_own_records(reader *r)
 {
     const hth_kvc_info *info = r->info;
-    uint32_t first_position = info->has_first_position ? info->first_position : 0;
     hth_key key;
 
     if (!reach(r, info->image_offset)) /* bytes between the records and the image */
@@ -392,9 +391,9 @@ static bool check_own_records(reader *r)
         return refuse_named(r, HTH_KVC_BAD_ROW, "kind");
     if (info->has_first_position && !info->has_parent)
         return refuse_named(r, HTH_KVC_BAD_ROW, "parent");
-    if (first_position > 0 && !info->has_own_key)
+    if (info->first_position > 0 && !info->has_own_key)
         return refuse_named(r, HTH_KVC_BAD_ROW, "own_key");
-    if (first_position == 0 && info->has_own_key && info->tokens.n > 0) {
+    if (info->first_position == 0 && info->has_own_key && info->tokens.n > 0) {
         if (!hth_key_of_bytes(&info->keyspace, info->tokens.data, info->tokens.n, &key))
             return refuse(r, HTH_KVC_NO_MEMORY);
         if (!hth_key_equal(&key, &info->own_key))
@@ -438,7 +437,7 @@ bool hth_kvc_parse(const uint8_t *bytes, size_t n_bytes, const hth_key *expected
         return false;
     }
     if (expected_key) {
-        if (info.has_first_position && info.first_position > 0) {
+        if (info.first_position > 0) {
             key = info.own_key; /* parse_meta checked that it is there */
         } else if (!hth_key_of_bytes(&info.keyspace, info.tokens.data, info.tokens.n, &key)) {
             fault->reason = HTH_KVC_NO_MEMORY;
@@ -465,61 +464,48 @@ hearth_token hth_kvc_token(const hth_kvc_info *info, size_t i)
 
 /* ---- faults in words ---- */
 
+/* Of each reason: the word of the reference, and a sentence; NULL if the sentence has arguments. */
+static const struct {
+    const char *name;
+    const char *sentence;
+} reasons[] = {
+    [HTH_KVC_OK] = { "ok", "it is sound" },
+    [HTH_KVC_BAD_HEADER] = { "bad_header", "it does not begin with the header of a KVC file" },
+    [HTH_KVC_UNSUPPORTED_VERSION] = { "unsupported_version", NULL },
+    [HTH_KVC_UNKNOWN_SAVE_REASON] = { "unknown_save_reason", NULL },
+    [HTH_KVC_BAD_TRAILER] = { "bad_trailer", "it ends before the prompt's length" },
+    [HTH_KVC_BAD_LENGTH_PREFIXED_SECTION] = { "bad_length_prefixed_section",
+                                              "its prompt or its records reach beyond its end" },
+    [HTH_KVC_BAD_TLV] = { "bad_tlv", "one of its records does not fit among the records" },
+    [HTH_KVC_UNKNOWN_FINGERPRINT_MODE] = { "unknown_fingerprint_mode", NULL },
+    [HTH_KVC_UNKNOWN_QUANT_BYTE] = { "unknown_quant_byte", NULL },
+    [HTH_KVC_IMAGE_LENGTH_MISMATCH] = { "payload_length_mismatch",
+                                        "its header and its trailer give the image different lengths" },
+    [HTH_KVC_TRUNCATED] = { "truncated", "it ends before its image does" },
+    [HTH_KVC_TRAILING_BYTES] = { "trailing_bytes", "it goes on after its image" },
+    [HTH_KVC_MISSING_TLV] = { "missing_tlv", NULL },
+    [HTH_KVC_CRC_MISMATCH] = { "crc_mismatch", NULL },
+    [HTH_KVC_KEY_MISMATCH] = { "key_mismatch", NULL },
+    [HTH_KVC_HEAD_CRC_MISMATCH] = { "head_crc_mismatch", NULL },
+    [HTH_KVC_BAD_ROW] = { "bad_row", NULL },
+    [HTH_KVC_NO_MEMORY] = { "no_memory", "there was no memory to compute its key" },
+    [HTH_KVC_UNSIGNED] = { "unsigned", "it is not signed, and a signing key is configured" },
+    [HTH_KVC_BAD_SIGNATURE] = { "bad_signature", "its signature was made with another key, or it was changed since" },
+};
+
+enum { N_REASONS = sizeof(reasons) / sizeof(reasons[0]) };
+
 const char *hth_kvc_reason_name(hth_kvc_reason reason)
 {
-    switch (reason) {
-    case HTH_KVC_OK: return "ok";
-    case HTH_KVC_BAD_HEADER: return "bad_header";
-    case HTH_KVC_UNSUPPORTED_VERSION: return "unsupported_version";
-    case HTH_KVC_UNKNOWN_SAVE_REASON: return "unknown_save_reason";
-    case HTH_KVC_BAD_TRAILER: return "bad_trailer";
-    case HTH_KVC_BAD_LENGTH_PREFIXED_SECTION: return "bad_length_prefixed_section";
-    case HTH_KVC_BAD_TLV: return "bad_tlv";
-    case HTH_KVC_UNKNOWN_FINGERPRINT_MODE: return "unknown_fingerprint_mode";
-    case HTH_KVC_UNKNOWN_QUANT_BYTE: return "unknown_quant_byte";
-    case HTH_KVC_IMAGE_LENGTH_MISMATCH: return "payload_length_mismatch";
-    case HTH_KVC_TRUNCATED: return "truncated";
-    case HTH_KVC_TRAILING_BYTES: return "trailing_bytes";
-    case HTH_KVC_MISSING_TLV: return "missing_tlv";
-    case HTH_KVC_CRC_MISMATCH: return "crc_mismatch";
-    case HTH_KVC_KEY_MISMATCH: return "key_mismatch";
-    case HTH_KVC_HEAD_CRC_MISMATCH: return "head_crc_mismatch";
-    case HTH_KVC_BAD_ROW: return "bad_row";
-    case HTH_KVC_NO_MEMORY: return "no_memory";
-    case HTH_KVC_UNSIGNED: return "unsigned";
-    case HTH_KVC_BAD_SIGNATURE: return "bad_signature";
-    }
-    return "unknown";
-}
-
-/* The sentence for a fault without arguments; NULL for other faults. */
-static const char *plain_sentence(hth_kvc_reason reason)
-{
-    switch (reason) {
-    case HTH_KVC_OK: return "it is sound";
-    case HTH_KVC_BAD_HEADER: return "it does not begin with the header of a KVC file";
-    case HTH_KVC_BAD_TRAILER: return "it ends before the prompt's length";
-    case HTH_KVC_BAD_LENGTH_PREFIXED_SECTION: return "its prompt or its records reach beyond its end";
-    case HTH_KVC_BAD_TLV: return "one of its records does not fit among the records";
-    case HTH_KVC_IMAGE_LENGTH_MISMATCH: return "its header and its trailer give the image different lengths";
-    case HTH_KVC_TRUNCATED: return "it ends before its image does";
-    case HTH_KVC_TRAILING_BYTES: return "it goes on after its image";
-    case HTH_KVC_NO_MEMORY: return "there was no memory to compute its key";
-    case HTH_KVC_UNSIGNED: return "it is not signed, and a signing key is configured";
-    case HTH_KVC_BAD_SIGNATURE: return "its signature was made with another key, or it was changed since";
-    default: return NULL;
-    }
+    return (unsigned)reason < N_REASONS ? reasons[reason].name : "unknown";
 }
 
 void hth_kvc_fault_text(const hth_kvc_fault *fault, char *text, size_t capacity)
 {
     char expected[2 * HTH_KEY_BYTES + 1], computed[2 * HTH_KEY_BYTES + 1];
-    const char *plain = plain_sentence(fault->reason);
+    const char *plain = (unsigned)fault->reason < N_REASONS ? reasons[fault->reason].sentence : NULL;
     const char *name = fault->name ? fault->name : "?";
 
-    if (capacity == 0)
-        return;
-    text[0] = '\0';
     switch (fault->reason) {
     case HTH_KVC_UNSUPPORTED_VERSION:
         (void)snprintf(text, capacity, "it is of version %" PRIu64 " of the format, and only version %d can be read",

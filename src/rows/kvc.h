@@ -94,7 +94,7 @@ typedef struct hth_kvc_info {
     bool has_parent;
     hth_key parent; /* 0x80 */
     bool has_first_position;
-    uint32_t first_position; /* 0x81 */
+    uint32_t first_position; /* 0x81; 0 without that record */
     bool has_kind;
     uint8_t kind;         /* 0x82, hth_row_kind */
     hth_kvc_bytes logits; /* 0x83, f32 little-endian each: after the last token; in exported files only */
@@ -106,6 +106,13 @@ typedef struct hth_kvc_info {
     bool has_head_crc;
     uint32_t head_crc32c; /* 0x87; on encoding: computed, and written if has_head_crc or a row record is set */
 } hth_kvc_info;
+
+/* Does a parsed file name itself as this row? */
+static inline bool hth_kvc_is_row(const hth_kvc_info *info, const hth_row_id *id)
+{
+    return info->has_kind && info->kind == (uint8_t)id->kind && info->has_own_key &&
+           hth_key_equal(&info->own_key, &id->key);
+}
 
 /* Token i of a parsed file. */
 hearth_token hth_kvc_token(const hth_kvc_info *info, size_t i);

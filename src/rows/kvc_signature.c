@@ -65,7 +65,7 @@ static size_t value_in_head(const uint8_t *head, size_t n_head)
 hth_hmac *hth_kvc_sign_begin(const uint8_t *head, size_t n_head, const hth_signing_key *key)
 {
     size_t value = value_in_head(head, n_head);
-    hth_hmac *mac = value > 0 ? hth_hmac_new(hth_signing_key_hmac(key)) : NULL;
+    hth_hmac *mac = value > 0 ? hth_hmac_new(key) : NULL;
 
     if (mac)
         feed(mac, head, n_head, value);
@@ -113,7 +113,7 @@ bool hth_kvc_verify_signature(const uint8_t *bytes, size_t n_bytes, const hth_kv
     assert(info->hmac.data > bytes + HTH_KVC_LAST_USED_OFFSET);
     value = (size_t)(info->hmac.data - bytes);
     assert(value + HTH_HMAC_BYTES <= n_bytes);
-    mac = hth_hmac_new(hth_signing_key_hmac(key));
+    mac = hth_hmac_new(key);
     if (!mac) {
         fault->reason = HTH_KVC_NO_MEMORY;
         return false;

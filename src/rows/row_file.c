@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@ enum {
     HEAD_BYTES_MAX = 256 << 20, /* for a snapshot: four bytes a token, and its prompt */
     KEY_DIGITS = 2 * HTH_KEY_BYTES,
     PATH_BYTES = 4096,
+    NAME_BYTES = 256,
+    TIME_DIGITS = 12,
 };
 
 void hth_row_file_name(const hth_row_id *id, char name[HTH_ROW_FILE_NAME_BYTES])
@@ -119,7 +122,7 @@ bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64
     hth_row_meta meta = {
         .id = *id,
         .parent = info->parent,
-        .first_position = info->has_first_position ? info->first_position : 0,
+        .first_position = info->first_position,
         .n_tokens = (uint32_t)hth_kvc_n_tokens(info),
         .bytes = file_bytes,
         .last_used_time = last_used_time < now ? last_used_time : now, /* corrects times from a clock that ran ahead */
@@ -127,8 +130,7 @@ bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64
         .save_reason = info->save_reason,
     };
 
-    if (!info->has_kind || info->kind != (uint8_t)id->kind || !info->has_own_key ||
-        !hth_key_equal(&info->own_key, &id->key))
+    if (!hth_kvc_is_row(info, id))
         return false;
     if (!info->has_parent && !hth_key_of_bytes(&info->keyspace, (const uint8_t *)"", 0, &meta.parent))
         return false;
@@ -142,15 +144,6 @@ void hth_row_file_tokens_of(const hth_kvc_info *info, hth_row_head *head)
         hth_row_can_be_leaf(&head->meta.id, head->meta.n_tokens) && hth_kvc_n_tokens(info) == head->meta.n_tokens;
     for (size_t i = 0; head->has_tokens && i < head->meta.n_tokens; i++)
         head->tokens[i] = hth_kvc_token(info, i);
-}
-
-bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
-                          hth_row_head *out)
-{
-    if (!hth_row_file_meta_of(info, id, file_bytes, mtime, &out->meta))
-        return false;
-    hth_row_file_tokens_of(info, out);
-    return true;
 }
 
 /* The bytes of a head; info borrows from them. Zero the pointer first, free it last. */
@@ -204,8 +197,10 @@ hearth_status hth_row_file_head(const hth_fs *fs, const char *path, const hth_ro
     if (status != HEARTH_OK)
         return status;
     status = read_info(fs, fd, path, st.bytes, &head, err);
-    if (status == HEARTH_OK && !hth_row_file_head_of(&head.info, id, st.bytes, st.mtime, out))
+    if (status == HEARTH_OK && !hth_row_file_meta_of(&head.info, id, st.bytes, st.mtime, &out->meta))
         status = hth_fail(err, HEARTH_CORRUPT, "the file '%s' is not the row of its name", path);
+    if (status == HEARTH_OK)
+        hth_row_file_tokens_of(&head.info, out);
     free(head.longer);
     hth_fs_close(fs, fd);
     return status;
@@ -239,4 +234,72 @@ hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_ro
     if (status == HEARTH_OK)
         *out = head.meta;
     return status;
+}
+
+/*
+ * ---- the quarantine ----
+ *
+ * The name of a quarantined file begins with twelve digits of Unix seconds, so name order is age order. A directory
+ * gets "other-" and a number before its name. It is neither counted nor removed, because its content is unknown.
+ */
+
+typedef struct census {
+    size_t n;
+    char oldest[NAME_BYTES];
+} census;
+
+static bool count_file(const char *name, void *user_data)
+{
+    census *c = user_data;
+
+    /* Only our own files are counted and removed: their names are the time and the name of a row. */
+    if (strlen(name) >= NAME_BYTES || strspn(name, "0123456789") != TIME_DIGITS || name[TIME_DIGITS] != '-')
+        return true;
+    if (c->n++ == 0 || strcmp(name, c->oldest) < 0)
+        (void)snprintf(c->oldest, sizeof(c->oldest), "%s", name);
+    return true;
+}
+
+static void prune(const hth_fs *fs, const char *directory)
+{
+    char path[PATH_BYTES];
+
+    for (;;) {
+        census c = { .n = 0 };
+
+        if (hth_fs_list(fs, directory, count_file, &c) != 0 || c.n <= HTH_QUARANTINE_FILES_MAX ||
+            snprintf(path, sizeof(path), "%s/%s", directory, c.oldest) >= (int)sizeof(path) ||
+            hth_fs_remove(fs, path) != 0)
+            return;
+    }
+}
+
+int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path, const hth_row_id *id)
+{
+    char target[PATH_BYTES], name[HTH_ROW_FILE_NAME_BYTES];
+    unsigned long long now = hth_os_unix_seconds();
+    uint32_t number;
+    hth_fs_stat st;
+    int n, rc;
+
+    hth_row_file_name(id, name);
+    if (hth_fs_stat_path(fs, path, &st) == 0 && st.is_directory) {
+        hth_os_random(&number, sizeof(number)); /* unlike a file, a directory cannot replace one of the same name */
+        n = snprintf(target, sizeof(target), "%s/other-%08" PRIx32 "-%012llu-%s", directory, number, now, name);
+    } else {
+        n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);
+    }
+    if (n < 0 || n >= (int)sizeof(target))
+        return -ENAMETOOLONG;
+    rc = hth_fs_rename(fs, path, target);
+    if (rc == 0)
+        prune(fs, directory);
+    return rc;
+}
+
+size_t hth_quarantine_count(const hth_fs *fs, const char *directory)
+{
+    census c = { .n = 0 };
+
+    return hth_fs_list(fs, directory, count_file, &c) == 0 ? c.n : 0;
 }

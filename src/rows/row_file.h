@@ -1,4 +1,4 @@
-/* row_file.h - names of row files, and facts from the head of a file */
+/* row_file.h - row files: their names, facts from their heads, and a folder for bad ones */
 #ifndef HTH_ROWS_ROW_FILE_H
 #define HTH_ROWS_ROW_FILE_H
 
@@ -58,11 +58,23 @@ hearth_status hth_row_file_model(const hth_fs *fs, int fd, const hth_row_id *id,
                                  size_t capacity, hearth_error *err);
 
 /* The facts of a parsed head; false if it belongs to another row. file_bytes and mtime are those of the file. */
-bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
-                          hth_row_head *out);
 bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
                           hth_row_meta *out);
 /* Fill in the tokens of a head whose meta is known. */
 void hth_row_file_tokens_of(const hth_kvc_info *info, hth_row_head *head);
+
+/* ---- the quarantine: a folder for rows that failed their checks, so that people can examine them ---- */
+
+#define HTH_QUARANTINE_FILES_MAX 64
+
+/*
+ * Move the file of row id at path into the quarantine directory, then remove the oldest files there until at most
+ * HTH_QUARANTINE_FILES_MAX are left. A directory with the name of a row is also moved, but never removed. 0 or -errno;
+ * -ENOENT if it is gone already.
+ */
+int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path, const hth_row_id *id);
+
+/* The number of quarantined files. */
+size_t hth_quarantine_count(const hth_fs *fs, const char *directory);
 
 #endif

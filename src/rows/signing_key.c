@@ -10,47 +10,14 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/hex.h"
 
-struct hth_signing_key {
-    hth_hmac_key *hmac;
-};
-
 enum { HEX_DIGITS = 2 * HTH_SIGNING_KEY_BYTES_MIN };
 
 static const char remedy[] = "make one with 'umask 077; openssl rand -hex 32 >FILE'";
-
-hth_signing_key *hth_signing_key_new(const uint8_t *bytes, size_t n_bytes)
-{
-    hth_signing_key *key = calloc(1, sizeof(*key));
-
-    assert(n_bytes >= HTH_SIGNING_KEY_BYTES_MIN);
-    if (!key)
-        return NULL;
-    key->hmac = hth_hmac_key_new(bytes, n_bytes);
-    if (!key->hmac) {
-        free(key);
-        return NULL;
-    }
-    return key;
-}
-
-void hth_signing_key_free(hth_signing_key *key)
-{
-    if (!key)
-        return;
-    hth_hmac_key_free(key->hmac);
-    free(key);
-}
-
-const hth_hmac_key *hth_signing_key_hmac(const hth_signing_key *key)
-{
-    return key->hmac;
-}
 
 /*
  * Turn 64 hex digits and white space into 32 bytes, in place; other content is unchanged. Returns the length of the
@@ -110,7 +77,7 @@ static hearth_status read_key(const hth_fs *fs, int fd, const char *path, size_t
     } else if (n_read != n_bytes) {
         status = hth_fail(err, HEARTH_IO, "the signing key '%s' became shorter while it was read; try again", path);
     } else {
-        key = hth_signing_key_new(bytes, decode_hex(bytes, n_bytes));
+        key = hth_hmac_key_new(bytes, decode_hex(bytes, n_bytes));
         if (key)
             *out = key;
         else

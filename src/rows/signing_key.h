@@ -14,8 +14,7 @@
 #define HTH_SIGNING_KEY_BYTES_MIN 32
 #define HTH_SIGNING_KEY_FILE_BYTES_MAX 4096
 
-/* Any number of threads may use one key at once. */
-typedef struct hth_signing_key hth_signing_key;
+typedef hth_hmac_key hth_signing_key;
 
 /*
  * Read a key from a file: 64 hex digits in either case, optionally followed by white space, stand for 32 bytes. Any
@@ -29,13 +28,10 @@ typedef struct hth_signing_key hth_signing_key;
  */
 hearth_status hth_signing_key_load(const hth_fs *fs, const char *path, hth_signing_key **out, hearth_error *err);
 
-/* Make a key of at least HTH_SIGNING_KEY_BYTES_MIN bytes, which the caller may wipe afterwards. NULL without memory. */
-hth_signing_key *hth_signing_key_new(const uint8_t *bytes, size_t n_bytes);
-
 /* Wipes the key. Accepts NULL. */
-void hth_signing_key_free(hth_signing_key *key);
-
-/* For hth_hmac_new; lives as long as the key. */
-const hth_hmac_key *hth_signing_key_hmac(const hth_signing_key *key);
+static inline void hth_signing_key_free(hth_signing_key *key)
+{
+    hth_hmac_key_free(key);
+}
 
 #endif

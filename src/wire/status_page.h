@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cache/tier_quotas.h"
+#include "cache/cache.h"
 
 typedef struct hth_status_page hth_status_page;
 

@@ -51,13 +51,12 @@ typedef struct fixture {
 
 /* ---- the child ---- */
 
-static void put_row(hth_ram_tier *tier, const test_row *made, uint64_t *random)
+static void put_row(hth_ram_tier *tier, const test_row *made)
 {
-    hth_ram_row *row = hth_ram_tier_reserve(tier, made->n_bytes + hth_test_random(random, 3) * 5000);
+    hth_ram_row *row = hth_ram_tier_reserve(tier, made->n_bytes);
 
     if (!row)
         _exit(1);
-    hth_ram_row_shrink(tier, row, made->n_bytes);
     memcpy(hth_ram_row_slab(row), made->bytes, made->n_bytes);
     hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &made->meta));
 }
@@ -79,7 +78,7 @@ static void be_killed(const fixture *f, const hth_ram_tier_options *options, boo
         case 2:
             if (atomic_load(known) != PRESENT)
                 atomic_store(known, UNKNOWN);
-            put_row(tier, &f->rows[i], &random);
+            put_row(tier, &f->rows[i]);
             atomic_store(known, PRESENT);
             break;
         case 3:

@@ -77,17 +77,15 @@ static void check_record(const hth_spelling *s, const hth_history_record *record
 
 static void add_entry(const hth_spelling *s, hth_history *history, const hth_history_entry *entry)
 {
-    hth_history_record record = {
-        .space = entry->space, .below = entry->below, .tokens = entry->tokens, .n_tokens = entry->n_tokens
-    };
+    hth_history_record record = entry->record;
     hth_history_end before;
     const hth_history_span span = {
-        .space = &entry->space, .before = &before, .tokens = entry->tokens, .n_tokens = entry->n_tokens
+        .space = &record.space, .before = &before, .tokens = record.tokens, .n_tokens = record.n_tokens
     };
     hth_history_digest digest;
     char *text;
 
-    if (!hth_history_end_of(history, &entry->space, &entry->below, &before))
+    if (!hth_history_end_of(history, &record.space, &record.below, &before))
         return;
     text = hth_spelling_text(&span, entry->form, &record.n_bytes, (void *)s);
     record.text = text;

@@ -219,7 +219,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
     world w = { .n_files = 0 };
     _Atomic bool stop = false;
-    hth_scan scan = { .fs = &w.fs, .rows_directory = ROWS, .temporary_directory = "temporary", .stop = &stop };
+    hth_scan scan = { .rows = { .fs = &w.fs, .rows_directory = ROWS },
+                      .temporary_directory = "temporary",
+                      .stop = &stop };
     census expected = { .rows = 0 }, found = { .w = &w };
     hth_index_totals totals;
 

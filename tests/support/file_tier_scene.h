@@ -21,7 +21,7 @@
 #include "base/os.h"
 #include "cache/file_tier.h"
 #include "rows/directory.h"
-#include "rows/quarantine.h"
+#include "rows/row_file.h"
 #include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"

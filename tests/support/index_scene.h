@@ -120,7 +120,7 @@ static inline hth_reserve_result reserve(hth_index *index, const hth_row_meta *m
 {
     hth_reserve_result result;
 
-    assert_int_equal(hth_index_reserve(index, &meta->id, 1, deadline_s, &result, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_reserve(index, &meta->id, deadline_s, &result, NULL), HEARTH_OK);
     return result;
 }
 

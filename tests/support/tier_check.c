@@ -98,7 +98,7 @@ void test_tier_check(const test_forest *forest, const char *directory, test_tier
 
     assert_ok(hth_file_tier_open(&options, &tier, &err), err);
     hth_file_tier_settle(tier);
-    assert_ok(hth_file_tier_verify(tier, NULL, NULL, &census.verified, &err), err);
+    assert_ok(hth_file_tiers_verify(&tier, 1, NULL, NULL, &census.verified, &err), err);
     check_files(forest, directory, &census);
     assert_int_equal(hth_index_totals_get(hth_file_tier_index(tier), &totals, NULL), HEARTH_OK);
     assert_true(totals.complete);

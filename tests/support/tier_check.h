@@ -10,7 +10,7 @@
 typedef struct test_tier_census {
     uint64_t rows;
     uint64_t bytes;
-    hth_verify_counts verified; /* what hth_file_tier_verify said first */
+    hth_verify_counts verified; /* what hth_file_tiers_verify said first */
 } test_tier_census;
 
 /*

@@ -79,24 +79,6 @@ TEST(free_bytes_in_pieces_still_make_one_large_slab)
     hth_arena_close(arena);
 }
 
-TEST(the_end_of_a_slab_can_be_given_back)
-{
-    hth_arena *arena = open_arena(MIB, false);
-    uint8_t *slab = hth_arena_take(arena, MIB, NULL), *rest;
-
-    assert_non_null(slab);
-    memset(slab, 7, MIB);
-    hth_arena_shrink(arena, slab, MIB, 3 * PAGE + 1);
-    assert_int_equal(totals_of(arena).used_bytes, 4 * PAGE);
-    rest = hth_arena_take(arena, MIB - 4 * PAGE, NULL);
-    assert_ptr_equal(rest, slab + 4 * PAGE);
-    assert_int_equal(slab[3 * PAGE], 7);
-    hth_arena_give(arena, slab, 3 * PAGE + 1);
-    hth_arena_give(arena, rest, MIB - 4 * PAGE);
-    assert_int_equal(totals_of(arena).used_bytes, 0);
-    hth_arena_close(arena);
-}
-
 TEST(a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it)
 {
     hth_arena *arena = open_arena(4 * HTH_ARENA_SEGMENT_BYTES, false);
@@ -106,9 +88,7 @@ TEST(a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it)
     assert_non_null(slab);
     slab[0] = slab[n - 1] = 1;
     assert_int_equal(totals_of(arena).mapped_bytes, n); /* only addresses are as long as two segments */
-    hth_arena_shrink(arena, slab, n, 1);
-    slab[0] = 2;
-    hth_arena_give(arena, slab, 1);
+    hth_arena_give(arena, slab, n);
     assert_int_equal(totals_of(arena).address_bytes, 0);
     assert_int_equal(totals_of(arena).mapped_bytes, 0);
     assert_null(hth_arena_take(arena, SIZE_MAX, NULL));

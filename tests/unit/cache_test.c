@@ -43,6 +43,9 @@ static void open_cache(fixture *f)
 {
     hearth_error err = { .message = "" };
 
+    free(f->options.counters);
+    f->options.counters = calloc(1, sizeof(*f->options.counters));
+    assert_non_null(f->options.counters);
     assert_ok(hth_cache_open(&f->options, &f->cache, &err), err);
 }
 
@@ -78,6 +81,7 @@ static void fixture_setup(fixture *f)
 static void fixture_teardown(fixture *f)
 {
     hth_cache_close(f->cache, FLUSH_MS);
+    free(f->options.counters);
     hth_test_directory_remove(f->directory);
 }
 
@@ -157,8 +161,7 @@ static hearth_tier borrow(fixture *f, uint32_t n, uint32_t n_tokens)
 static hearth_counters counters_of(fixture *f)
 {
     hearth_counters counters = { .struct_size = sizeof(counters) };
-
-    const hth_counters *counted = hth_cache_counters_of(f->cache);
+    const hth_counters *counted = f->options.counters;
 
     hth_cache_counters(f->cache, &counters);
     counters.saves_dropped = hth_counted(counted, HTH_COUNT_SAVES_DROPPED);
@@ -174,7 +177,7 @@ FIXTURE_TEST(only_rows_that_are_used_count_as_restored)
     hth_borrowed_row row;
 
     open_cache(f);
-    counted = hth_cache_counters_of(f->cache);
+    counted = f->options.counters;
     assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
     assert_int_equal(hth_cache_borrow(f->cache, &f->keyspace, &meta, &row, NULL), HEARTH_OK);
     hth_cache_return_unused(f->cache, &row); /* an export does */
@@ -467,7 +470,8 @@ FIXTURE_TEST(a_pin_is_found_and_taken_away_in_whichever_tier_it_lies)
 
     open_cache(f);
     (void)snprintf(pins, sizeof(pins), "%s/pins", f->ram_files);
-    assert_int_equal(hth_pin_add(hth_fs_system(), pins, &key, false, NULL, NULL), HEARTH_OK);
+    assert_int_equal(hth_pin_add(&(hth_pin_folder){ .fs = hth_fs_system(), .directory = pins }, &key, NULL, NULL),
+                     HEARTH_OK);
     assert_true(hth_cache_is_pinned(f->cache, &key));
     assert_int_equal(hth_cache_unpin(f->cache, &key, NULL), HEARTH_OK);
     assert_false(hth_cache_is_pinned(f->cache, &key));

@@ -235,7 +235,8 @@ static void publish_and_replace(fixture *f)
     assert_published(f, &row);
     assert_published(f, &other);
     overwrite(row_path(f, &row), (long)row.n_bytes - 5, "XXXX", 4);
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     assert_published(f, &row);
     assert_reads_back(f, &row);
     assert_reads_back(f, &other);

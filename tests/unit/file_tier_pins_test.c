@@ -116,7 +116,9 @@ static void step(void *context, const char *label)
     if (!f->pinned_meanwhile)
         return;
     (void)snprintf(pins, sizeof(pins), "%s/pins", f->paths[0]);
-    assert_int_equal(hth_pin_add(hth_fs_system(), pins, f->pinned_meanwhile, false, NULL, NULL), HEARTH_OK);
+    assert_int_equal(
+        hth_pin_add(&(hth_pin_folder){ .fs = hth_fs_system(), .directory = pins }, f->pinned_meanwhile, NULL, NULL),
+        HEARTH_OK);
     f->pinned_meanwhile = NULL;
 }
 

@@ -99,7 +99,8 @@ OPEN(a_damaged_file_that_has_the_rows_name_is_replaced)
 
     assert_published(f, &row);
     overwrite(row_path(f, &row), (long)row.n_bytes - 5, "XXXX", 4);
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     assert_published(f, &row);
     assert_reads_back(f, &row);
     assert_int_equal(n_files(f, "temporary"), 0);
@@ -118,7 +119,9 @@ OPEN(a_directory_that_has_a_rows_name_is_moved_out_of_the_way)
         (void)snprintf(path, sizeof(path), "%s/file", row_path(f, &row));
         write_new(path, "x", 1);
         if (i == 0) { /* the index does not know better */
-            assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+            assert_int_equal(
+                hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                HEARTH_OK);
             assert_false(hth_file_tier_has(f->tier, &row.meta.id, NULL));
             assert_published(f, &row);
         } else { /* or does: eviction does not meet it again and again */
@@ -152,26 +155,25 @@ OPEN(a_folder_that_was_removed_and_made_again_is_durable_again)
     test_row_free(&row);
 }
 
-OPEN(many_rows_are_asked_for_at_once)
+OPEN(many_rows_are_found)
 {
-    hth_row_id ids[4];
-    hth_row_meta metas[4];
     test_row rows[4];
-    bool found[4];
 
     for (uint32_t i = 0; i < 4; i++) {
         rows[i] = test_row_make(1, i, IMAGE_BYTES);
-        ids[i] = rows[i].meta.id;
         if (i != 2)
             assert_published(f, &rows[i]);
     }
     /* One that the index does not know is found by its name. */
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &ids[1], 1, NULL), HEARTH_OK);
-    assert_int_equal(hth_file_tier_has_many(f->tier, ids, 4, metas, found), 3);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &rows[1].meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(found[i], i != 2);
-        if (found[i])
-            assert_int_equal(metas[i].first_position, rows[i].meta.first_position);
+        hth_row_meta meta;
+        bool found = hth_file_tier_has(f->tier, &rows[i].meta.id, &meta);
+
+        assert_int_equal(found, i != 2);
+        if (found)
+            assert_int_equal(meta.first_position, rows[i].meta.first_position);
         test_row_free(&rows[i]);
     }
     hth_file_tier_maintain(f->tier);
@@ -185,7 +187,8 @@ OPEN(a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published)
     bool published = true;
 
     assert_published(f, &row);
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     assert_int_equal(publish(f, &row, &published), HEARTH_OK);
     assert_false(published);
     hth_file_tier_counts_get(f->tier, &counts);
@@ -206,7 +209,8 @@ OPEN(an_adopted_file_in_a_folder_that_somebody_else_made_is_as_durable_as_a_writ
     assert_int_equal(rename(folder, aside), 0);
     (void)snprintf(command, sizeof(command), "mkdir -m 700 %s && mv %s/* %s && rmdir %s", folder, aside, folder, aside);
     assert_int_equal(system(command), 0);
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     f->step.fail_only = "sync_directory"; /* counted, not failing */
     atomic_store(&f->step.n_steps, 0);
     assert_int_equal(publish(f, &row, NULL), HEARTH_OK);
@@ -220,7 +224,8 @@ OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance)
     hth_row_meta meta;
 
     assert_published(f, &row);
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     assert_true(hth_file_tier_has(f->tier, &row.meta.id, &meta));
     assert_int_equal(meta.first_position, row.meta.first_position);
     assert_int_equal(meta.n_tokens, row.meta.n_tokens);
@@ -286,7 +291,8 @@ OPEN(the_tokens_of_a_row_are_known_without_its_file)
     assert_tokens_are_known(f, &row);
     assert_int_equal(hth_file_tier_tokens(f->tier, &logits.meta.id, tokens, HTH_BLOCK_TOKENS), 0);
 
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL, NULL, NULL, NULL),
+                     HEARTH_OK);
     assert_int_equal(hth_file_tier_tokens(f->tier, &row.meta.id, tokens, HTH_BLOCK_TOKENS), 0);
     assert_true(hth_file_tier_has(f->tier, &row.meta.id, NULL)); /* by its name */
     hth_file_tier_maintain(f->tier);

@@ -242,7 +242,7 @@ FIXTURE_TEST(what_another_process_adds_meanwhile_is_kept)
 FIXTURE_TEST(files_of_other_keys_stay)
 {
     static const uint8_t secret[32] = { 7 };
-    hth_signing_key *key = hth_signing_key_new(secret, sizeof(secret));
+    hth_signing_key *key = hth_hmac_key_new(secret, sizeof(secret));
     hth_history *history = hth_history_new(MEMORY, N_VOCAB);
     hth_history_files_options options = {
         .history = history, .directory = f->folder, .bytes_max = MEMORY, .text_of = text_of, .key = key, .log = &silent

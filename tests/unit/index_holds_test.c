@@ -110,7 +110,7 @@ static hth_reserve_result reserve(fixture *f, const hth_row_meta *row)
 {
     hth_reserve_result result;
 
-    assert_int_equal(hth_index_reserve(f->index, &row->id, 1, 60, &result, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_reserve(f->index, &row->id, 60, &result, NULL), HEARTH_OK);
     return result;
 }
 
@@ -196,7 +196,7 @@ FIXTURE_TEST(a_commit_that_fails_takes_no_hold_from_another_thread)
     assert_int_equal(reserve(f, &row), HTH_RESERVED);
     lose_environment(f);
     f->n_commits_to_fail = UINT32_MAX;
-    (void)hth_index_reserve(f->index, &row.id, 1, 60, &result, NULL);
+    (void)hth_index_reserve(f->index, &row.id, 60, &result, NULL);
     (void)hth_index_take(f->index, &row.id, 60, &result, &was_known, &meta, NULL);
     f->n_commits_to_fail = 0;
     assert_int_equal(reserve(f, &row), HTH_RESERVE_TAKEN);
@@ -212,7 +212,7 @@ FIXTURE_TEST(what_a_failed_commit_was_to_reserve_is_free)
 
     assert_int_equal(test_index_publish(f->index, &kept, 1), HEARTH_OK);
     f->n_commits_to_fail = UINT32_MAX;
-    assert_int_not_equal(hth_index_reserve(f->index, &row.id, 1, 60, &result, NULL), HEARTH_OK);
+    assert_int_not_equal(hth_index_reserve(f->index, &row.id, 60, &result, NULL), HEARTH_OK);
     assert_int_not_equal(hth_index_take(f->index, &row.id, 60, &result, &was_known, &meta, NULL), HEARTH_OK);
     (void)n_evicted(f, HEARTH_IO);
     f->n_commits_to_fail = 0;
@@ -231,7 +231,7 @@ FIXTURE_TEST(a_row_that_is_written_without_a_reservation_leaves_that_of_another_
     (void)snprintf(cache, sizeof(cache), "%s/cache", f->directory);
     assert_int_equal(hth_file_tier_open(&options, &tier, NULL), HEARTH_OK);
     hth_file_tier_settle(tier);
-    assert_int_equal(hth_index_reserve(hth_file_tier_index(tier), &row.meta.id, 1, 60, &result, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_reserve(hth_file_tier_index(tier), &row.meta.id, 60, &result, NULL), HEARTH_OK);
     assert_int_equal(result, HTH_RESERVED);
     /* The index cannot say that it is reserved, so the link decides; then it works again. */
     f->damaged_while_publishing = hth_file_tier_index(tier);
@@ -263,7 +263,7 @@ static void *contend(void *context)
     for (int i = 0; i < ROUNDS; i++) {
         hth_reserve_result result = HTH_RESERVE_TAKEN;
 
-        if (hth_index_reserve(c->f->index, &c->row.id, 1, 60, &result, NULL) != HEARTH_OK || result != HTH_RESERVED)
+        if (hth_index_reserve(c->f->index, &c->row.id, 60, &result, NULL) != HEARTH_OK || result != HTH_RESERVED)
             continue;
         if (atomic_fetch_add(&c->n_holders, 1) != 0)
             atomic_store(&c->met, true);

@@ -326,7 +326,7 @@ IN_FIXTURE(a_file_in_the_place_of_the_index_leaves_one_warning_and_statuses)
     assert_false(rebuild);
     assert_int_equal(hth_index_get(index, &meta.id, NULL, &found, NULL), HEARTH_IO);
     assert_int_equal(test_index_publish(index, &meta, 1), HEARTH_IO);
-    assert_int_equal(hth_index_reserve(index, &meta.id, 1, 60, &result, NULL), HEARTH_IO);
+    assert_int_equal(hth_index_reserve(index, &meta.id, 60, &result, NULL), HEARTH_IO);
     assert_int_equal(f->n_warnings, 1);
     /* Once the cause is gone, it works. */
     assert_int_equal(unlink(path), 0);

@@ -45,8 +45,8 @@ IN_FIXTURE(totals_follow_what_is_put_in_replaced_and_removed)
     assert_int_equal(totals.rows_by_kind[HTH_ROW_BLOCK], 1);
     assert_int_equal(totals.rows_by_kind[HTH_ROW_TAIL], 1);
     assert_true(totals.complete);
-    assert_int_equal(hth_index_remove(index, &a.id, 1, NULL), HEARTH_OK);
-    assert_int_equal(hth_index_remove(index, &a.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(index, &a.id, 1, NULL, NULL, NULL, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(index, &a.id, 1, NULL, NULL, NULL, NULL), HEARTH_OK);
     assert_int_equal(total_bytes(index), 1000);
     hth_index_close(index);
 }
@@ -286,7 +286,7 @@ IN_FIXTURE(eviction_keeps_the_totals_and_the_rows_of_a_naive_model)
             is_there[i] = true;
             break;
         case 2:
-            assert_int_equal(hth_index_remove(index, &rows[i].id, 1, NULL), HEARTH_OK);
+            assert_int_equal(hth_index_remove_lost(index, &rows[i].id, 1, NULL, NULL, NULL, NULL), HEARTH_OK);
             is_there[i] = false;
             break;
         case 3:

@@ -28,7 +28,7 @@ static hth_signing_key *key;
 static int set_up(void **state)
 {
     (void)state;
-    key = hth_signing_key_new(key_bytes, sizeof(key_bytes));
+    key = hth_hmac_key_new(key_bytes, sizeof(key_bytes));
     return key ? 0 : 1;
 }
 
@@ -166,7 +166,7 @@ TEST(an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged)
 TEST(another_key_is_told_from_a_missing_signature)
 {
     static const uint8_t other_bytes[32] = { 9, 8, 7, 6, 4 };
-    hth_signing_key *other = hth_signing_key_new(other_bytes, sizeof(other_bytes));
+    hth_signing_key *other = hth_hmac_key_new(other_bytes, sizeof(other_bytes));
     kvc_file file = signed_file(), unsigned_file = file_new(false), unfilled = file_new(true);
 
     assert_non_null(other);

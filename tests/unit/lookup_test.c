@@ -263,7 +263,7 @@ FIXTURE_TEST(a_row_that_its_index_lost_is_found_again_after_it_was_asked_for)
     test_prompt_save(f->cache, &f->model, f->tokens, BLOCK + TAIL);
     evict_ram(f);
     tier = hth_file_tier_set_roots(f->cache->levels[0].files)[0];
-    assert_int_equal(hth_index_remove(hth_file_tier_index(tier), &tail, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(hth_file_tier_index(tier), &tail, 1, NULL, NULL, NULL, NULL), HEARTH_OK);
     test_counting_fs_reset(&f->counting);
     assert_int_equal(look_up(f, f->tokens, BLOCK + TAIL), BLOCK);
     assert_int_equal(atomic_load(&f->counting.n_steps), 0);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cache/file_tier.h"
-#include "rows/quarantine.h"
+#include "rows/row_file.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/index_damage.h"

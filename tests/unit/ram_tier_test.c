@@ -216,27 +216,6 @@ TEST(evicting_bytes_gives_memory_back_to_the_system)
     hth_ram_tier_close(tier);
 }
 
-TEST(a_row_that_needs_less_than_was_reserved_gives_the_rest_back)
-{
-    hth_ram_tier *tier = open_tier(MIB, -1);
-    hth_ram_row *row = hth_ram_tier_reserve(tier, MIB), *other;
-
-    assert_non_null(row);
-    assert_null(hth_ram_tier_reserve(tier, PAGE));
-    hth_ram_row_slab(row)[PAGE] = 9;
-    hth_ram_row_shrink(tier, row, PAGE + 1);
-    assert_int_equal(hth_ram_row_bytes(row), PAGE + 1);
-    assert_int_equal(totals_of(tier).bytes, 2 * PAGE);
-    assert_int_equal(totals_of(tier).bytes_pinned, 2 * PAGE);
-    other = hth_ram_tier_reserve(tier, MIB - 2 * PAGE);
-    assert_non_null(other);
-    assert_int_equal(hth_ram_row_slab(row)[PAGE], 9);
-    hth_ram_tier_unpin(tier, row);
-    hth_ram_tier_unpin(tier, other);
-    assert_int_equal(totals_of(tier).bytes, 0);
-    hth_ram_tier_close(tier);
-}
-
 /* ---- a dump ---- */
 
 TEST(a_dump_shows_every_row_with_its_pins_the_latest_used_first)
@@ -697,7 +676,7 @@ static test_row signed_row(uint32_t chain, uint32_t i, const hth_signing_key *ke
 static hth_signing_key *signing_key(uint8_t first)
 {
     uint8_t bytes[32] = { first };
-    hth_signing_key *key = hth_signing_key_new(bytes, sizeof(bytes));
+    hth_signing_key *key = hth_hmac_key_new(bytes, sizeof(bytes));
 
     assert_non_null(key);
     return key;

@@ -114,7 +114,7 @@ static int set_up(void **state)
     in_home(file_path, "prompt.kvc");
     for (size_t i = 0; i < sizeof(prompt) / sizeof(prompt[0]); i++)
         prompt[i] = (hearth_token)(i * 7 % 1000 + 5);
-    signing_key = hth_signing_key_new(key_bytes, sizeof(key_bytes));
+    signing_key = hth_hmac_key_new(key_bytes, sizeof(key_bytes));
     first = ask(cache_path, TINY, N_PROMPT, NULL);
     memcpy(prompt_key.bytes, first.stats.prompt_key, HTH_KEY_BYTES);
     memcpy(finish_key.bytes, first.stats.finish_key, HTH_KEY_BYTES);
@@ -725,7 +725,7 @@ static void sign_file(void)
 FIXTURE_TEST(with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed)
 {
     static const uint8_t other_bytes[32] = { 8 };
-    hth_signing_key *other_key = hth_signing_key_new(other_bytes, sizeof(other_bytes));
+    hth_signing_key *other_key = hth_hmac_key_new(other_bytes, sizeof(other_bytes));
     hth_export_options out = { .signing_key = signing_key };
     hth_import_options in = { .signing_key = signing_key }, in_other = { .signing_key = other_key };
     char other[PATH_BYTES];

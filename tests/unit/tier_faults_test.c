@@ -165,14 +165,14 @@ static void quarantine(fixture *f)
 
 static void remove_tree(fixture *f)
 {
-    (void)hth_file_tier_remove_tree(f->tier, &f->chain[0].meta.id, NULL, NULL, NULL, NULL);
+    (void)hth_file_tiers_remove_tree(&f->tier, 1, &f->chain[0].meta.id, NULL, NULL, NULL, NULL);
 }
 
 static void verify(fixture *f)
 {
     hth_verify_counts counts;
 
-    (void)hth_file_tier_verify(f->tier, NULL, NULL, &counts, NULL);
+    (void)hth_file_tiers_verify(&f->tier, 1, NULL, NULL, &counts, NULL);
 }
 
 static void repair(fixture *f)

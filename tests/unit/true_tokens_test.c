@@ -400,7 +400,7 @@ FIXTURE_TEST(with_a_key_only_signed_entries_count)
 
     note(f, "unsigned", PLAIN, REPLY(WORD));
     close_known(f);
-    f->key = hth_signing_key_new(secret, sizeof(secret));
+    f->key = hth_hmac_key_new(secret, sizeof(secret));
     open_known(f);
     assert_int_equal(n_known(f, "unsigned w260", PLAIN), 0);
     note(f, "signed", PLAIN, REPLY(WORD));
@@ -408,7 +408,7 @@ FIXTURE_TEST(with_a_key_only_signed_entries_count)
     assert_int_equal(n_known(f, "signed w260", PLAIN), 8);
     close_known(f);
     hth_signing_key_free(f->key);
-    f->key = hth_signing_key_new(other_secret, sizeof(other_secret));
+    f->key = hth_hmac_key_new(other_secret, sizeof(other_secret));
     open_known(f);
     assert_int_equal(n_known(f, "signed w260", PLAIN), 0);
 }

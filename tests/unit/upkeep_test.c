@@ -85,7 +85,7 @@ static hth_verify_counts verify(fixture *f)
     hth_verify_counts counts;
 
     f->last = (hth_upkeep_progress){ .n_rows = 0 };
-    assert_int_equal(hth_file_tier_verify(f->tier, keep_progress, f, &counts, NULL), HEARTH_OK);
+    assert_int_equal(hth_file_tiers_verify(&f->tier, 1, keep_progress, f, &counts, NULL), HEARTH_OK);
     return counts;
 }
 
@@ -176,7 +176,9 @@ FIXTURE_TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_e
 
     overwrite(path_of(f, &f->chain[3].meta.id), 0, "XXXX", 4);
     overwrite(path_of(f, &f->chain[4].meta.id), 0, "XXXX", 4);
-    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &f->chain[4].meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(
+        hth_index_remove_lost(hth_file_tier_index(f->tier), &f->chain[4].meta.id, 1, NULL, NULL, NULL, NULL),
+        HEARTH_OK);
     counts = verify(f);
     assert_int_equal(counts.quarantined, 2);
     assert_int_equal(counts.sound, 4);
@@ -232,7 +234,7 @@ FIXTURE_TEST(verification_can_be_ended)
     hth_verify_counts counts;
 
     f->cancel_at = 3;
-    assert_int_equal(hth_file_tier_verify(f->tier, keep_progress, f, &counts, NULL), HEARTH_CANCELLED);
+    assert_int_equal(hth_file_tiers_verify(&f->tier, 1, keep_progress, f, &counts, NULL), HEARTH_CANCELLED);
     assert_int_equal(counts.sound, 2);
 }
 
@@ -271,7 +273,7 @@ FIXTURE_TEST(repair_makes_the_index_what_the_files_are)
 
     wrong.bytes = 7;
     assert_int_equal(test_index_publish(index, &wrong, 1), HEARTH_OK);
-    assert_int_equal(hth_index_remove(index, &f->chain[1].meta.id, 1, NULL), HEARTH_OK);
+    assert_int_equal(hth_index_remove_lost(index, &f->chain[1].meta.id, 1, NULL, NULL, NULL, NULL), HEARTH_OK);
     assert_int_equal(unlink(path_of(f, &f->chain[4].meta.id)), 0);
     assert_int_equal(hth_file_tier_repair(f->tier, keep_progress, f, NULL), HEARTH_OK);
     assert_true(f->n_calls > 0);
@@ -339,12 +341,13 @@ FIXTURE_TEST(a_row_is_removed_with_all_that_stands_on_it)
     uint64_t n_removed = 0;
 
     publish(f, &other);
-    assert_int_equal(hth_file_tier_remove_tree(f->tier, &f->chain[1].meta.id, NULL, NULL, &n_removed, NULL), HEARTH_OK);
+    assert_int_equal(hth_file_tiers_remove_tree(&f->tier, 1, &f->chain[1].meta.id, NULL, NULL, &n_removed, NULL),
+                     HEARTH_OK);
     assert_int_equal(n_removed, 5); /* blocks 1 to 4, and the logits at the end of 1 */
     assert_int_equal(totals_of(f).rows, 2);
     assert_true(hth_file_tier_has(f->tier, &f->chain[0].meta.id, NULL));
     assert_true(hth_file_tier_has(f->tier, &other.meta.id, NULL));
-    assert_int_equal(hth_file_tier_remove_tree(f->tier, &f->chain[1].meta.id, NULL, NULL, NULL, NULL),
+    assert_int_equal(hth_file_tiers_remove_tree(&f->tier, 1, &f->chain[1].meta.id, NULL, NULL, NULL, NULL),
                      HEARTH_NOT_FOUND);
     test_row_free(&other);
 }
@@ -354,7 +357,7 @@ FIXTURE_TEST(a_removal_that_is_ended_leaves_no_row_without_its_ancestors)
     uint64_t n_removed = 0;
 
     f->cancel_at = 3;
-    assert_int_equal(hth_file_tier_remove_tree(f->tier, &f->chain[0].meta.id, keep_progress, f, &n_removed, NULL),
+    assert_int_equal(hth_file_tiers_remove_tree(&f->tier, 1, &f->chain[0].meta.id, keep_progress, f, &n_removed, NULL),
                      HEARTH_CANCELLED);
     assert_int_equal(n_removed, 2);
     assert_int_equal(verify(f).unverifiable, 0);
