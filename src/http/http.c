@@ -873,7 +873,7 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
         capacity *= 2;
     if (!exchange->head.is_chunked && capacity > exchange->head.body_bytes)
         capacity = (size_t)exchange->head.body_bytes + 1;
-    if (server->options.bodies_bytes_max > 0 &&
+    if (server->options.bodies_bytes_max > 0 && n > 1 && /* a request without a body is never refused */
         server->bodies_bytes + (capacity - exchange->body_capacity) > server->options.bodies_bytes_max)
         return false;
     body = realloc(exchange->body, capacity);

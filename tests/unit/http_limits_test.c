@@ -324,6 +324,28 @@ FIXTURE_TEST(bodies_together_have_a_limit)
     free(body);
 }
 
+FIXTURE_TEST(a_request_without_a_body_needs_no_memory_of_bodies)
+{
+    hth_http_options options = standard();
+    hth_test_client first, second;
+    char *body = calloc(1, 300000);
+
+    assert_non_null(body);
+    options.bodies_bytes_max = 300001; /* with its end */
+    hth_http_server_set_options(stage->server, &options);
+    hth_test_client_open(&first, stage);
+    hth_test_client_say(&first, "POST /hold HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    hth_test_client_say_bytes(&first, body, 300000);
+    hth_test_http_until(stage, stage->held);
+    hth_test_client_open(&second, stage);
+    hth_test_client_say(&second, GET("/hello"));
+    assert_int_equal(hth_test_client_hear_reply(&second), 200);
+    hth_test_client_close(&second);
+    hth_test_client_close(&first);
+    hth_test_http_until(stage, stage->n_closed == 1);
+    free(body);
+}
+
 static bool wants_known(hth_http_exchange *exchange, void *user_data)
 {
     (void)user_data;
