@@ -45,25 +45,16 @@ static void open_model(bench *b, char **paths)
 
 static void submit(bench *b, hth_crowd *crowd, unsigned which)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
     hearth_adapter_scale adapter = { b->ids[which], 1 };
     hearth_token *tokens = calloc(b->n_prompt, sizeof(*tokens));
+    hearth_request request = hth_known_request(tokens, b->n_prompt, b->n_reply);
 
     if (!tokens)
         hth_report_die("no memory for a prompt");
-    for (size_t i = 0; i < b->n_prompt; i++)
-        tokens[i] = hth_known_token(b->n_new, i);
-    b->n_new++;
-    request.tokens = tokens;
-    request.n_tokens = b->n_prompt;
-    request.n_predict = b->n_reply;
-    request.ignore_eos = true;
+    hth_known_tokens(b->n_new++, tokens, b->n_prompt);
     request.no_cache_read = true;
     request.adapters = &adapter;
     request.n_adapters = 1;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
     (void)hth_crowd_submit(crowd, b->model, &request);
     free(tokens);
 }
@@ -96,10 +87,7 @@ static void measure(bench *b, unsigned n_rounds, unsigned n_at_once, const char 
         hth_samples_add(&one, 1e3 * REQUESTS / run(b, n_at_once, 1));
         hth_samples_add(&both, 1e3 * REQUESTS / run(b, n_at_once, 2));
     }
-    hth_report_ratio(&b->report, name, "requests/s", hth_samples_median(&both), peer, hth_samples_median(&one), bound,
-                     target);
-    hth_report_detail(&b->report, "one %.2f .. %.2f, two %.2f .. %.2f requests/s", hth_samples_min(&one),
-                      hth_samples_max(&one), hth_samples_min(&both), hth_samples_max(&both));
+    hth_report_medians(&b->report, name, "requests/s", &both, peer, &one, bound, target);
 }
 
 int main(int argc, char **argv)

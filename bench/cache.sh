@@ -9,22 +9,8 @@
 #
 # QUICK=1 takes a tiny model and few rounds, to test the script; its numbers mean nothing.
 set -eu
-build=${1:-build}
-form=--markdown
-verbose=
-shift $(($# > 0 ? 1 : 0))
-for option in "$@"; do
-  case $option in
-    --text) form= ;;
-    --json) form=--json ;;
-    --verbose) verbose=--verbose ;;
-    *) echo "cache.sh: unknown option '$option'; --text, --json or --verbose" >&2; exit 2 ;;
-  esac
-done
-build=$(cd "$build" && pwd)
-HEARTH_ENGINE_DIRECTORY=$build
-GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it: threads that wait leave the cores to others
-export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
+. "$(dirname "$0")/lib.sh"
+set_up_programs
 
 if [ "${QUICK:-0}" = 1 ]; then
   large=tiny-llama small=tiny-llama
@@ -38,31 +24,11 @@ else
   lookup_tokens=30000 lookup_rounds=500 turns='20 8000' index_rows=100000 load_rounds=9
 fi
 
-disk=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")
-memory=$disk
-if [ -d /dev/shm ] && [ -w /dev/shm ]; then memory=$(mktemp -d /dev/shm/hearth-bench-XXXXXX); fi
-trap 'rm -rf "$disk" "$memory"' EXIT
-trap 'exit 1' HUP INT TERM
-
 large=$("$build/bench/make_model" "$large" 2>/dev/null)
 small=$("$build/bench/make_model" "$small" 2>/dev/null)
 
-run() {
-  program=$1
-  shift
-  "$build/bench/$program" $form $verbose "$@"
-  rm -rf "${disk:?}"/* "${memory:?}"/*
-}
-
-if [ "$form" = --markdown ]; then
-  processor=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
-  echo "Machine: $(getconf _NPROCESSORS_ONLN) cores of ${processor:-$(uname -m)}," \
-    "$(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo 2>/dev/null)," \
-    "$(uname -sr), $(df -T "$disk" 2>/dev/null | awk 'NR == 2 { print $2 }'). Date: $(date +%Y-%m-%d)."
-  echo
-  echo "| | Hearth | held against | result | target | met |"
-  echo "| --- | --- | --- | --- | --- | --- |"
-fi
+machine "$(df -T "$disk" 2>/dev/null | awk 'NR == 2 { print $2 }')"
+head_of
 # shellcheck disable=SC2086  # the lists are words
 {
   run hit_bench "$large" $hit_tokens "$disk/kv" "$memory/kv" ram,ram_file,disk,cold $hit_rounds

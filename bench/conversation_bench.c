@@ -98,20 +98,13 @@ static void look_at_disk(bench *b)
 
 static void run_turn(bench *b, size_t n_before, size_t n_after)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const size_t n_prompt = n_before + (n_after - n_before) * 3 / 4;
+    const hearth_request request = hth_known_request(b->tokens, n_prompt, (int32_t)(n_after - n_prompt));
     hearth_error err = { .message = "" };
     const hearth_result *result;
-    size_t n_prompt = n_before + (n_after - n_before) * 3 / 4;
 
     for (size_t i = n_before; i < n_prompt; i++)
         b->tokens[i] = hth_known_token(0, i);
-    request.tokens = b->tokens;
-    request.n_tokens = n_prompt;
-    request.n_predict = (int32_t)(n_after - n_prompt);
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
     hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
     if (result->stats->completion_tokens != n_after - n_prompt)
         hth_report_die("a reply of %u tokens, not %zu", result->stats->completion_tokens, n_after - n_prompt);

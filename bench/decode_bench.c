@@ -48,25 +48,17 @@ static void open_runtime(bench *b)
     hth_report_check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
     hth_report_check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
     hth_report_check(hth_known_add(hth_runtime_cache(b->runtime), &b->known, 0, HTH_BLOCK_TOKENS, &err), &err);
-    for (size_t i = 0; i < HTH_BLOCK_TOKENS; i++)
-        b->tokens[i] = hth_known_token(0, i);
+    hth_known_tokens(0, b->tokens, HTH_BLOCK_TOKENS);
 }
 
 /* Tokens a second of one reply. */
 static double reply(bench *b)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_request request = hth_known_request(b->tokens, HTH_BLOCK_TOKENS, b->n_predict);
     hearth_error err = { .message = "" };
     const hearth_result *result;
     double rate;
 
-    request.tokens = b->tokens;
-    request.n_tokens = HTH_BLOCK_TOKENS;
-    request.n_predict = b->n_predict;
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
     hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
     if (result->stats->hit != HEARTH_HIT_EXACT)
         hth_report_die("the prompt was no exact hit");
@@ -117,11 +109,8 @@ static void measure(bench *b)
                    "decoding %d tokens while %u blocks (%.0f MB) are saved, %.0f%% of them by its end", b->n_predict,
                    b->n_rows, (double)(b->n_rows * b->known.block_bytes) * 1e-6,
                    100 * (1 - hth_samples_median(&left) / b->n_rows));
-    hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&with), "without", hth_samples_median(&without),
-                     HTH_AT_LEAST, 0.97);
-    hth_report_detail(&b->report, "with %.2f .. %.2f, without %.2f .. %.2f tokens/s; %.0f rows waited still at the end",
-                      hth_samples_min(&with), hth_samples_max(&with), hth_samples_min(&without),
-                      hth_samples_max(&without), hth_samples_median(&left));
+    hth_report_medians(&b->report, name, "tokens/s", &with, "without", &without, HTH_AT_LEAST, 0.97);
+    hth_report_detail(&b->report, "%.0f rows waited still at the end", hth_samples_median(&left));
 }
 
 int main(int n_arguments, char **arguments)

@@ -112,10 +112,7 @@ static void measure(bench *b, const char *what, double target)
         hth_samples_add(&with, drafted);
     }
     (void)snprintf(name, sizeof(name), "%zu tokens with drafts: %s", b->n_tokens, what);
-    hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&with), "without", hth_samples_median(&without),
-                     HTH_AT_LEAST, target);
-    hth_report_detail(&b->report, "with %.2f .. %.2f, without %.2f .. %.2f tokens/s", hth_samples_min(&with),
-                      hth_samples_max(&with), hth_samples_min(&without), hth_samples_max(&without));
+    hth_report_medians(&b->report, name, "tokens/s", &with, "without", &without, HTH_AT_LEAST, target);
 }
 
 /* The reply that a model draws. */

@@ -1,73 +1,93 @@
-// draw.mjs - write the report of results.json: index.html, README.md, and a picture of each chart
+// draw.mjs - write the report of results.json: index.html, README.md, and a picture of each section
 //
-//   node draw.mjs DIRECTORY
+//   node draw.mjs BUILD DIRECTORY
 //
-// results.json has the facts of the run (command, commit, date, machine), charts, and the parts that are missing with
-// the reason. A chart has title, about, unit, better ("less" or "more"), kind ("bars" or "lines", with xLabel) and
-// series: { name, what, points: [{ x, y }] }. Series of two servers with the same "what" are compared. reasons.mjs says
-// why Hearth is behind somewhere; each run writes the report anew, the reasons stay.
-import { readFileSync, writeFileSync } from 'node:fs'
+// results.json has the form of `hearth bench --json` (src/bench/bench_report.h), so `hearth bench --compare` reads it.
+// report_page, a program of BUILD, makes the page of it, with the plots. Beyond that form it has `missing`, the parts
+// that are missing with the reason, and in a column the server and the "what" that it is for. Columns of two servers
+// with the same "what" are compared. reasons.mjs says why Hearth is behind somewhere; each run writes the report anew,
+// the reasons stay.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { escape, labelOf, number, plot } from './plot.mjs'
 import { reasons as known } from './reasons.mjs'
 
-// Hearth's number against the peer's, for each point that both have.
-export const comparisons = (chart) =>
-  chart.series.filter((it) => it.name === 'Hearth').flatMap((own) => {
-    const peer = chart.series.find((it) => it.name !== 'Hearth' && it.what === own.what)
-    return own.points.flatMap(({ x, y }) => {
-      const other = peer?.points.find((it) => it.x === x)
-      if (!other) return []
-      const ratio = y / other.y
-      return [{ chart, what: own.what, x, own: y, peer: other.y, peerName: peer.name, ratio, isBehind: chart.better === 'less' ? ratio > 1.02 : ratio < 0.98 }]
-    })
-  })
-
-const placeOf = (it) => [it.what, it.chart.xLabel ? `${it.chart.xLabel} ${number(it.x)}` : it.x].filter(Boolean).join(', ')
-const behindText = (it) =>
-  `${placeOf(it)}: ${number(it.own)} ${it.chart.unit} against ${number(it.peer)} ${it.chart.unit}, ratio ${number(it.ratio)}`
-const reasonOf = (it, reasons) => `Why: ${reasons[`${it.chart.id}: ${placeOf(it)}`] ?? reasons[it.chart.id] ?? 'no reason is known yet.'}`
-
-// For each chart with places where Hearth is behind: its title, and the places, with the reason behind them.
-const behindOf = (results, reasons) =>
-  results.charts.flatMap((chart) => {
-    const places = comparisons(chart).filter((it) => it.isBehind)
-    const whys = [...new Set(places.map((it) => reasonOf(it, reasons)))]
-    const lines = whys.flatMap((why) => [...places.filter((it) => reasonOf(it, reasons) === why).map(behindText), why])
-    return places.length ? [{ title: chart.title, lines }] : []
-  })
-
-// The rows of a chart's table: a head, then one row for each x.
-const tableOf = (chart) => {
-  const xs = [...new Set(chart.series.flatMap((it) => it.points.map((point) => point.x)))]
-  const compared = comparisons(chart)
-  const kinds = [...new Set(compared.map((it) => it.what))]
-  const head = [chart.xLabel ?? '', ...chart.series.map((it) => `${labelOf(it)}, ${chart.unit}`), ...kinds.map((what) => (what ? `ratio, ${what}` : 'ratio'))]
-  return [head, ...xs.map((x) => [
-    typeof x === 'number' ? number(x) : x,
-    ...chart.series.map((it) => { const point = it.points.find((at) => at.x === x); return point ? number(point.y) : '' }),
-    ...kinds.map((what) => { const it = compared.find((at) => at.x === x && at.what === what); return it ? number(it.ratio) : '' }),
-  ])]
+// Three digits, without an exponent.
+export const number = (value) => {
+  if (value >= 1000) return Math.round(value).toLocaleString('en-US')
+  return String(Number(value.toPrecision(3)))
 }
 
-const facts = (results) => [
-  ['Command', results.command], ['Commit', results.commit], ['Date', results.date], ['Machine', results.machine], ['Models', results.models],
-  ...Object.entries(results.flags ?? {}).map(([name, flags]) => [`Flags of ${name}`, flags]),
-]
+// ---- sections ----
+
+// Where a chart has numbers of both servers: for each of its "what", the columns of Hearth and of the peer.
+const pairsOf = (columns) =>
+  columns.flatMap((it, own) => {
+    const peer = columns.findIndex((at) => at.server && at.server !== 'Hearth' && at.what === it.what)
+    return it.server === 'Hearth' && peer >= 0 ? [{ what: it.what, own, peer }] : []
+  })
+
+const ratioOf = (row, { own, peer }) => (row[own] !== null && row[peer] !== null ? row[own] / row[peer] : null)
+
+// The section of a chart { id, title, about, unit, better, kind, xLabel, series: [{ name, what, points: [{ x, y }] }] }:
+// better is "less" or "more", kind "bars" or "lines", and only lines have an xLabel.
+export const sectionOf = (chart) => {
+  const columns = [{ name: 'at', title: chart.xLabel ?? '', unit: '' }, ...chart.series.map(({ name, what = '' }) => {
+    const title = what ? `${name}, ${what}` : name
+    return { name: title, title, unit: chart.unit, better: chart.better, plotted: true, server: name, what }
+  })]
+  const pairs = pairsOf(columns)
+  const xs = [...new Set(chart.series.flatMap((it) => it.points.map((point) => point.x)))]
+  const rows = xs.map((x) => {
+    const row = [x, ...chart.series.map((it) => it.points.find((at) => at.x === x)?.y ?? null)]
+    return [...row, ...pairs.map((pair) => ratioOf(row, pair))]
+  })
+  const ratios = pairs.map(({ what }) => {
+    const title = what ? `ratio, ${what}` : 'ratio'
+    return { name: title, title, unit: '', better: chart.better }
+  })
+  const [amount, side] = chart.better === 'less' ? ['Less', 'below'] : ['More', 'above']
+  const note = `${chart.about} ${amount} is better${pairs.length ? `: where a ratio is ${side} 1, Hearth leads` : ''}.`
+  return { name: chart.id, title: chart.title, note, plot: chart.kind, log: chart.kind === 'lines', columns: [...columns, ...ratios], rows }
+}
+
+// ---- where Hearth is behind ----
+
+// Hearth's number against the peer's, for each row that has both.
+export const comparisons = (section) =>
+  pairsOf(section.columns).flatMap((pair) =>
+    section.rows.filter((row) => ratioOf(row, pair) !== null).map((row) => {
+      const ratio = ratioOf(row, pair), { unit, better, what } = section.columns[pair.own]
+      const isBehind = better === 'less' ? ratio > 1.02 : ratio < 0.98
+      return { section, what, unit, x: row[0], own: row[pair.own], peer: row[pair.peer], ratio, isBehind }
+    }))
+const comparisonsOf = (report) => report.sections.flatMap(comparisons)
+export const isBehind = (report) => comparisonsOf(report).filter((it) => it.isBehind)
+const notBehind = (report) => (comparisonsOf(report).length ? 'In no comparison of this run.' : 'Nothing was compared in this run.')
+
+const placeOf = ({ what, x, section: { columns: [{ title }] } }) => [what, title ? `${title} ${number(x)}` : x].filter(Boolean).join(', ')
+const behindText = (it) => `${placeOf(it)}: ${number(it.own)} ${it.unit} against ${number(it.peer)} ${it.unit}, ratio ${number(it.ratio)}`
+const reasonOf = (it, reasons) => `Why: ${reasons[`${it.section.name}: ${placeOf(it)}`] ?? reasons[it.section.name] ?? 'no reason is known yet.'}`
+
+// For each section with places where Hearth is behind: its title, and the places, with the reason behind them.
+const behindOf = (report, reasons) =>
+  report.sections.flatMap((section) => {
+    const places = comparisons(section).filter((it) => it.isBehind)
+    const whys = [...new Set(places.map((it) => reasonOf(it, reasons)))]
+    const lines = whys.flatMap((why) => [...places.filter((it) => reasonOf(it, reasons) === why).map(behindText), why])
+    return places.length ? [{ title: section.title, lines }] : []
+  })
+
+// ---- the report ----
+
 const INTRODUCTION = 'Hearth and llama-server are built from the same source of the engine. They run the same model, of random weights, with ' +
   'the same slots, threads, context and KV types. Clients, servers and models are on one machine. All else of a server is its default, but for the ' +
   'flags below. A ratio is Hearth\'s number divided by the number of llama-server; a difference of up to 2% counts as none.'
 const TRIAL = ' QUICK=1 was a trial with a tiny model and few rounds: its numbers mean nothing.'
-const introductionOf = (results) => INTRODUCTION + (results.isTrial ? TRIAL : '')
-const aboutOf = (chart) => {
-  const [amount, side] = chart.better === 'less' ? ['Less', 'below'] : ['More', 'above']
-  return `${chart.about} ${amount} is better${comparisons(chart).length ? `: where a ratio is ${side} 1, Hearth leads` : ''}.`
-}
-
-export const isBehind = (results) => results.charts.flatMap(comparisons).filter((it) => it.isBehind)
-const notBehind = (results) => (results.charts.flatMap(comparisons).length ? 'In no comparison of this run.' : 'Nothing was compared in this run.')
-const fileOf = (chart) => `${chart.id}.svg`
+const introductionOf = (report) => INTRODUCTION + (report.isTrial ? TRIAL : '')
+const fileOf = (section) => `${section.name}.svg`
 
 // Paragraphs end their lines at 120 columns, as all documents do.
 const wrap = (words, begin = '') => {
@@ -79,46 +99,50 @@ const wrap = (words, begin = '') => {
   return lines.join('\n')
 }
 const row = (cells) => `| ${cells.map((it) => String(it).replaceAll('|', '\\|')).join(' | ')} |`
+const cellOf = (value) => (value === null ? '' : typeof value === 'number' ? number(value) : value)
 
-export const markdown = (results, reasons = known) => {
-  const behind = behindOf(results, reasons).map(({ title, lines }) => [wrap(title, '- '), ...lines.map((it) => wrap(it, '  - '))].join('\n'))
-  const parts = ['# Benchmarks', wrap(introductionOf(results)), [row(['', '']), '| --- | --- |', ...facts(results).map(row)].join('\n')]
-  parts.push('## Where Hearth is behind', behind.length ? behind.join('\n') : notBehind(results))
-  if (results.missing.length) parts.push('## Not measured', results.missing.map((it) => wrap(`${it.part}: ${it.why}`, '- ')).join('\n'))
-  for (const chart of results.charts) {
-    const [head, ...rows] = tableOf(chart)
-    parts.push(`## ${chart.title}`, wrap(aboutOf(chart)), `![${chart.title}](${fileOf(chart)})`, [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n'))
+export const markdown = (report, reasons = known) => {
+  const behind = behindOf(report, reasons).map(({ title, lines }) => [wrap(title, '- '), ...lines.map((it) => wrap(it, '  - '))].join('\n'))
+  const facts = Object.entries(report.facts).map(([name, value]) => row([name[0].toUpperCase() + name.slice(1), value]))
+  const parts = ['# Benchmarks', wrap(introductionOf(report)), [row(['', '']), '| --- | --- |', ...facts].join('\n')]
+  parts.push('## Where Hearth is behind', behind.length ? behind.join('\n') : notBehind(report))
+  if (report.missing.length) parts.push('## Not measured', report.missing.map((it) => wrap(`${it.part}: ${it.why}`, '- ')).join('\n'))
+  for (const section of report.sections) {
+    const head = section.columns.map(({ title, unit }) => (unit ? `${title}, ${unit}` : title))
+    const table = [row(head), row(head.map(() => '---')), ...section.rows.map((cells) => row(cells.map(cellOf)))]
+    parts.push(`## ${section.title}`, wrap(section.note), `![${section.title}](${fileOf(section)})`, table.join('\n'))
   }
   return `${parts.join('\n\n')}\n`
 }
 
-const element = (name, content) => `<${name}>${content}</${name}>`
-const items = (contents) => element('ul', contents.map((it) => element('li', it)).join(''))
-const list = (texts) => items(texts.map(escape))
-const table = ([head, ...rows]) =>
-  element('table', element('tr', head.map((it) => element('th', escape(it))).join('')) + rows.map((cells) => element('tr', cells.map((it) => element('td', escape(it))).join(''))).join(''))
-
-const STYLE = `:root { color-scheme: light dark } body { max-width: 760px; margin: 2em auto; padding: 0 1em; font: 16px/1.5 system-ui, sans-serif }
-table { border-collapse: collapse; font-size: 14px } td, th { padding: 2px 10px; text-align: right; border-bottom: 1px solid #8884 }
-td:first-child, th:first-child { text-align: left } svg { width: 100% }`
-
-export const html = (results, reasons = known) => {
-  const behind = behindOf(results, reasons).map(({ title, lines }) => escape(title) + list(lines))
-  const rows = facts(results).map(([name, value]) => element('tr', element('th', name) + `<td style="text-align:left">${escape(value)}</td>`))
-  const parts = [element('h1', 'Benchmarks'), element('p', escape(introductionOf(results))), element('table', rows.join(''))]
-  parts.push(element('h2', 'Where Hearth is behind'), behind.length ? items(behind) : element('p', notBehind(results)))
-  if (results.missing.length) parts.push(element('h2', 'Not measured'), list(results.missing.map((it) => `${it.part}: ${it.why}`)))
-  for (const chart of results.charts)
-    parts.push(`<section id="${escape(chart.id)}">${element('h2', escape(chart.title))}${element('p', escape(aboutOf(chart)))}${plot(chart)}${table(tableOf(chart))}</section>`)
-  return `<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Hearth: benchmarks</title>
-<style>${STYLE}</style></head><body>\n${parts.join('\n')}\n</body></html>\n`
+// The page has as facts what it has no other place for.
+export const html = (build, report, reasons = known) => {
+  const sentence = (line) => (line.endsWith('.') ? line : `${line}.`)
+  const behind = behindOf(report, reasons).map(({ title, lines }) => `${title}: ${lines.map(sentence).join(' ')}`)
+  const facts = { about: introductionOf(report), ...report.facts, behind: behind.join(' ') || notBehind(report) }
+  if (report.missing.length) facts['not measured'] = report.missing.map((it) => `${it.part}: ${it.why}`).join('; ')
+  const headline = `Hearth is behind in ${isBehind(report).length} of ${comparisonsOf(report).length} comparisons.`
+  const work = mkdtempSync(join(tmpdir(), 'hearth-report-')), file = join(work, 'report.json')
+  try {
+    writeFileSync(file, JSON.stringify({ ...report, headline, facts }))
+    return execFileSync(join(build, 'bench', 'report_page'), [file], { encoding: 'utf8' })
+  } finally {
+    rmSync(work, { recursive: true })
+  }
 }
 
-export const draw = (directory) => {
-  const results = JSON.parse(readFileSync(join(directory, 'results.json'), 'utf8'))
-  writeFileSync(join(directory, 'index.html'), html(results))
-  writeFileSync(join(directory, 'README.md'), markdown(results))
-  for (const chart of results.charts) writeFileSync(join(directory, fileOf(chart)), plot(chart))
+// The plots of a page as files of their own, with its colours for light and dark pages; one for each section.
+export const pictures = (page) => {
+  const [style] = /<style>.*?<\/style>/s.exec(page)
+  return [...page.matchAll(/<svg(.*?>)(.*?<\/svg>)/gs)].map(([, head, rest]) => `<svg xmlns="http://www.w3.org/2000/svg"${head}${style}${rest}\n`)
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) draw(process.argv[2])
+export const draw = (build, directory) => {
+  const report = JSON.parse(readFileSync(join(directory, 'results.json'), 'utf8'))
+  const page = html(build, report)
+  writeFileSync(join(directory, 'index.html'), page)
+  writeFileSync(join(directory, 'README.md'), markdown(report))
+  for (const [i, picture] of pictures(page).entries()) writeFileSync(join(directory, fileOf(report.sections[i])), picture)
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) draw(process.argv[2], process.argv[3])

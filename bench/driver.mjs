@@ -25,7 +25,7 @@ export const bodyFile = (body) => {
   return path
 }
 export const load = (file, targets, more) => {
-  const output = execFileSync(join(build, 'bench', 'http_load'), ['--json', '--body-file', file, ...more, ...targets].map(String), { encoding: 'utf8' })
+  const output = execFileSync(join(build, 'bench', 'http_load'), [...more, file, ...targets].map(String), { encoding: 'utf8' })
   return output.trimEnd().split('\n').map((line) => JSON.parse(line))
 }
 

@@ -9,24 +9,23 @@
  *   front_bench [--json | --markdown] [--verbose] [REQUESTS]
  */
 #include <event2/event.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/measure.h"
 #include "base/os.h"
-#include "report.h"
 #include "front/proxy.h"
+#include "http_client.h"
+#include "report.h"
 #include "wire/frames.h"
 
-enum { REQUESTS = 20000, ROUND = 50, WARM_UP = 500, OVERHEAD_US_MAX = 60 };
+enum { REQUESTS = HTH_SAMPLES_MAX, ROUND = 50, WARM_UP = 500, OVERHEAD_US_MAX = 60 };
 
 static const char request_body[] =
     "{\"model\":\"tiny\",\"messages\":[{\"role\":\"system\",\"content\":\"You answer in one "
@@ -251,79 +250,47 @@ static double server_end(server *self, long *max_kib_out)
 typedef struct client {
     const char *name;
     int fd;
-    double *us; /* [n] */
     size_t n;
+    hth_samples us; /* of the first HTH_SAMPLES_MAX */
 } client;
-
-static int connect_unix(const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
-        hth_report_die("cannot connect to '%s'", path);
-    return fd;
-}
-
-static int connect_tcp(uint16_t port)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
-    int fd = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
-        hth_report_die("cannot connect to port %u", port);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* only speed depends on it */
-    return fd;
-}
 
 static void ask(client *self, bool counts)
 {
-    static char request[2048], reply[8192];
+    static char request[2048], bytes[8192];
     static size_t n_request;
+    static hth_reply reply;
     uint64_t begin_ns;
-    size_t n = 0;
 
     if (n_request == 0)
         n_request = (size_t)snprintf(request, sizeof(request),
                                      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                                      "application/json\r\nContent-Length: %zu\r\n\r\n%s",
                                      sizeof(request_body) - 1, request_body);
+    hth_reply_begin(&reply);
     begin_ns = hth_os_monotonic_ns();
     if (write(self->fd, request, n_request) != (ssize_t)n_request)
         hth_report_die("a request was not taken");
-    /* The reply's last bytes are known. */
-    while (n < sizeof(reply_body) ||
-           memcmp(reply + n - (sizeof(reply_body) - 1), reply_body, sizeof(reply_body) - 1) != 0) {
-        ssize_t n_more = read(self->fd, reply + n, sizeof(reply) - n);
+    while (reply.part != HTH_REPLY_COMPLETE) {
+        const ssize_t n = read(self->fd, bytes, sizeof(bytes));
 
-        if (n_more <= 0)
+        if (n > 0)
+            hth_reply_feed(&reply, bytes, (size_t)n, begin_ns);
+        if (n <= 0 || reply.part == HTH_REPLY_BROKEN)
             hth_report_die("a reply broke off");
-        n += (size_t)n_more;
     }
-    if (counts)
-        self->us[self->n++] = (double)(hth_os_monotonic_ns() - begin_ns) / 1e3;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double quantile(client *self, double q)
-{
-    qsort(self->us, self->n, sizeof(*self->us), by_size);
-    return self->us[(size_t)(q * (double)(self->n - 1))];
+    if (reply.status != 200 || strcmp(reply.body, reply_body) != 0)
+        hth_report_die("a reply is %d: %s", reply.status, reply.body);
+    if (!counts)
+        return;
+    hth_samples_add(&self->us, hth_ms_since(begin_ns) * 1e3);
+    self->n++;
 }
 
 int main(int n_arguments, char **arguments)
 {
     hth_report report = { .form = HTH_REPORT_TEXT };
     server worker, front;
-    client clients[] = { { .name = "worker" }, { .name = "front, unix socket" }, { .name = "front, TCP" } };
+    static client clients[] = { { .name = "worker" }, { .name = "front, unix socket" }, { .name = "front, TCP" } };
     enum { N = sizeof(clients) / sizeof(clients[0]) };
     size_t n_requests = REQUESTS;
     double front_s;
@@ -337,30 +304,30 @@ int main(int n_arguments, char **arguments)
     (void)signal(SIGPIPE, SIG_IGN); /* as servers do */
     server_start(&worker, NULL, "worker");
     server_start(&front, &worker, "front");
-    clients[0].fd = connect_unix(worker.path);
-    clients[1].fd = connect_unix(front.path);
-    clients[2].fd = connect_tcp(front.port);
-    for (size_t i = 0; i < N; i++) {
-        clients[i].us = calloc(n_requests + ROUND, sizeof(double));
-        if (!clients[i].us)
-            hth_report_die("no memory");
+    clients[0].fd = hth_dial(worker.path, 0);
+    clients[1].fd = hth_dial(front.path, 0);
+    clients[2].fd = hth_dial(NULL, front.port);
+    for (size_t i = 0; i < N; i++)
         for (size_t n = 0; n < WARM_UP; n++)
             ask(&clients[i], false);
-    }
     while (clients[0].n < n_requests)
         for (size_t i = 0; i < N; i++)
             for (size_t n = 0; n < ROUND; n++)
                 ask(&clients[i], true);
     for (size_t i = 0; i < N; i++)
         hth_report_detail(&report, "%s: median %.1f us, 90 %% %.1f us, 99 %% %.1f us", clients[i].name,
-                          quantile(&clients[i], 0.5), quantile(&clients[i], 0.9), quantile(&clients[i], 0.99));
+                          hth_samples_median(&clients[i].us), hth_samples_percentile(&clients[i].us, 0.9),
+                          hth_samples_percentile(&clients[i].us, 0.99));
     front_s = server_end(&front, &max_kib);
     (void)server_end(&worker, &(long){ 0 });
     hth_report_number(&report, "a request through the front, more than to its worker, median",
-                      quantile(&clients[1], 0.5) - quantile(&clients[0], 0.5), "us", HTH_AT_MOST, OVERHEAD_US_MAX);
-    hth_report_number(&report, "the same over TCP", quantile(&clients[2], 0.5) - quantile(&clients[0], 0.5), "us",
-                      HTH_AT_MOST, OVERHEAD_US_MAX);
-    hth_report_number(&report, "the same, 99 %", quantile(&clients[2], 0.99) - quantile(&clients[0], 0.99), "us",
+                      hth_samples_median(&clients[1].us) - hth_samples_median(&clients[0].us), "us", HTH_AT_MOST,
+                      OVERHEAD_US_MAX);
+    hth_report_number(&report, "the same over TCP",
+                      hth_samples_median(&clients[2].us) - hth_samples_median(&clients[0].us), "us", HTH_AT_MOST,
+                      OVERHEAD_US_MAX);
+    hth_report_number(&report, "the same, 99 %",
+                      hth_samples_percentile(&clients[2].us, 0.99) - hth_samples_percentile(&clients[0].us, 0.99), "us",
                       HTH_NO_BOUND, 0);
     hth_report_number(&report, "processor time of the front for a request",
                       front_s * 1e6 / (double)(clients[1].n + clients[2].n + 2 * WARM_UP), "us", HTH_NO_BOUND, 0);

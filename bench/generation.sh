@@ -15,23 +15,8 @@
 # QUICK=1 takes a tiny model, few rounds and no peers: a test that everything works, with numbers that mean nothing.
 # shellcheck disable=SC2086  # lists of words
 set -eu
-build=${1:-build}
-form=--markdown
-verbose=
-shift $(($# > 0 ? 1 : 0))
-for option in "$@"; do
-  case $option in
-    --text) form= ;;
-    --json) form=--json ;;
-    --verbose) verbose=--verbose ;;
-    *) echo "generation.sh: unknown option '$option'; --text, --json or --verbose" >&2; exit 2 ;;
-  esac
-done
-build=$(cd "$build" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-HEARTH_ENGINE_DIRECTORY=$build
-GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
-export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
+. "$(dirname "$0")/lib.sh"
+set_up_programs # the engine's own programs get the same
 threads=$(getconf _NPROCESSORS_ONLN)
 parts=${PARTS:-prefill idle decode deterministic draft adapter sharing pause tick hit embed}
 
@@ -55,12 +40,6 @@ else
   lengths=${LENGTHS:-64 512 2000 8000} idle_contexts=${CONTEXTS:-16384 65536 131072} idle_lengths='64 512 2000'
 fi
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")
-memory=$work/kv
-if [ -d /dev/shm ] && [ -w /dev/shm ]; then memory=$(mktemp -d /dev/shm/hearth-bench-XXXXXX); fi
-trap 'rm -rf "$work" "$memory"' EXIT
-trap 'exit 1' HUP INT TERM
-
 large=$("$build/bench/make_model" "$large" 2>/dev/null)
 encoder=$("$build/bench/make_model" "$encoder" 2>/dev/null)
 small=$("$build/bench/make_model" "$small" 2>/dev/null)
@@ -68,13 +47,6 @@ peer=
 if [ "${QUICK:-0}" != 1 ]; then peer=$("$here/peer.sh"); fi
 
 wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
-
-run() {
-  program=$1
-  shift
-  "$build/bench/$program" $form $verbose "$@"
-  rm -rf "${memory:?}"/*
-}
 
 # Rates of the engine's own benchmark for one model: lines of mode, context, sequences, tokens a second. The modes take
 # turns, so that a bad moment of the machine is not that of one of them. A stream for each of 8 sequences is a multiple
@@ -124,26 +96,27 @@ sharing() {
   result=
   n_ctx=$((n_requests * ((shared + own + 1 + 255) / 256 * 256)))
   if [ -n "$peer" ]; then
-    command -v node >/dev/null || { echo "generation.sh: node is missing, which drives llama-server" >&2; exit 1; }
-    result=$(node "$here/sharing_peer.mjs" "$peer/llama-server" "$1" $n_requests $n_ctx "$threads" $files)
+    need_node
+    result=$(node "$here/sharing_peer.mjs" --peer "$peer" --work "$work" --model "$1" --parallel $n_requests --n-ctx $n_ctx \
+      --prompts "$files")
   fi
   run sharing_bench "$1" $n_requests $shared $own "$memory" $sharing_rounds $result
 }
 
 prefill() {
-  command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
+  need_node
   ROUNDS=$rounds node "$here/prefill.mjs" ${form:---text} $verbose --build "$build" --peer "$peer" --model "$1" --name "$name" \
     --work "$work" --lengths "$lengths"
 }
 
 embed() {
-  command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
+  need_node
   ROUNDS=$rounds node "$here/embed.mjs" ${form:---text} $verbose --build "$build" --peer "$peer" --model "$encoder" \
     --name "$(basename "$encoder" .gguf)" --work "$work"
 }
 
 aged() {
-  command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
+  need_node
   ROUNDS=$rounds node "$here/aged.mjs" ${form:---text} $verbose --build "$build" --model "$1" --name "$name" --work "$work" \
     --minutes "${MINUTES:-60}" --lengths "$idle_lengths"
 }
@@ -156,18 +129,7 @@ idle() {
   done
 }
 
-if [ "$form" = --markdown ]; then
-  processor=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
-  echo "Machine: $threads cores of ${processor:-$(uname -m)}," \
-    "$(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo 2>/dev/null), $(uname -sr)." \
-    "Date: $(date +%Y-%m-%d)."
-fi
-
-head_of() {
-  if [ "$form" != --markdown ]; then return; fi
-  printf '\n%s\n\n| | Hearth | held against | result | target | met |\n| --- | --- | --- | --- | --- | --- |\n' "$1"
-}
-
+machine
 {
   for model in "$large" $tiny; do
     name=$(basename "$model" .gguf)

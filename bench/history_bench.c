@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/draw.h"
 #include "base/measure.h"
 #include "base/os.h"
 #include "history/history.h"
@@ -107,14 +108,13 @@ typedef struct talk {
     char reasonings[TURNS_MAX][TEXT_BYTES];
     size_t n;
     bool keeps_reasoning;
-    uint64_t random;
+    uint64_t n_draws;
     uint64_t n_prompt, n_cached;
 } talk;
 
 static unsigned draw(talk *t, unsigned n)
 {
-    t->random = t->random * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(t->random >> 33) % n;
+    return (unsigned)(hth_draw_uniform(0, t->n_draws++) * n);
 }
 
 static void write_words(talk *t, char *text, size_t n_words)

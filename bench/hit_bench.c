@@ -125,12 +125,6 @@ static uint64_t rows_read(const bench *b)
     return times.count;
 }
 
-static void use_prompt(bench *b, unsigned n)
-{
-    for (size_t i = 0; i < b->n_tokens; i++)
-        b->tokens[i] = hth_known_token(n, i);
-}
-
 static void empty_context(bench *b)
 {
     hearth_error err = { .message = "" };
@@ -142,21 +136,14 @@ static void empty_context(bench *b)
 /* Ask for prompt n, and check the tier that it came from. */
 static hearth_stats hit(bench *b, unsigned n, hearth_tier tier, bool must_fit)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_request request = hth_known_request(b->tokens, b->n_tokens, 1);
     uint64_t n_rows = b->n_tokens / HTH_BLOCK_TOKENS + 1;
     uint64_t n_read = rows_read(b);
     hearth_error err = { .message = "" };
     const hearth_result *result;
     hearth_stats stats;
 
-    use_prompt(b, n);
-    request.tokens = b->tokens;
-    request.n_tokens = b->n_tokens;
-    request.n_predict = 1;
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
+    hth_known_tokens(n, b->tokens, b->n_tokens);
     hth_report_check(hearth_complete(b->model, &request, &result, &err), &err);
     stats = *result->stats;
     hearth_result_unref(result);
@@ -220,7 +207,7 @@ static row_paths paths_of(bench *b, unsigned n)
 
     if (!stream || !files.paths)
         hth_report_die("no memory for the paths of a prompt");
-    use_prompt(b, n);
+    hth_known_tokens(n, b->tokens, b->n_tokens);
     for (size_t i = 0; i < b->n_tokens; i += HTH_BLOCK_TOKENS) {
         hth_key_stream_push(stream, b->tokens + i, HTH_BLOCK_TOKENS);
         hth_key_stream_key(stream, &key);
@@ -323,8 +310,7 @@ static void report_cold(const bench *b, const char *name, const char *peer, cons
                         const hth_samples *device)
 {
     if (device->n > 0)
-        hth_report_ratio(&b->report, name, "MB/s", hth_samples_median(own), peer, hth_samples_median(device),
-                         HTH_AT_LEAST, 0.8);
+        hth_report_medians(&b->report, name, "MB/s", own, peer, device, HTH_AT_LEAST, 0.8);
     else
         (void)fprintf(stderr, "bench: the rows cannot be read with %s here; that is not measured\n", peer);
 }
@@ -341,17 +327,13 @@ static void report_case(const bench *b, const tier_case *c, const hit_times *tim
         report_cold(b, name, "O_DIRECT as fio, depth 64", &times->own_rate, &times->at_once);
     } else {
         (void)snprintf(peer, sizeof(peer), "memcpy of %.1f MB into the same places", (double)b->copy.n_bytes * 1e-6);
-        hth_report_ratio(&b->report, name, "ms", hth_samples_median(&times->own), peer,
-                         hth_samples_median(&times->memcpy), HTH_AT_MOST, ratio_max);
-        hth_report_ratio(&b->report, name, "ms", hth_samples_median(&times->own), "in one piece",
-                         hth_samples_median(&times->plain), HTH_NO_BOUND, 0);
+        hth_report_medians(&b->report, name, "ms", &times->own, peer, &times->memcpy, HTH_AT_MOST, ratio_max);
+        hth_report_medians(&b->report, name, "ms", &times->own, "in one piece", &times->plain, HTH_NO_BOUND, 0);
         hth_report_number(&b->report, "likewise, the first token after the restore", hth_samples_median(&times->beside),
                           "ms", HTH_AT_MOST, 1);
     }
-    hth_report_detail(
-        &b->report, "own %.3f .. %.3f ms, of that lookup %.3f; first token %.3f ms; memcpy %.3f .. %.3f ms",
-        hth_samples_min(&times->own), hth_samples_max(&times->own), hth_samples_median(&times->lookup),
-        hth_samples_median(&times->first_token), hth_samples_min(&times->memcpy), hth_samples_max(&times->memcpy));
+    hth_report_detail(&b->report, "lookup %.3f ms, first token %.3f ms", hth_samples_median(&times->lookup),
+                      hth_samples_median(&times->first_token));
 }
 
 static void measure_case(bench *b, const tier_case *c)

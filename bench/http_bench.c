@@ -10,11 +10,8 @@
  * must always be answered. At the end nothing may remain of them: connections, exchanges, descriptors and the handlers'
  * own work are counted, and a remainder fails the program. The seed is printed; HTH_SEED repeats the random choices.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -23,13 +20,14 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/os.h"
-#include "http_target.h"
+#include "base/draw.h"
 #include "base/measure.h"
+#include "base/os.h"
+#include "http_client.h"
+#include "http_target.h"
 #include "report.h"
 
 extern char **environ;
@@ -44,15 +42,12 @@ typedef struct bench {
     uint16_t port;
     unsigned n_connections;
     double seconds;
-    uint64_t random;
+    uint64_t seed, n_draws;
 } bench;
 
 static uint64_t draw(bench *b, uint64_t bound)
 {
-    b->random ^= b->random << 13;
-    b->random ^= b->random >> 7;
-    b->random ^= b->random << 17;
-    return b->random % bound;
+    return (uint64_t)(hth_draw_uniform(b->seed, b->n_draws++) * (double)bound);
 }
 
 /* ---- the server's process ---- */
@@ -103,22 +98,10 @@ static void stop_server(bench *b)
 
 static int dial(const bench *b, bool is_unix)
 {
-    struct sockaddr_in tcp = { .sin_family = AF_INET, .sin_port = htons(b->port) };
-    struct sockaddr_un local = { .sun_family = AF_UNIX };
-    const struct sockaddr *address = is_unix ? (const struct sockaddr *)&local : (const struct sockaddr *)&tcp;
-    const int yes = 1;
-    int fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+    const int fd = hth_dial(is_unix ? b->path : NULL, b->port);
 
-    tcp.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    (void)memccpy(local.sun_path, b->path, '\0', sizeof(local.sun_path) - 1); /* fits: it is short */
-    while (fd >= 0 && connect(fd, address, is_unix ? sizeof(local) : sizeof(tcp)) != 0) {
-        if (errno != EINTR && errno != EAGAIN)
-            hth_report_die("cannot connect: %s", strerror(errno));
-    }
-    if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        hth_report_die("cannot connect: %s", strerror(errno));
-    if (!is_unix)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* speed only */
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        hth_report_die("cannot make a socket that does not block: %s", strerror(errno));
     return fd;
 }
 
@@ -131,34 +114,28 @@ static void hang_up(int fd)
     (void)close(fd);                                                    /* nothing more is wanted from it */
 }
 
-/* Send a request on a connection that stays, and read the reply's body; milliseconds that it took. */
-static double ask(int fd, const char *path, char *body, size_t capacity)
+/* Send a request on a connection that stays, and read the reply; milliseconds that it took. */
+static double ask(int fd, const char *path, hth_reply *reply)
 {
     char text[1024];
     uint64_t begin = hth_os_monotonic_ns();
     int n = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
-    const char *end = NULL, *length = NULL;
 
+    hth_reply_begin(reply);
     if (send(fd, text, (size_t)n, MSG_NOSIGNAL) != n)
         hth_report_die("cannot ask for %s: %s", path, strerror(errno));
-    for (size_t at = 0; !end || !length || strlen(end) < strtoull(length + 16, NULL, 10);) {
+    while (reply->part != HTH_REPLY_COMPLETE && reply->part != HTH_REPLY_BROKEN) {
         struct pollfd wait = { .fd = fd, .events = POLLIN };
         ssize_t got = -1;
 
         if (poll(&wait, 1, PATIENCE_MS) == 1)
-            got = recv(fd, text + at, sizeof(text) - 1 - at, 0);
+            got = recv(fd, text, sizeof(text), 0);
         if (got <= 0)
             hth_report_die("no answer to %s within %d s", path, PATIENCE_MS / 1000);
-        at += (size_t)got;
-        text[at] = '\0';
-        end = strstr(text, "\r\n\r\n");
-        end = end ? end + 4 : NULL;
-        length = strstr(text, "Content-Length: ");
+        hth_reply_feed(reply, text, (size_t)got, hth_os_monotonic_ns());
     }
-    if (strncmp(text, "HTTP/1.1 200 ", 13) != 0)
-        hth_report_die("a bad answer to %s: %s", path, text);
-    if (body)
-        (void)snprintf(body, capacity, "%s", end);
+    if (reply->part == HTH_REPLY_BROKEN || reply->status != 200)
+        hth_report_die("a bad answer to %s: %s", path, reply->head);
     return hth_ms_since(begin);
 }
 
@@ -169,13 +146,13 @@ typedef struct numbers {
 
 static numbers ask_numbers(int fd)
 {
+    static hth_reply reply;
     numbers n;
-    char text[200];
 
-    (void)ask(fd, "/numbers", text, sizeof(text)); /* how long it took is of no interest */
-    if (sscanf(text, "%u %u %u %u %lf %lf", &n.n_connections, &n.n_exchanges, &n.n_descriptors, &n.n_waiting,
+    (void)ask(fd, "/numbers", &reply); /* how long it took is of no interest */
+    if (sscanf(reply.body, "%u %u %u %u %lf %lf", &n.n_connections, &n.n_exchanges, &n.n_descriptors, &n.n_waiting,
                &n.memory_bytes, &n.cpu_us) != 6)
-        hth_report_die("bad numbers: %s", text);
+        hth_report_die("bad numbers: %s", reply.body);
     return n;
 }
 
@@ -258,6 +235,7 @@ static void measure_rate(bench *b, int control)
 
 static void measure_idle(bench *b, int control)
 {
+    static hth_reply reply;
     int *fds = malloc(b->n_connections * sizeof(*fds));
     numbers before = ask_numbers_alone(control), after;
 
@@ -265,7 +243,7 @@ static void measure_idle(bench *b, int control)
         hth_report_die("no memory");
     for (unsigned i = 0; i < b->n_connections; i++) {
         fds[i] = dial(b, false);
-        (void)ask(fds[i], "/hello", NULL, 0); /* only so that it has served a request */
+        (void)ask(fds[i], "/hello", &reply); /* only so that it has served a request */
     }
     after = ask_numbers(control);
     if (after.n_connections != before.n_connections + b->n_connections)
@@ -355,7 +333,8 @@ static void act(bench *b, visitor *v)
 static void torture(bench *b, int control)
 {
     visitor *visitors = malloc(b->n_connections * sizeof(*visitors));
-    hth_samples answers = { .n = 0 };
+    static hth_samples answers;
+    static hth_reply reply;
     uint64_t begin = hth_os_monotonic_ns(), n_visits = b->n_connections;
     double limit_ms = b->seconds * 1000;
 
@@ -375,7 +354,7 @@ static void torture(bench *b, int control)
                 act(b, v);
             }
         }
-        hth_samples_add(&answers, ask(control, "/hello", NULL, 0));
+        hth_samples_add(&answers, ask(control, "/hello", &reply));
     }
     for (unsigned i = 0; i < b->n_connections; i++)
         hang_up(visitors[i].fd);
@@ -421,9 +400,8 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: http_bench [--json|--markdown] [--verbose] [N_CONNECTIONS [SECONDS]]\n");
         return 2;
     }
-    b.random = seed ? strtoull(seed, NULL, 10) : hth_os_monotonic_ns();
-    b.random = b.random ? b.random : 1;
-    (void)fprintf(stderr, "seed %llu (HTH_SEED replays it)\n", (unsigned long long)b.random);
+    b.seed = seed ? strtoull(seed, NULL, 10) : hth_draw_seed();
+    (void)fprintf(stderr, "seed %llu (HTH_SEED replays it)\n", (unsigned long long)b.seed);
     raise_descriptors(&b);
     start_server(&b, argv[0]);
     control = dial(&b, true);

@@ -3,18 +3,17 @@
  */
 #include "http_target.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 
-#include "report.h"
+#include "base/os.h"
 #include "http/http.h"
+#include "report.h"
 
 enum { STREAM_BYTES = 4 << 20, PIECE_BYTES = 3000, LATER_MS = 20, CONNECTIONS_MAX = 100000 };
 
@@ -90,18 +89,6 @@ static void begin_work(target *t, hth_http_exchange *exchange, bool is_stream)
         hth_report_die("no memory");
 }
 
-static unsigned n_descriptors(void)
-{
-    DIR *directory = opendir("/dev/fd");
-    unsigned n = 0;
-
-    while (directory && readdir(directory))
-        n++;
-    if (directory)
-        (void)closedir(directory); /* was only read */
-    return n;
-}
-
 /* Of memory that is this process' own, 0 where the system does not tell. */
 static unsigned long long memory_bytes(void)
 {
@@ -114,21 +101,13 @@ static unsigned long long memory_bytes(void)
     return is_read ? (resident - shared) * (unsigned long long)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static unsigned long long cpu_us(void)
-{
-    struct rusage usage = { .ru_nvcsw = 0 };
-
-    (void)getrusage(RUSAGE_SELF, &usage); /* cannot fail for this process */
-    return (unsigned long long)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-           (unsigned long long)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 static void reply_numbers(target *t, hth_http_exchange *exchange)
 {
     hth_http_numbers numbers = hth_http_server_numbers(t->server);
     char text[200];
     int n = snprintf(text, sizeof(text), "%u %u %u %u %llu %llu\n", numbers.n_connections, numbers.n_exchanges,
-                     n_descriptors(), t->n_waiting, memory_bytes(), cpu_us());
+                     hth_os_n_descriptors(), t->n_waiting, memory_bytes(),
+                     (unsigned long long)hth_os_process_cpu_ns() / 1000);
 
     hth_http_reply(exchange, 200, "text/plain", text, (size_t)n);
 }

@@ -59,20 +59,12 @@ static void open_runtime(bench *b)
 static double ask(bench *b, unsigned n, size_t n_tokens, int32_t n_predict, hearth_stats *stats,
                   double *tokens_a_second)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_request request = hth_known_request(b->tokens, n_tokens, n_predict);
     hth_crowd crowd;
     hth_member *member;
     double ms;
 
-    for (size_t i = 0; i < n_tokens; i++)
-        b->tokens[i] = hth_known_token(n, i);
-    request.tokens = b->tokens;
-    request.n_tokens = n_tokens;
-    request.n_predict = n_predict;
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
+    hth_known_tokens(n, b->tokens, n_tokens);
     hth_crowd_init(&crowd);
     member = hth_crowd_submit(&crowd, b->model, &request);
     hth_crowd_wait(&crowd);
@@ -147,10 +139,7 @@ static void measure_prompt(bench *b, size_t n_tokens)
     }
     (void)snprintf(name, sizeof(name), "context of %u, 90%% of it idle: a new prompt of %zu tokens", b->n_ctx,
                    n_tokens);
-    hth_report_ratio(&b->report, name, "ms", hth_samples_median(&beside), "in an empty context",
-                     hth_samples_median(&alone), HTH_AT_MOST, 1.05);
-    hth_report_detail(&b->report, "alone %.2f .. %.2f ms, beside %.2f .. %.2f ms", hth_samples_min(&alone),
-                      hth_samples_max(&alone), hth_samples_min(&beside), hth_samples_max(&beside));
+    hth_report_medians(&b->report, name, "ms", &beside, "in an empty context", &alone, HTH_AT_MOST, 1.05);
 }
 
 static double reply_rate(bench *b)
@@ -177,8 +166,7 @@ static void measure_reply(bench *b)
         hth_samples_add(&beside, reply_rate(b));
     }
     (void)snprintf(name, sizeof(name), "context of %u, 90%% of it idle: decoding a reply", b->n_ctx);
-    hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&beside), "in an empty context",
-                     hth_samples_median(&alone), HTH_AT_LEAST, 0.98);
+    hth_report_medians(&b->report, name, "tokens/s", &beside, "in an empty context", &alone, HTH_AT_LEAST, 0.98);
 }
 
 static void measure_return(bench *b)
@@ -203,9 +191,7 @@ static void measure_return(bench *b)
     }
     (void)snprintf(name, sizeof(name), "context of %u: the last %u conversations of %zu tokens come back", b->n_ctx,
                    b->n_conversations, b->n_tokens);
-    hth_report_ratio(&b->report, name, "ms", hth_samples_median(&times), "memcpy into the same places",
-                     hth_samples_median(&copies), HTH_AT_MOST, 2);
-    hth_report_detail(&b->report, "%.2f .. %.2f ms", hth_samples_min(&times), hth_samples_max(&times));
+    hth_report_medians(&b->report, name, "ms", &times, "memcpy into the same places", &copies, HTH_AT_MOST, 2);
     hth_copy_deinit(&copy);
 }
 

@@ -17,6 +17,7 @@
 #include <malloc.h>
 #endif
 
+#include "base/draw.h"
 #include "base/hash.h"
 #include "base/measure.h"
 #include "base/os.h"
@@ -178,7 +179,6 @@ int main(int n_arguments, char **arguments)
     hth_row_id *ids = malloc(PROBES * sizeof(*ids));
     char directory[4096];
     hth_file_tier *tier;
-    uint64_t seed = 1;
 
     n_arguments = hth_report_options(&report, n_arguments, arguments);
     n_rows = n_arguments > 1 ? strtoull(arguments[1], NULL, 10) : 100000;
@@ -193,10 +193,8 @@ int main(int n_arguments, char **arguments)
     hth_file_tier_settle(tier);
     fill(tier, n_rows);
     hth_file_tier_close(tier);
-    for (size_t i = 0; i < PROBES; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        ids[i] = row_at((seed >> 33) % n_rows).id;
-    }
+    for (size_t i = 0; i < PROBES; i++)
+        ids[i] = row_at((uint64_t)(hth_draw_uniform(0, i) * (double)n_rows)).id;
 
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t start = hth_os_monotonic_ns();

@@ -18,12 +18,33 @@ hearth_token hth_known_token(unsigned n, size_t i)
     return (hearth_token)(300 + (n * 101 + i * 7919) % 1700); /* the smallest vocabulary here has 2048 tokens */
 }
 
+void hth_known_tokens(unsigned n, hearth_token *tokens, size_t n_tokens)
+{
+    for (size_t i = 0; i < n_tokens; i++)
+        tokens[i] = hth_known_token(n, i);
+}
+
+hearth_request hth_known_request(const hearth_token *tokens, size_t n_tokens, int32_t n_predict)
+{
+    static hearth_sampling greedy;
+    hearth_request request = hearth_request_default();
+
+    greedy = hearth_sampling_default();
+    greedy.temperature = 0;
+    request.tokens = tokens;
+    request.n_tokens = n_tokens;
+    request.n_predict = n_predict;
+    request.ignore_eos = true;
+    request.sampling = &greedy;
+    return request;
+}
+
 static hearth_token *tokens_of(unsigned n, size_t n_tokens)
 {
     hearth_token *tokens = malloc(n_tokens * sizeof(*tokens));
 
-    for (size_t i = 0; tokens && i < n_tokens; i++)
-        tokens[i] = hth_known_token(n, i);
+    if (tokens)
+        hth_known_tokens(n, tokens, n_tokens);
     return tokens;
 }
 
@@ -31,18 +52,10 @@ static hearth_token *tokens_of(unsigned n, size_t n_tokens)
 
 static hearth_status compute_block(hearth_model *model, const hearth_token *tokens, hearth_error *err)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_request request = hth_known_request(tokens, HTH_BLOCK_TOKENS, 1);
     const hearth_result *result;
-    hearth_status status;
+    hearth_status status = hearth_complete(model, &request, &result, err);
 
-    request.tokens = tokens;
-    request.n_tokens = HTH_BLOCK_TOKENS;
-    request.n_predict = 1;
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
-    status = hearth_complete(model, &request, &result, err);
     hearth_result_unref(result);
     return status;
 }

@@ -24,6 +24,13 @@ typedef struct hth_known {
 
 /* Token i of prompt number n: prompts differ from their first token on. */
 hearth_token hth_known_token(unsigned n, size_t i);
+void hth_known_tokens(unsigned n, hearth_token *tokens, size_t n_tokens); /* its first ones */
+
+/*
+ * A request to go on from tokens with n_predict of the likeliest ones, whatever they are. Its sampling is static. Any
+ * field may be changed.
+ */
+hearth_request hth_known_request(const hearth_token *tokens, size_t n_tokens, int32_t n_predict);
 
 /* Compute a block (or find it in the cache) and learn its state. */
 hearth_status hth_known_learn(hearth_runtime *runtime, hearth_model *model, hth_known *out, hearth_error *err);

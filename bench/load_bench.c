@@ -74,11 +74,10 @@ int main(int n_arguments, char **arguments)
         round_of(runtime, arguments[1], NULL, &without);
         round_of(runtime, arguments[1], arguments[3], &with);
     }
-    hth_report_ratio(&report, "load of a model with its repacked weights in a region", "ms",
-                     hth_samples_median(&with.load), "repacking", hth_samples_median(&without.load), HTH_AT_MOST, 0.3);
-    hth_report_ratio(&report, "the same, to the first token of 64 new ones", "ms",
-                     hth_samples_median(&with.first_token), "repacking", hth_samples_median(&without.first_token),
-                     HTH_NO_BOUND, 0);
+    hth_report_medians(&report, "load of a model with its repacked weights in a region", "ms", &with.load, "repacking",
+                       &without.load, HTH_AT_MOST, 0.3);
+    hth_report_medians(&report, "the same, to the first token of 64 new ones", "ms", &with.first_token, "repacking",
+                       &without.first_token, HTH_NO_BOUND, 0);
     hearth_runtime_close(runtime);
     return 0;
 }

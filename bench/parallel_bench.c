@@ -62,17 +62,9 @@ static void open_runtime(bench *b)
 
 static void submit(bench *b, hearth_model *model, hth_crowd *crowd, unsigned prompt, int32_t n_predict)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_request request = hth_known_request(b->tokens, b->n_tokens, n_predict);
 
-    for (size_t i = 0; i < b->n_tokens; i++)
-        b->tokens[i] = hth_known_token(prompt, i);
-    request.tokens = b->tokens;
-    request.n_tokens = b->n_tokens;
-    request.n_predict = n_predict;
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
+    hth_known_tokens(prompt, b->tokens, b->n_tokens);
     (void)hth_crowd_submit(crowd, model, &request);
 }
 
@@ -143,14 +135,6 @@ static double run_cold(bench *b, unsigned i_model, unsigned round)
     return rate;
 }
 
-static void report(const bench *b, const char *name, hth_samples *rates, hth_bound bound, double target)
-{
-    hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&rates[1]), "not deterministic",
-                     hth_samples_median(&rates[0]), bound, target);
-    hth_report_detail(&b->report, "%.2f .. %.2f and %.2f .. %.2f tokens/s", hth_samples_min(&rates[1]),
-                      hth_samples_max(&rates[1]), hth_samples_min(&rates[0]), hth_samples_max(&rates[0]));
-}
-
 static void compare(bench *b)
 {
     static hth_samples decoded[2], cold[2];
@@ -169,9 +153,10 @@ static void compare(bench *b)
         }
     (void)snprintf(name, sizeof(name), "deterministic, %u repl%s after %zu tokens each", b->n_requests,
                    b->n_requests == 1 ? "y" : "ies", b->n_tokens);
-    report(b, name, decoded, b->n_requests == 8 ? HTH_AT_LEAST : HTH_NO_BOUND, 0.8);
+    hth_report_medians(&b->report, name, "tokens/s", &decoded[1], "not deterministic", &decoded[0],
+                       b->n_requests == 8 ? HTH_AT_LEAST : HTH_NO_BOUND, 0.8);
     (void)snprintf(name, sizeof(name), "deterministic, a cold prompt of %zu tokens", b->n_tokens);
-    report(b, name, cold, HTH_NO_BOUND, 0);
+    hth_report_medians(&b->report, name, "tokens/s", &cold[1], "not deterministic", &cold[0], HTH_NO_BOUND, 0);
 }
 
 static void measure(bench *b)

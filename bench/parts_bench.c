@@ -316,11 +316,10 @@ static void report(const bench *b)
     char peer[64];
 
     (void)snprintf(peer, sizeof(peer), "memcpy of %.2f MB", (double)b->block_bytes * 1e-6);
-    hth_report_ratio(&b->report, "packing a block", "ms", hth_samples_median(&b->times[PACK]), peer,
-                     hth_samples_median(&b->times[COPY_OUT]), HTH_AT_MOST, 1.5);
-    hth_report_ratio(&b->report, "packing a block, the engine's part alone", "ms",
-                     hth_samples_median(&b->times[PACK_GET]), peer, hth_samples_median(&b->times[COPY_OUT]),
-                     HTH_NO_BOUND, 0);
+    hth_report_medians(&b->report, "packing a block", "ms", &b->times[PACK], peer, &b->times[COPY_OUT], HTH_AT_MOST,
+                       1.5);
+    hth_report_medians(&b->report, "packing a block, the engine's part alone", "ms", &b->times[PACK_GET], peer,
+                       &b->times[COPY_OUT], HTH_NO_BOUND, 0);
     for (int i = 0; i < PARTS; i++)
         hth_report_detail(&b->report, "%8.4f ms  %s", hth_samples_median(&b->times[i]), part_names[i]);
 }

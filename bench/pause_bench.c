@@ -30,8 +30,7 @@ typedef struct bench {
     hearth_runtime *runtime;
     hth_known known;
     hearth_token *tokens; /* [n_tokens] */
-    hearth_sampling greedy;
-    double alone_rate; /* prompt tokens a second */
+    double alone_rate;    /* prompt tokens a second */
     double chunk_ms;
 } bench;
 
@@ -63,19 +62,8 @@ static void open_runtime(bench *b)
 /* Request a prompt that was not asked for before. */
 static hearth_request new_prompt(bench *b, size_t n_tokens, int32_t n_predict)
 {
-    hearth_request request = hearth_request_default();
-
-    b->n_prompts++;
-    for (size_t i = 0; i < n_tokens; i++)
-        b->tokens[i] = hth_known_token(b->n_prompts, i);
-    request.tokens = b->tokens;
-    request.n_tokens = n_tokens;
-    request.n_predict = n_predict;
-    request.ignore_eos = true;
-    b->greedy = hearth_sampling_default();
-    b->greedy.temperature = 0;
-    request.sampling = &b->greedy;
-    return request;
+    hth_known_tokens(++b->n_prompts, b->tokens, n_tokens);
+    return hth_known_request(b->tokens, n_tokens, n_predict);
 }
 
 /* ---- what it is held against ---- */
@@ -151,22 +139,7 @@ static void measure_chunk(bench *b)
 
 /* ---- both at once ---- */
 
-static double quantile(hth_samples *samples, double q)
-{
-    /* Few samples: insertion is enough. */
-    for (size_t i = 1; i < samples->n; i++)
-        for (size_t k = i; k > 0 && samples->values[k] < samples->values[k - 1]; k--) {
-            double value = samples->values[k];
-
-            samples->values[k] = samples->values[k - 1];
-            samples->values[k - 1] = value;
-        }
-    if (samples->n == 0)
-        return 0;
-    return samples->values[(size_t)(q * (double)(samples->n - 1) + 0.999)];
-}
-
-static void report(bench *b, uint32_t max_tick_ms, hth_samples *pauses, double rate, bool ended_early)
+static void report(const bench *b, uint32_t max_tick_ms, const hth_samples *pauses, double rate, bool ended_early)
 {
     /* A reply that was not there all the time says nothing about its pauses. */
     hth_bound at_most = ended_early ? HTH_NO_BOUND : HTH_AT_MOST, at_least = ended_early ? HTH_NO_BOUND : HTH_AT_LEAST;
@@ -176,9 +149,9 @@ static void report(bench *b, uint32_t max_tick_ms, hth_samples *pauses, double r
     (void)snprintf(name, sizeof(name), "pauses of a reply while %zu tokens are read, max_tick_ms %u%s: 99th percentile",
                    b->n_tokens, max_tick_ms, ended_early ? " (the reply ended before the prompt)" : "");
     (void)snprintf(peer, sizeof(peer), "the larger of 2 x max_tick_ms and a chunk of %d (%.0f ms)", CHUNK, b->chunk_ms);
-    hth_report_ratio(&b->report, name, "ms", quantile(pauses, 0.99), peer, bound, at_most, 1);
-    hth_report_number(&b->report, "likewise, median", quantile(pauses, 0.5), "ms", HTH_NO_BOUND, 0);
-    hth_report_number(&b->report, "likewise, longest", quantile(pauses, 1), "ms", HTH_NO_BOUND, 0);
+    hth_report_ratio(&b->report, name, "ms", hth_samples_percentile(pauses, 0.99), peer, bound, at_most, 1);
+    hth_report_number(&b->report, "likewise, median", hth_samples_median(pauses), "ms", HTH_NO_BOUND, 0);
+    hth_report_number(&b->report, "likewise, longest", hth_samples_max(pauses), "ms", HTH_NO_BOUND, 0);
     hth_report_ratio(&b->report, "likewise, the prompt's speed", "tokens/s", rate, "alone", b->alone_rate, at_least,
                      0.8);
     hth_report_detail(&b->report, "%zu pauses", pauses->n);

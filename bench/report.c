@@ -8,6 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A line. */
+typedef struct measured {
+    const char *name;
+    const char *unit; /* of own and peer: "ms", "MB/s" */
+    double own;
+    const char *peer_name; /* the other side of the comparison; NULL: none, and value is own */
+    double peer;
+    double value;           /* compared with the target; a ratio if there is a peer */
+    const char *value_unit; /* "" for a ratio */
+    hth_bound bound;
+    double target;
+} measured;
+
 int hth_report_options(hth_report *report, int n_arguments, char **arguments)
 {
     int n_kept = 0;
@@ -35,12 +48,12 @@ static const char *number(double value, char text[32])
     return text;
 }
 
-static const char *bound_text(const hth_result *result)
+static const char *bound_text(const measured *result)
 {
     return result->bound == HTH_AT_MOST ? "at most" : "at least";
 }
 
-static bool is_met(const hth_result *result)
+static bool is_met(const measured *result)
 {
     return result->bound == HTH_NO_BOUND ||
            (result->bound == HTH_AT_MOST ? result->value <= result->target : result->value >= result->target);
@@ -51,7 +64,7 @@ static const char *space_before(const char *unit)
     return *unit ? " " : "";
 }
 
-static void print_text(const hth_result *result)
+static void print_text(const measured *result)
 {
     char own[32], peer[32], value[32];
 
@@ -66,7 +79,7 @@ static void print_text(const hth_result *result)
     (void)printf("\n");
 }
 
-static void print_markdown(const hth_result *result)
+static void print_markdown(const measured *result)
 {
     char own[32], peer[32], value[32];
 
@@ -85,7 +98,7 @@ static void print_markdown(const hth_result *result)
 }
 
 /* Names are our own: no character in them needs an escape. */
-static void print_json(const hth_result *result)
+static void print_json(const measured *result)
 {
     (void)printf("{\"name\": \"%s\"", result->name);
     if (result->peer_name)
@@ -98,7 +111,7 @@ static void print_json(const hth_result *result)
     (void)printf("}\n");
 }
 
-void hth_report_result(const hth_report *report, const hth_result *result)
+static void print_result(const hth_report *report, const measured *result)
 {
     switch (report->form) {
     case HTH_REPORT_TEXT: print_text(result); break;
@@ -111,27 +124,35 @@ void hth_report_result(const hth_report *report, const hth_result *result)
 void hth_report_ratio(const hth_report *report, const char *name, const char *unit, double own, const char *peer_name,
                       double peer, hth_bound bound, double target)
 {
-    hth_report_result(report, &(hth_result){ .name = name,
-                                             .unit = unit,
-                                             .own = own,
-                                             .peer_name = peer_name,
-                                             .peer = peer,
-                                             .value = peer > 0 ? own / peer : 0,
-                                             .value_unit = "",
-                                             .bound = bound,
-                                             .target = target });
+    print_result(report, &(measured){ .name = name,
+                                      .unit = unit,
+                                      .own = own,
+                                      .peer_name = peer_name,
+                                      .peer = peer,
+                                      .value = peer > 0 ? own / peer : 0,
+                                      .value_unit = "",
+                                      .bound = bound,
+                                      .target = target });
+}
+
+void hth_report_medians(const hth_report *report, const char *name, const char *unit, const hth_samples *own,
+                        const char *peer_name, const hth_samples *peer, hth_bound bound, double target)
+{
+    hth_report_ratio(report, name, unit, hth_samples_median(own), peer_name, hth_samples_median(peer), bound, target);
+    hth_report_detail(report, "%.2f .. %.2f %s, %s %.2f .. %.2f %s", hth_samples_min(own), hth_samples_max(own), unit,
+                      peer_name, hth_samples_min(peer), hth_samples_max(peer), unit);
 }
 
 void hth_report_number(const hth_report *report, const char *name, double value, const char *unit, hth_bound bound,
                        double target)
 {
-    hth_report_result(report, &(hth_result){ .name = name,
-                                             .unit = unit,
-                                             .own = value,
-                                             .value = value,
-                                             .value_unit = unit,
-                                             .bound = bound,
-                                             .target = target });
+    print_result(report, &(measured){ .name = name,
+                                      .unit = unit,
+                                      .own = value,
+                                      .value = value,
+                                      .value_unit = unit,
+                                      .bound = bound,
+                                      .target = target });
 }
 
 void hth_report_detail(const hth_report *report, const char *format, ...)

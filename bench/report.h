@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "base/measure.h"
 #include "hearth.h"
 
 typedef enum hth_report_form { HTH_REPORT_TEXT, HTH_REPORT_MARKDOWN, HTH_REPORT_JSON } hth_report_form;
@@ -26,23 +27,12 @@ int hth_report_options(hth_report *report, int n_arguments, char **arguments);
 
 typedef enum hth_bound { HTH_NO_BOUND, HTH_AT_MOST, HTH_AT_LEAST } hth_bound;
 
-typedef struct hth_result {
-    const char *name;
-    const char *unit; /* of own and peer: "ms", "MB/s" */
-    double own;
-    const char *peer_name; /* the other side of the comparison; NULL: none, and value is own */
-    double peer;
-    double value;           /* compared with the target; a ratio if there is a peer */
-    const char *value_unit; /* "" for a ratio */
-    hth_bound bound;
-    double target;
-} hth_result;
-
-/* One result. */
-void hth_report_result(const hth_report *report, const hth_result *result);
 /* A result of own over peer. */
 void hth_report_ratio(const hth_report *report, const char *name, const char *unit, double own, const char *peer_name,
                       double peer, hth_bound bound, double target);
+/* The same of the medians; their ranges are a detail. */
+void hth_report_medians(const hth_report *report, const char *name, const char *unit, const hth_samples *own,
+                        const char *peer_name, const hth_samples *peer, hth_bound bound, double target);
 /* A result that is one number. */
 void hth_report_number(const hth_report *report, const char *name, double value, const char *unit, hth_bound bound,
                        double target);

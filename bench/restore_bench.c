@@ -16,32 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/measure.h"
+#include "base/os.h"
 #include "hearth.h"
 
 enum { MEMCPY_ROUNDS = 15, REPLY_TOKENS = 4 };
 
 static double now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
+    return (double)hth_os_monotonic_ns() / 1e6;
 }
 
 /* Median time of copying n bytes, in milliseconds. */
 static double memcpy_ms(size_t n)
 {
-    double times[MEMCPY_ROUNDS];
+    hth_samples times = { .n = 0 };
     char *from = malloc(n), *to = malloc(n);
 
     if (!from || !to)
@@ -53,12 +44,11 @@ static double memcpy_ms(size_t n)
 
         memcpy(to, from, n);
         __asm__ volatile("" : : "r"(to) : "memory"); /* the copy must happen */
-        times[i] = now_ms() - begin;
+        hth_samples_add(&times, now_ms() - begin);
     }
     free(from);
     free(to);
-    qsort(times, MEMCPY_ROUNDS, sizeof(times[0]), compare);
-    return times[MEMCPY_ROUNDS / 2];
+    return hth_samples_median(&times);
 }
 
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)

@@ -114,7 +114,7 @@ const firstToken = () =>
     head(`llama-1.1b: a repeated prompt of ${nLong} tokens`)
     const file = await streamed(servers[0])
     const n = quick ? 3 : 30
-    const times = load(file, servers.map(url), ['--alternate', '-n', n, '-w', 2])
+    const times = load(file, servers.map(url), ['-a', '-n', n, '-w', 2])
     const [mine, others] = times.map(({ event_1_us: first }) => first.p50 / 1000)
     const [mySecond, othersSecond] = times.map(({ event_2_us: second }) => second.p50 / 1000)
     if (others) {
@@ -167,7 +167,7 @@ const overhead = async () => {
     const targets = [`unix:${join(run, socket)}:/completion`, `unix:${publicSocket}:/completion`, url(server)]
     for (const [name, n, body] of [['a whole reply of 1 token', 5000, { n_predict: 1 }], ['a stream of 16 tokens', 300, { n_predict: 16, stream: true }]]) {
       const file = bodyFile({ prompt: prompt(64, 3), ...body })
-      const [worker, front, tcp] = load(file, targets, ['--alternate', '-n', quick ? 20 : n, '-w', 20])
+      const [worker, front, tcp] = load(file, targets, ['-a', '-n', quick ? 20 : n, '-w', 20])
       for (const it of [worker, front, tcp]) detail(`${name}: ${JSON.stringify(it)}`)
       const row = (what, which, it, ...target) =>
         number(`${name}, to its ${what}, ${which} (worker alone: ${three(worker[key(what)].p50)} µs)`, it[key(what)].p50 - worker[key(what)].p50, 'µs', ...target)

@@ -12,17 +12,8 @@
 #
 # QUICK=1 takes tiny models, short times and no peer: a test that everything works, with numbers that mean nothing.
 set -eu
-build=${1:-build}
-shift $(($# > 0 ? 1 : 0))
-for option in "$@"; do
-  case $option in
-    --text|--json|--verbose) ;;
-    *) echo "server.sh: unknown option '$option'; --text, --json or --verbose" >&2; exit 2 ;;
-  esac
-done
-build=$(cd "$build" && pwd)
-here=$(cd "$(dirname "$0")" && pwd)
-command -v node >/dev/null || { echo "server.sh: node is missing, which drives the servers" >&2; exit 1; }
+. "$(dirname "$0")/lib.sh"
+need_node
 
 peer=
 large=tiny-llama
@@ -31,10 +22,5 @@ if [ "${QUICK:-0}" != 1 ]; then
   large=llama-1.1b
 fi
 large=$("$build/bench/make_model" "$large" 2>/dev/null)
-work=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-status=0
-node "$here/server.mjs" "$@" --build "$build" --peer "$peer" --tiny "$here/../models/hearth-tiny.gguf" --large "$large" \
-  --work "$work" || status=$?
-exit $status
+node "$here/server.mjs" ${form:---text} $verbose --build "$build" --peer "$peer" \
+  --tiny "$here/../models/hearth-tiny.gguf" --large "$large" --work "$work"

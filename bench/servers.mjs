@@ -9,8 +9,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import { join } from 'node:path'
-import { ask, childrenOf, isAlive, residentBytes, sleep, start, stop } from '../tests/support/server.mjs'
-import { freePort } from './free_port.mjs'
+import { ask, childrenOf, freePort, isAlive, residentBytes, sleep, start, stop } from '../tests/support/server.mjs'
 
 const words = process.argv.slice(2)
 export const option = (name) => words[words.indexOf(`--${name}`) + 1]

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crowd.h"
 #include "base/measure.h"
+#include "crowd.h"
+#include "known.h"
 #include "report.h"
 
 enum { ROUNDS = 1, FLUSH_MS = 600000 };
@@ -79,20 +80,13 @@ static void open_runtime(bench *b)
 
 static void run_round(bench *b, unsigned round, hth_samples *ms, hth_samples *computed)
 {
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_request request = hth_known_request(b->tokens, b->n_shared + b->n_own, 1);
     hearth_error err = { .message = "" };
     uint64_t begin = UINT64_MAX, end = 0;
     double n_computed = 0;
     hth_crowd crowd;
 
     hth_report_check(hearth_model_save(b->model, HEARTH_SAVE_EVICT, FLUSH_MS, &err), &err);
-    request.tokens = b->tokens;
-    request.n_tokens = b->n_shared + b->n_own;
-    request.n_predict = 1;
-    request.ignore_eos = true;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
     hth_crowd_init(&crowd);
     for (unsigned i = 0; i < b->n_requests; i++) {
         use_prompt(b, round, i);

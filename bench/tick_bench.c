@@ -313,8 +313,7 @@ static void measure_waiting(const hth_report *to, hearth_model *model, unsigned 
         char name[96];
 
         (void)snprintf(name, sizeof(name), "a tick of %u sequences while %u requests wait", n, n_waiting[k]);
-        hth_report_ratio(to, name, "µs", hth_samples_median(&times[k].us), "while none waits",
-                         hth_samples_median(&times[0].us), bound, 1.1);
+        hth_report_medians(to, name, "µs", &times[k].us, "while none waits", &times[0].us, bound, 1.1);
     }
 }
 

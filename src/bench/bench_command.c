@@ -13,12 +13,8 @@
 
 #include "base/status.h"
 #include "base/whole_file.h"
-#include "bench/bench_compare.h"
-#include "bench/bench_html.h"
-#include "bench/bench_model.h"
+#include "bench/bench_measure.h"
 #include "bench/bench_report.h"
-#include "bench/bench_table.h"
-#include "bench/bench_url.h"
 #include "console/interrupt.h"
 #include "console/output.h"
 #include "http/fetch.h"
@@ -27,15 +23,12 @@
 
 enum { ARGUMENTS_MAX = 256, PAGE_NAME_BYTES = 160 };
 
-/* Set on the thread that waits for signals: for the library's callbacks, and for transfers. */
-static atomic_bool interrupted;
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t interrupted; /* set on the thread that waits for signals */
 
 static void interrupt(void *user_data)
 {
     (void)user_data;
-    atomic_store(&interrupted, true);
-    __atomic_store_n(&stopped, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&interrupted, 1, __ATOMIC_RELAXED);
 }
 
 static hearth_status measure_server(const hth_bench_options *options, json_t *report, size_t *n_failed_out,
@@ -43,7 +36,7 @@ static hearth_status measure_server(const hth_bench_options *options, json_t *re
 {
     if (!hth_interrupt_watch(interrupt, NULL))
         return hth_fail(err, HEARTH_FAILED, "no thread can be started");
-    return hth_bench_url_run(options, &stopped, report, n_failed_out, err);
+    return hth_bench_url_run(options, &interrupted, report, n_failed_out, err);
 }
 
 static hearth_status measure_model(hth_bench_options *options, json_t *report, hearth_error *err)
@@ -193,7 +186,7 @@ int hth_command_bench(int argc, char **argv)
     if (status == HEARTH_OK)
         status = write_results(&options, report, &err);
     json_decref(report);
-    if (atomic_load(&interrupted))
+    if (__atomic_load_n(&interrupted, __ATOMIC_RELAXED))
         return HTH_EXIT_INTERRUPTED;
     if (status != HEARTH_OK)
         hth_say_error(&err);

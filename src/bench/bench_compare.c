@@ -1,8 +1,6 @@
 /*
- * bench_compare.c - see bench_compare.h
+ * bench_compare.c - compares two reports
  */
-#include "bench/bench_compare.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,12 +54,6 @@ static bool add_column(json_t *report, const json_t *a, size_t column_a, const j
     const json_t *key = json_array_get(columns, 0), *column = json_array_get(columns, column_a);
     const char *better = hth_bench_text(column, "better"), *unit = hth_bench_text(column, "unit");
     char name[128], title[256];
-    const hth_bench_column compared[] = {
-        { hth_bench_text(key, "name"), hth_bench_text(key, "title"), hth_bench_text(key, "unit"), NULL, false },
-        { "a", "A", unit, *better ? better : NULL, true },
-        { "b", "B", unit, *better ? better : NULL, true },
-        { "ratio", "B / A", "x", *better ? better : NULL, false },
-    };
     json_t *section, *row;
     size_t i;
     bool found = false;
@@ -78,8 +70,11 @@ static bool add_column(json_t *report, const json_t *a, size_t column_a, const j
                                                                               : "More is better.",
                                           .plot = strcmp(hth_bench_text(a, "plot"), "bars") == 0 ? "bars" : "lines",
                                           .is_log = json_is_true(json_object_get(a, "log")),
-                                          .columns = compared,
-                                          .n_columns = sizeof(compared) / sizeof(compared[0]),
+                                          .columns = { { hth_bench_text(key, "name"), hth_bench_text(key, "title"),
+                                                         hth_bench_text(key, "unit"), NULL, false },
+                                                       { "a", "A", unit, *better ? better : NULL, true },
+                                                       { "b", "B", unit, *better ? better : NULL, true },
+                                                       { "ratio", "B / A", "x", *better ? better : NULL, false } },
                                       });
     json_array_foreach(json_object_get(a, "rows"), i, row)
     {

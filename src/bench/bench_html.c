@@ -1,11 +1,8 @@
 /*
- * bench_html.c - see bench_html.h
+ * bench_html.c - a report as a page with plots
  */
-#include "bench/bench_html.h"
-
 #include <string.h>
 
-#include "bench/bench_escape.h"
 #include "bench/bench_plot.h"
 #include "bench/bench_report.h"
 

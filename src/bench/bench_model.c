@@ -1,5 +1,5 @@
 /*
- * bench_model.c - see bench_model.h
+ * bench_model.c - the measures of `hearth bench MODEL`, in this process
  *
  *   1. the model without a cache: cold prompts of each length
  *   2. the model with its own cache, in temporary directories: cold prompts, then from each tier; replies
@@ -8,8 +8,6 @@
  * A length for which the time of step 1 is not enough is left out, with all longer ones. Each tier is reached by
  * evicting the rows from the faster ones. A number counts only if the request's statistics name the intended tier.
  */
-#include "bench/bench_model.h"
-
 #include <errno.h>
 #include <ftw.h>
 #include <limits.h>
@@ -23,12 +21,13 @@
 #include "base/measure.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "bench/bench_decode.h"
+#include "bench/bench_measure.h"
 #include "bench/bench_report.h"
+#include "bench/bench_run.h"
 #include "console/units.h"
 #include "rows/directory.h"
 
-enum { SAVE_MS = 600000, COPIES = 5, OPEN_FOLDERS = 16 };
+enum { SAVE_MS = 600000, COPIES = 5, OPEN_FOLDERS = 16, WARM_TOKENS = 4 };
 
 /* The tiers of a known prompt, fastest first. */
 static const struct tier {
@@ -230,18 +229,101 @@ static hearth_status measure_with(bench *b, size_t i, hearth_error *err)
     return status;
 }
 
-/* ---- sections ---- */
+/* ---- several replies at once ---- */
 
-#define N_COLUMNS(columns) (sizeof(columns) / sizeof((columns)[0]))
+/* Written by callbacks on the model's scheduler thread; read only after the last request has ended. */
+typedef struct crowd {
+    hth_bench_run *run;
+    uint32_t n;
+    uint32_t n_warm;    /* replies with WARM_TOKENS tokens */
+    uint32_t n_counted; /* tokens in the window */
+    double window_ms;   /* at most */
+    uint64_t begin_ns;  /* of the window; 0: it has not begun */
+    uint64_t end_ns;    /* 0: it has not ended */
+    hearth_status status;
+    hearth_error err;
+} crowd;
+
+static bool on_token(uint64_t id, const hearth_token_event *event, void *user_data)
+{
+    crowd *c = user_data;
+    const uint64_t now = hth_os_monotonic_ns();
+
+    (void)id;
+    c->n_warm += event->index + 1 == WARM_TOKENS;
+    if (c->end_ns > 0 || hth_bench_run_is_interrupted(c->run))
+        return false;
+    if (c->begin_ns == 0) {
+        c->begin_ns = c->n_warm == c->n ? now : 0;
+        return true;
+    }
+    c->n_counted++;
+    if (event->index + 1 == HTH_BENCH_DECODE_TOKENS || (double)(now - c->begin_ns) / 1e6 >= c->window_ms)
+        c->end_ns = now;
+    return c->end_ns == 0;
+}
+
+static void on_done(uint64_t id, const hearth_result *result, void *user_data)
+{
+    crowd *c = user_data;
+
+    (void)id;
+    if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED && c->status == HEARTH_OK) {
+        c->status = result->status;
+        c->err = result->error;
+    }
+}
+
+static hearth_status submit(crowd *c, uint64_t *id_out, hearth_error *err)
+{
+    hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_token tokens[HTH_BENCH_DECODE_PROMPT];
+
+    hth_bench_run_new_prompt(c->run, tokens, HTH_BENCH_DECODE_PROMPT);
+    sampling.temperature = 0;
+    request.tokens = tokens;
+    request.n_tokens = HTH_BENCH_DECODE_PROMPT;
+    request.n_predict = HTH_BENCH_DECODE_TOKENS;
+    request.ignore_eos = true;
+    request.sampling = &sampling;
+    request.on_token = on_token;
+    request.on_done = on_done;
+    request.user_data = c;
+    return hearth_submit(c->run->open.model, &request, id_out, err);
+}
+
+/*
+ * Generate n replies at once, for at most ms milliseconds. *rate_out is the total tokens per second, from when each has
+ * a few tokens until the first one ends; NAN if that point was not reached.
+ */
+static hearth_status decode(hth_bench_run *run, uint32_t n, double ms, double *rate_out, hearth_error *err)
+{
+    crowd c = { .run = run, .n = n, .window_ms = ms };
+    uint64_t ids[HTH_MODEL_PARALLEL_MAX];
+    hearth_status status = HEARTH_OK;
+    uint32_t n_submitted = 0;
+
+    while (status == HEARTH_OK && n_submitted < n) {
+        status = submit(&c, &ids[n_submitted], err);
+        n_submitted += status == HEARTH_OK;
+    }
+    for (uint32_t i = 0; i < n_submitted; i++)
+        (void)hearth_wait(run->open.model, ids[i], UINT32_MAX, NULL); /* it was submitted */
+    if (hth_bench_run_is_interrupted(run))
+        return HEARTH_CANCELLED;
+    if (status != HEARTH_OK)
+        return status;
+    if (c.status != HEARTH_OK && err)
+        *err = c.err;
+    *rate_out = c.end_ns > 0 ? c.n_counted * 1e9 / (double)(c.end_ns - c.begin_ns) : NAN;
+    return c.status;
+}
+
+/* ---- sections ---- */
 
 static void report_first_tokens(const bench *b)
 {
-    static const hth_bench_column columns[] = {
-        { "tokens", "prompt", "tokens", NULL, false },    { "cold", "cold", "ms", "less", true },
-        { "context", "context", "ms", "less", true },     { "ram", "RAM", "ms", "less", true },
-        { "tmpfs", "tmpfs", "ms", "less", true },         { "disk", "disk", "ms", "less", true },
-        { "speedup", "cold / disk", "x", "more", false },
-    };
     const hth_bench_list *lengths = &b->run.options->lengths;
     json_t *section = hth_bench_section_add(
         b->report, &(hth_bench_section){
@@ -251,13 +333,18 @@ static void report_first_tokens(const bench *b)
                                "of the system.",
                        .plot = "lines",
                        .is_log = true,
-                       .columns = columns,
-                       .n_columns = N_COLUMNS(columns),
+                       .columns = { { "tokens", "prompt", "tokens", NULL, false },
+                                    { "cold", "cold", "ms", "less", true },
+                                    { "context", "context", "ms", "less", true },
+                                    { "ram", "RAM", "ms", "less", true },
+                                    { "tmpfs", "tmpfs", "ms", "less", true },
+                                    { "disk", "disk", "ms", "less", true },
+                                    { "speedup", "cold / disk", "x", "more", false } },
                    });
 
     for (size_t i = 0; i < lengths->n; i++) {
         const length_times *t = &b->times[i];
-        double values[N_COLUMNS(columns) - 1] = { median(&t->cold_with) };
+        double values[2 + N_TIERS] = { median(&t->cold_with) };
 
         for (size_t k = 0; k < N_TIERS; k++)
             values[1 + k] = median(&t->first[k]);
@@ -269,12 +356,6 @@ static void report_first_tokens(const bench *b)
 
 static void report_restores(const bench *b)
 {
-    static const hth_bench_column columns[] = {
-        { "tokens", "prompt", "tokens", NULL, false }, { "size", "rows", "MiB", NULL, false },
-        { "pack", "pack", "ms", "less", true },        { "ram", "RAM", "ms", "less", true },
-        { "tmpfs", "tmpfs", "ms", "less", true },      { "disk", "disk", "ms", "less", true },
-        { "memcpy", "memcpy", "ms", NULL, true },      { "ratio", "RAM / memcpy", "x", "less", false },
-    };
     const hth_bench_list *lengths = &b->run.options->lengths;
     json_t *section = hth_bench_section_add(
         b->report, &(hth_bench_section){
@@ -283,8 +364,14 @@ static void report_restores(const bench *b)
                        .note = "A restore includes the lookup, the check of the bytes and, for files, reading them.",
                        .plot = "lines",
                        .is_log = true,
-                       .columns = columns,
-                       .n_columns = N_COLUMNS(columns),
+                       .columns = { { "tokens", "prompt", "tokens", NULL, false },
+                                    { "size", "rows", "MiB", NULL, false },
+                                    { "pack", "pack", "ms", "less", true },
+                                    { "ram", "RAM", "ms", "less", true },
+                                    { "tmpfs", "tmpfs", "ms", "less", true },
+                                    { "disk", "disk", "ms", "less", true },
+                                    { "memcpy", "memcpy", "ms", NULL, true },
+                                    { "ratio", "RAM / memcpy", "x", "less", false } },
                    });
 
     for (size_t i = 0; i < lengths->n; i++) {
@@ -301,14 +388,6 @@ static void report_restores(const bench *b)
 
 static void report_prefill(const bench *b)
 {
-    static const hth_bench_column columns[] = {
-        { "tokens", "prompt", "tokens", NULL, false },
-        { "rate", "cache", "tokens/s", "more", true },
-        { "rate_without", "no cache", "tokens/s", "more", true },
-        { "time", "cache", "ms", "less", false },
-        { "time_without", "no cache", "ms", "less", false },
-        { "cost", "cost", "%", "less", false },
-    };
     const hth_bench_list *lengths = &b->run.options->lengths;
     json_t *section = hth_bench_section_add(
         b->report, &(hth_bench_section){
@@ -318,8 +397,12 @@ static void report_prefill(const bench *b)
                                "cache adds, such as for packing rows; \"-\": less than "
                                "the difference of the two runs without it, the noise of this machine.",
                        .plot = "lines",
-                       .columns = columns,
-                       .n_columns = N_COLUMNS(columns),
+                       .columns = { { "tokens", "prompt", "tokens", NULL, false },
+                                    { "rate", "cache", "tokens/s", "more", true },
+                                    { "rate_without", "no cache", "tokens/s", "more", true },
+                                    { "time", "cache", "ms", "less", false },
+                                    { "time_without", "no cache", "ms", "less", false },
+                                    { "cost", "cost", "%", "less", false } },
                    });
 
     for (size_t i = 0; i < lengths->n; i++) {
@@ -335,22 +418,19 @@ static void report_prefill(const bench *b)
 
 static hearth_status measure_decode(bench *b, hearth_error *err)
 {
-    static const hth_bench_column columns[] = {
-        { "sequences", "sequences", "", NULL, false },
-        { "rate", "all", "tokens/s", "more", true },
-        { "rate_each", "each", "tokens/s", "more", true },
-    };
     const hth_bench_list *list = &b->run.options->sequences;
     const double share_ms = b->run.options->seconds * 1e3 * 0.25 / (double)list->n;
     hearth_status status = HEARTH_OK;
-    json_t *section = hth_bench_section_add(b->report, &(hth_bench_section){
-                                                           .name = "decode",
-                                                           .title = "Generation, by the number of replies at once",
-                                                           .note = "Each reply follows a prompt of 64 tokens.",
-                                                           .plot = "lines",
-                                                           .columns = columns,
-                                                           .n_columns = N_COLUMNS(columns),
-                                                       });
+    json_t *section =
+        hth_bench_section_add(b->report, &(hth_bench_section){
+                                             .name = "decode",
+                                             .title = "Generation, by the number of replies at once",
+                                             .note = "Each reply follows a prompt of 64 tokens.",
+                                             .plot = "lines",
+                                             .columns = { { "sequences", "sequences", "", NULL, false },
+                                                          { "rate", "all", "tokens/s", "more", true },
+                                                          { "rate_each", "each", "tokens/s", "more", true } },
+                                         });
 
     for (size_t i = 0; i < list->n; i++) {
         const uint64_t begin = hth_os_monotonic_ns();
@@ -359,7 +439,7 @@ static hearth_status measure_decode(bench *b, hearth_error *err)
 
         hth_bench_run_say(&b->run, true, "replies at once: %u", list->values[i]);
         for (uint32_t rep = 0; rep < b->run.options->reps && (rep == 0 || hth_ms_since(begin) < share_ms); rep++) {
-            status = hth_bench_decode(&b->run, list->values[i], share_ms / b->run.options->reps, &rate, err);
+            status = decode(&b->run, list->values[i], share_ms / b->run.options->reps, &rate, err);
             if (status != HEARTH_OK)
                 return status;
             if (isfinite(rate))
@@ -526,7 +606,7 @@ static hearth_status measure_all(bench *b, hearth_error *err)
     return status;
 }
 
-hearth_status hth_bench_model_run(hth_bench_options *options, atomic_bool *interrupted, json_t *report,
+hearth_status hth_bench_model_run(hth_bench_options *options, const volatile sig_atomic_t *interrupted, json_t *report,
                                   hearth_error *err)
 {
     bench b = { .run = { .options = options, .interrupted = interrupted, .begin_ns = hth_os_monotonic_ns() },
@@ -539,5 +619,5 @@ hearth_status hth_bench_model_run(hth_bench_options *options, atomic_bool *inter
         (void)fprintf(stderr, "hearth: warning: '%s' could not be removed\n", *b.disk ? b.disk : b.shm);
     free(b.run.tokens);
     free(b.times);
-    return atomic_load(interrupted) ? HEARTH_CANCELLED : status;
+    return hth_bench_run_is_interrupted(&b.run) ? HEARTH_CANCELLED : status;
 }

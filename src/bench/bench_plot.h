@@ -1,5 +1,5 @@
 /*
- * bench_plot.h - a section of a report as a plot, an <svg> element of a page
+ * bench_plot.h - a section of a report as a plot, an <svg> element of a page; and text in a page
  */
 #ifndef HTH_BENCH_BENCH_PLOT_H
 #define HTH_BENCH_BENCH_PLOT_H
@@ -7,6 +7,9 @@
 #include <jansson.h>
 
 #include "api/buffer.h"
+
+/* Append text with the characters of HTML escaped. */
+void hth_bench_escape_add(hth_buffer *out, const char *text);
 
 /*
  * Append the plot of the plotted columns; nothing if there are no values. The page defines the colors of the classes.

@@ -132,12 +132,9 @@ json_t *hth_bench_section_add(json_t *report, const hth_bench_section *s)
                                 s->note, "plot", s->plot, "log", (int)s->is_log, "columns", "rows");
     json_t *columns = json_object_get(section, "columns");
 
-    for (size_t i = 0; i < s->n_columns; i++) {
-        const hth_bench_column *c = &s->columns[i];
-
+    for (const hth_bench_column *c = s->columns; c->name; c++)
         json_array_append_new(columns, json_pack("{s:s, s:s, s:s, s:s*, s:b}", "name", c->name, "title", c->title,
                                                  "unit", c->unit, "better", c->better, "plotted", (int)c->is_plotted));
-    }
     if (json_array_append_new(json_object_get(report, "sections"), section) != 0)
         return NULL;
     return section;

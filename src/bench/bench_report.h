@@ -16,8 +16,11 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "hearth.h"
+
+enum { HTH_BENCH_COLUMNS_MAX = 8 };
 
 typedef struct hth_bench_column {
     const char *name;
@@ -33,8 +36,7 @@ typedef struct hth_bench_section {
     const char *note;
     const char *plot; /* "lines" over the first column, which has numbers, or "bars" for each row */
     bool is_log;      /* the scale of the values */
-    const hth_bench_column *columns;
-    size_t n_columns;
+    hth_bench_column columns[HTH_BENCH_COLUMNS_MAX + 1]; /* up to the first one without a name */
 } hth_bench_section;
 
 /*
@@ -67,5 +69,19 @@ const char *hth_bench_row_name(const json_t *row, char text[64]);
 
 /* Read a report from a file and check its form. */
 hearth_status hth_bench_report_read(const char *path, json_t **out, hearth_error *err);
+
+/* Print it as tables of text. Sections with at most nine columns fit into 80 characters. */
+void hth_bench_table_print(const json_t *report, FILE *out);
+
+/* The page: one HTML file without scripts, which loads nothing. The caller frees it. NULL if out of memory. */
+char *hth_bench_html(const json_t *report);
+/* Is text the beginning of such a file? */
+bool hth_bench_html_is_ours(const char *text);
+
+/*
+ * Add a section for each measure that a and b both have: A, B and B / A for the rows that both have. Their facts are
+ * added to the report. False if they have nothing in common.
+ */
+bool hth_bench_compare(const json_t *a, const json_t *b, json_t *report);
 
 #endif

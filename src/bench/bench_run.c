@@ -18,7 +18,7 @@ enum { WARM_UP_TOKENS = 128, DRAWS_MAX = 100, SPARE_CELLS = 256 };
 
 /* ---- progress ---- */
 
-void hth_bench_run_show(hth_bench_run *run)
+static void show(hth_bench_run *run)
 {
     const double part = hth_ms_since(run->begin_ns) / 1e3 / run->options->seconds;
 
@@ -34,7 +34,7 @@ void hth_bench_run_say(hth_bench_run *run, bool is_first, const char *format, ..
     va_end(arguments);
     if (is_first && !run->options->quiet && !isatty(STDERR_FILENO))
         (void)fprintf(stderr, "hearth: measuring: %s\n", run->doing);
-    hth_bench_run_show(run);
+    show(run);
 }
 
 /* ---- prompts ---- */
@@ -59,13 +59,18 @@ void hth_bench_run_new_prompt(hth_bench_run *run, hearth_token *tokens, size_t n
 
 /* ---- requests ---- */
 
+bool hth_bench_run_is_interrupted(const hth_bench_run *run)
+{
+    return __atomic_load_n(run->interrupted, __ATOMIC_RELAXED) != 0;
+}
+
 static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)
 {
     hth_bench_run *run = user_data;
 
     (void)phase, (void)n_done, (void)n_total;
-    hth_bench_run_show(run);
-    if (atomic_load(run->interrupted))
+    show(run);
+    if (hth_bench_run_is_interrupted(run))
         (void)hearth_cancel(run->open.model, id, NULL); /* it may have ended */
 }
 
@@ -76,7 +81,7 @@ hearth_status hth_bench_run_ask(hth_bench_run *run, size_t n, hearth_stats *out,
     const hearth_result *result = NULL;
     hearth_status status;
 
-    if (atomic_load(run->interrupted))
+    if (hth_bench_run_is_interrupted(run))
         return HEARTH_CANCELLED;
     sampling.temperature = 0;
     request.tokens = run->tokens;
@@ -97,7 +102,7 @@ hearth_status hth_bench_run_ask(hth_bench_run *run, size_t n, hearth_stats *out,
 
 static bool is_interrupted(void *user_data)
 {
-    return atomic_load(((hth_bench_run *)user_data)->interrupted);
+    return hth_bench_run_is_interrupted(user_data);
 }
 
 /* Cells for the longest prompt, limited by the model's training context, and for all sequences together. */

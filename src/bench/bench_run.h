@@ -4,7 +4,7 @@
 #ifndef HTH_BENCH_BENCH_RUN_H
 #define HTH_BENCH_BENCH_RUN_H
 
-#include <stdatomic.h>
+#include <signal.h>
 
 #include "options/bench_options.h"
 #include "options/open_model.h"
@@ -12,7 +12,7 @@
 typedef struct hth_bench_run {
     /* set by the caller */
     hth_bench_options *options;
-    atomic_bool *interrupted;
+    const volatile sig_atomic_t *interrupted;
     uint64_t begin_ns;
 
     hth_open_model open;
@@ -27,14 +27,14 @@ hearth_status hth_bench_run_load(hth_bench_run *run, bool with_cache, hearth_err
 /* Close it; also if it was not loaded. */
 void hth_bench_run_close(hth_bench_run *run);
 
+bool hth_bench_run_is_interrupted(const hth_bench_run *run);
+
 /* Fill tokens with a prompt that shares no prefix with others: random ordinary tokens of the vocabulary. */
 void hth_bench_run_new_prompt(hth_bench_run *run, hearth_token *tokens, size_t n);
 
 /* Read n tokens of run->tokens and draw one more. HEARTH_CANCELLED: interrupted. */
 hearth_status hth_bench_run_ask(hth_bench_run *run, size_t n, hearth_stats *out, hearth_error *err);
 
-/* Show the progress, as a fraction of the planned time. */
-void hth_bench_run_show(hth_bench_run *run);
 /* Show the current measure in the progress display; without a terminal as a line, for the first repetition. */
 void hth_bench_run_say(hth_bench_run *run, bool is_first, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,8 +1,6 @@
 /*
- * bench_table.c - see bench_table.h
+ * bench_table.c - a report as tables of text
  */
-#include "bench/bench_table.h"
-
 #include <string.h>
 
 #include "bench/bench_report.h"

@@ -1,12 +1,10 @@
 /*
- * bench_url.c - see bench_url.h
+ * bench_url.c - send the load of `hearth bench --url` to a server and measure the replies
  *
  * Threads take the requests in the order of their planned arrival, as soon as the replies that a request needs are
  * available. Times count from the planned arrival, so a server that falls behind cannot hide it (no coordinated
  * omission).
  */
-#include "bench/bench_url.h"
-
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -20,6 +18,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "bench/bench_load.h"
+#include "bench/bench_measure.h"
 #include "bench/bench_report.h"
 #include "chat/chat_server.h"
 #include "console/progress.h"
@@ -31,7 +30,7 @@ typedef enum state { WAITS, RUNS, DONE, FAILED, LEFT_OUT } state;
 
 /* A request and its outcome. Only its thread writes it while it runs. */
 typedef struct exchange {
-    hth_bench_request plan;
+    const hth_bench_request *plan;
     state state; /* guarded by the lock */
     char *reply;
     uint64_t sent_ns, first_ns, last_ns, end_ns; /* monotonic */
@@ -44,7 +43,8 @@ typedef struct load {
     const char *key; /* NULL: none */
     char base[HTH_CHAT_SERVER_URL_BYTES];
     char *model;
-    exchange *exchanges; /* [n] */
+    hth_bench_request *requests; /* [n] */
+    exchange *exchanges;         /* [n], one of each request */
     size_t n;
     uint64_t begin_ns;
 
@@ -88,16 +88,16 @@ static json_t *words_message(const char *role, uint64_t seed, uint32_t n)
 /* Is it a compaction, which begins a conversation with the replies of other requests? */
 static bool summarises(const exchange *e)
 {
-    return e->plan.before[1] >= 0;
+    return e->plan->before[1] >= 0;
 }
 
 /* Append the conversation up to and including the request's message. Conversations are short. */
 static void add_messages(const load *l, const exchange *e, json_t *out)
 {
-    const int32_t *before = e->plan.before;
+    const int32_t *before = e->plan->before;
 
     if (before[0] < 0 || summarises(e)) {
-        json_array_append_new(out, words_message("system", e->plan.system_seed, e->plan.n_system_words));
+        json_array_append_new(out, words_message("system", e->plan->system_seed, e->plan->n_system_words));
     } else {
         add_messages(l, &l->exchanges[before[0]], out);
         json_array_append_new(out, message("assistant", l->exchanges[before[0]].reply));
@@ -109,11 +109,11 @@ static void add_messages(const load *l, const exchange *e, json_t *out)
             hth_buffer_add_text(&text, l->exchanges[before[i]].reply);
             hth_buffer_add_text(&text, "\n");
         }
-        hth_bench_words_add(&text, e->plan.text_seed, e->plan.n_words);
+        hth_bench_words_add(&text, e->plan->text_seed, e->plan->n_words);
         json_array_append_new(out, message("user", hth_buffer_text(&text)));
         hth_buffer_deinit(&text);
     } else {
-        json_array_append_new(out, words_message("user", e->plan.text_seed, e->plan.n_words));
+        json_array_append_new(out, words_message("user", e->plan->text_seed, e->plan->n_words));
     }
 }
 
@@ -183,8 +183,8 @@ static state readiness_locked(const load *l, const exchange *e)
 {
     state found = RUNS;
 
-    for (size_t i = 0; i < HTH_BENCH_BEFORE_MAX && e->plan.before[i] >= 0; i++) {
-        const state before = l->exchanges[e->plan.before[i]].state;
+    for (size_t i = 0; i < HTH_BENCH_BEFORE_MAX && e->plan->before[i] >= 0; i++) {
+        const state before = l->exchanges[e->plan->before[i]].state;
 
         if (before == FAILED || before == LEFT_OUT)
             return LEFT_OUT;
@@ -234,11 +234,11 @@ static exchange *next_locked(load *l)
         exchange *e = find_ready_locked(l);
         const uint64_t now = hth_os_monotonic_ns() - l->begin_ns;
 
-        if (e && e->plan.at_ns <= now) {
+        if (e && e->plan->at_ns <= now) {
             e->state = RUNS;
             return e;
         }
-        wait_locked(l, e ? e->plan.at_ns - now : UINT64_MAX);
+        wait_locked(l, e ? e->plan->at_ns - now : UINT64_MAX);
     }
     return NULL;
 }
@@ -281,9 +281,9 @@ static void collect(const load *l, size_t kind, kind_samples *out)
 {
     for (size_t i = 0; i < l->n; i++) {
         const exchange *e = &l->exchanges[i];
-        const uint64_t planned = l->begin_ns + e->plan.at_ns;
+        const uint64_t planned = l->begin_ns + e->plan->at_ns;
 
-        if (kind < HTH_BENCH_KINDS && (size_t)e->plan.kind != kind)
+        if (kind < HTH_BENCH_KINDS && (size_t)e->plan->kind != kind)
             continue;
         out->n++;
         out->n_failed += e->state != DONE;
@@ -301,20 +301,24 @@ static void collect(const load *l, size_t kind, kind_samples *out)
 
 static const char *const kind_names[] = { "chat", "agents", "prefix", "all" };
 
+/* The times of all kinds that are at this offset of kind_samples. */
 static void add_times(json_t *report, const char *name, const char *title, const char *note,
-                      const hth_samples *const samples[HTH_BENCH_KINDS + 1])
+                      const kind_samples *samples, size_t offset)
 {
-    static const hth_bench_column columns[] = {
-        { "load", "load", "", NULL, false },      { "p50", "p50", "ms", "less", true },
-        { "p90", "p90", "ms", "less", true },     { "p99", "p99", "ms", "less", true },
-        { "max", "slowest", "ms", "less", true },
-    };
-    json_t *section = hth_bench_section_add(
-        report, &(hth_bench_section){
-                    .name = name, .title = title, .note = note, .plot = "bars", .columns = columns, .n_columns = 5 });
+    json_t *section = hth_bench_section_add(report, &(hth_bench_section){
+                                                        .name = name,
+                                                        .title = title,
+                                                        .note = note,
+                                                        .plot = "bars",
+                                                        .columns = { { "load", "load", "", NULL, false },
+                                                                     { "p50", "p50", "ms", "less", true },
+                                                                     { "p90", "p90", "ms", "less", true },
+                                                                     { "p99", "p99", "ms", "less", true },
+                                                                     { "max", "slowest", "ms", "less", true } },
+                                                    });
 
     for (size_t i = 0; i <= HTH_BENCH_KINDS; i++) {
-        const hth_samples *s = samples[i];
+        const hth_samples *s = (const hth_samples *)(const void *)((const char *)&samples[i] + offset);
 
         if (s->n > 0)
             hth_bench_row_add(section, kind_names[i], 0,
@@ -325,22 +329,18 @@ static void add_times(json_t *report, const char *name, const char *title, const
 
 static void add_work(json_t *report, const kind_samples *samples)
 {
-    static const hth_bench_column columns[] = {
-        { "load", "load", "", NULL, false },
-        { "requests", "requests", "", NULL, false },
-        { "errors", "errors", "", "less", false },
-        { "rate", "each", "tokens/s", "more", true },
-        { "prompt", "prompts", "tokens", NULL, false },
-        { "cached", "known", "%", "more", false },
-    };
     json_t *section = hth_bench_section_add(
         report, &(hth_bench_section){ .name = "work",
                                       .title = "Requests, and tokens a second of a reply",
                                       .note = "Errors include requests that needed a reply that did not come. Known: "
                                               "prompt tokens that the server had in a cache, as far as it tells.",
                                       .plot = "bars",
-                                      .columns = columns,
-                                      .n_columns = sizeof(columns) / sizeof(columns[0]) });
+                                      .columns = { { "load", "load", "", NULL, false },
+                                                   { "requests", "requests", "", NULL, false },
+                                                   { "errors", "errors", "", "less", false },
+                                                   { "rate", "each", "tokens/s", "more", true },
+                                                   { "prompt", "prompts", "tokens", NULL, false },
+                                                   { "cached", "known", "%", "more", false } } });
 
     for (size_t i = 0; i <= HTH_BENCH_KINDS; i++) {
         const kind_samples *s = &samples[i];
@@ -376,21 +376,19 @@ static void add_facts(const load *l, json_t *report, const kind_samples *all)
 static hearth_status add_report(const load *l, json_t *report, hearth_error *err)
 {
     kind_samples *samples = calloc(HTH_BENCH_KINDS + 1, sizeof(*samples));
-    const hth_samples *first[HTH_BENCH_KINDS + 1], *sent[HTH_BENCH_KINDS + 1], *reply[HTH_BENCH_KINDS + 1];
 
     if (!samples)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the results");
-    for (size_t i = 0; i <= HTH_BENCH_KINDS; i++) {
+    for (size_t i = 0; i <= HTH_BENCH_KINDS; i++)
         collect(l, i, &samples[i]);
-        first[i] = &samples[i].first;
-        sent[i] = &samples[i].first_sent;
-        reply[i] = &samples[i].reply;
-    }
     add_facts(l, report, &samples[HTH_BENCH_KINDS]);
     add_times(report, "first_token", "Time to the first token, from the planned arrival",
-              "A request that needs another one's reply waits for it, and that counts.", first);
-    add_times(report, "first_token_sent", "Time to the first token, from the moment of sending", "", sent);
-    add_times(report, "reply", "Time to the end of the reply, from the planned arrival", "", reply);
+              "A request that needs another one's reply waits for it, and that counts.", samples,
+              offsetof(kind_samples, first));
+    add_times(report, "first_token_sent", "Time to the first token, from the moment of sending", "", samples,
+              offsetof(kind_samples, first_sent));
+    add_times(report, "reply", "Time to the end of the reply, from the planned arrival", "", samples,
+              offsetof(kind_samples, reply));
     add_work(report, samples);
     free(samples);
     return HEARTH_OK;
@@ -464,23 +462,19 @@ static hearth_status find_server(load *l, hearth_error *err)
 static hearth_status plan(load *l, hearth_error *err)
 {
     const double n = l->options->rate * l->options->seconds;
-    hth_bench_request *requests;
-    bool ok;
 
     if (n > HTH_SAMPLES_MAX)
         return hth_fail(err, HEARTH_MISUSE, "%g requests a second for %g seconds are more than %d; choose less",
                         l->options->rate, l->options->seconds, HTH_SAMPLES_MAX);
     l->n = n < 1 ? 1 : (size_t)n;
+    l->requests = calloc(l->n, sizeof(*l->requests));
     l->exchanges = calloc(l->n, sizeof(*l->exchanges));
-    requests = calloc(l->n, sizeof(*requests));
-    ok = l->exchanges && requests;
-    if (ok) {
-        hth_bench_load_plan(l->options->seed, l->options->rate, requests, l->n);
-        for (size_t i = 0; i < l->n; i++)
-            l->exchanges[i].plan = requests[i];
-    }
-    free(requests);
-    return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu requests", l->n);
+    if (!l->requests || !l->exchanges)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu requests", l->n);
+    hth_bench_load_plan(l->options->seed, l->options->rate, l->requests, l->n);
+    for (size_t i = 0; i < l->n; i++)
+        l->exchanges[i].plan = &l->requests[i];
+    return HEARTH_OK;
 }
 
 hearth_status hth_bench_url_run(const hth_bench_options *options, const volatile sig_atomic_t *interrupted,
@@ -501,6 +495,7 @@ hearth_status hth_bench_url_run(const hth_bench_options *options, const volatile
     for (size_t i = 0; l.exchanges && i < l.n; i++)
         free(l.exchanges[i].reply);
     free(l.exchanges);
+    free(l.requests);
     free(l.model);
     pthread_cond_destroy(&l.changed);
     pthread_mutex_destroy(&l.lock);

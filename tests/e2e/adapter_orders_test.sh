@@ -21,22 +21,24 @@ END
 }
 configure 120s ''
 serve_listening --config "$work/etc/hearth.conf"
-until curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
+await_ready
 
 # order STATUS PATH BODY: as an operator
 order() { ask "$1" --unix-socket "$work/admin.sock" -d "$3" "http://hearth$2"; }
 list() { ask 200 --unix-socket "$work/admin.sock" "http://hearth/admin/models/$1/adapters"; }
+has_adapter() { list one && grep -q "\"name\": *\"$1\"" "$work/reply"; }
 pid_of() {
   ask 200 --unix-socket "$work/admin.sock" http://hearth/admin/models
   sed 's/.*"name": *"'"$1"'"[^}]*"pid": *\([0-9]*\).*/\1/' "$work/reply"
 }
 
+n_orders() { grep -c " orders " "$work/log" || true; }
 # begin NAME PATH BODY: an order in the background, when the server has it; its status will be in $work/NAME.status
 begin() {
-  n_before=$(grep -c " orders " "$work/log" || true)
+  n_before=$(n_orders)
   { curl -s -m 60 -o "$work/$1.reply" -w '%{http_code}' --unix-socket "$work/admin.sock" -d "$3" "http://hearth$2" || true; } >"$work/$1.status" &
   eval "$1=\$!"
-  until [ "$(grep -c " orders " "$work/log")" -gt "$n_before" ]; do sleep 0.02; done
+  await "the order '$1'" at_least $((n_before + 1)) n_orders
 }
 # ended NAME STATUS
 ended() {
@@ -90,7 +92,7 @@ begin left "$first/load" '{"name":"left","file":"a.gguf"}'
 eval 'kill "$left"'
 wait "$left" || true
 kill -CONT "$one"
-until list one && grep -q '"name": *"left"' "$work/reply"; do sleep 0.05; done
+await "the adapter of the order" has_adapter left
 
 # ---- the worker dies: nothing has changed ----
 
@@ -123,7 +125,7 @@ has 'has not answered within 1 s; it may be busy with files'
 kill -CONT "$one"
 configure 120s ''
 order 200 /admin/reload ''
-until list one && grep -q '"name": *"late"' "$work/reply"; do sleep 0.05; done
+await "the adapter of the order" has_adapter late
 has '"name": *"a".*"scale": *0.5'
 
 # ---- a reload beside an order ----

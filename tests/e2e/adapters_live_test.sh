@@ -45,7 +45,7 @@ worker_pid() {
 }
 
 serve_listening --config "$work/etc/hearth.conf"
-until curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
+await_ready
 
 # ---- load, use, unload ----
 
@@ -188,7 +188,7 @@ alone=$(streamed "$work/reply")
 curl -s -N -d "{\"model\":\"sql\",$long}" \
   "$url/completion" >"$work/stream" &
 reader=$!
-until grep -q content "$work/stream"; do sleep 0.02; done
+await "the begin of the stream" of "$reader" grep -q content "$work/stream"
 order 200 /admin/models/tiny/adapters/unload '{"name":"sql"}'
 wait "$reader"
 grep -q '"tokens_predicted": *200' "$work/stream" || fail "a reply ended when its adapter was unloaded: $(tail -c 600 "$work/stream")"

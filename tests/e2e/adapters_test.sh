@@ -66,7 +66,7 @@ model "tiny" {
 }
 END
 serve_listening --config "$work/etc/hearth.conf"
-until curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
+await_ready
 
 curl -s "$url/lora-adapters" >"$work/answer"
 grep -q '"id": *0.*"name": *"none".*"path": *"zero.gguf".*"scale": *0.0.*"id": *1.*"name": *"all"' "$work/answer" ||
@@ -151,13 +151,9 @@ expect "the text after all scales became 0" "$said_text" "$plain"
 
 # A reload loads and unloads.
 sed -i.before 's/^  lora = .*/  lora = ["all.gguf"]/' "$work/etc/hearth.conf"
-kill -HUP "$server_pid"
-n=0
-until curl -s "$url/lora-adapters" >"$work/answer"; grep -q '"id": *0,.*"name": *"all"' "$work/answer"; do
-  n=$((n + 1))
-  [ $n -lt 600 ] || fail "the reload changed no adapters: $(cat "$work/answer")"
-  sleep 0.1
-done
+reload
+has_all() { curl -s "$url/lora-adapters" >"$work/answer" && grep -q '"id": *0,.*"name": *"all"' "$work/answer"; }
+await "the adapter of the configuration" has_all
 complete ',"lora":[{"id":0,"scale":0.3}]'
 expect "the text after a reload" "$said_text" "$changed"
 serve_stop

@@ -94,7 +94,7 @@ refuse 1 'no-such.gguf' bench "$work/no-such.gguf"
 # Ctrl-C in the middle of it.
 "$hearth" bench "$tiny" "$@" --lengths 256 --reps 100 >"$work/out" 2>"$work/err" &
 pid=$!
-for _ in $(seq 600); do grep -q 'from each tier' "$work/err" && break; sleep 0.05; done
+await "the second part" of "$pid" grep -q 'from each tier' "$work/err"
 kill -INT "$pid"
 status=0; wait "$pid" || status=$?
 expect "exit code after Ctrl-C" "$status" 130

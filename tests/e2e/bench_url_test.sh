@@ -40,7 +40,7 @@ serve_stop
 
 node "$source/tests/support/odd_server.mjs" "$work/odd" &
 odd_pid=$!
-until [ -s "$work/odd" ]; do sleep 0.05; done
+await "the port" test -s "$work/odd"
 odd=http://127.0.0.1:$(cat "$work/odd")
 load 0 --url "$odd/well"
 page=hearth-bench-127.0.0.1-$(cat "$work/odd").html
@@ -77,7 +77,7 @@ refuse 1 'no server answers at http://127.0.0.1:1 ' bench --url "http://ann:sesa
 # Ctrl-C ends the wait for a server that says nothing.
 "$hearth" bench --url "$odd/silent" >"$work/out" 2>"$work/err" &
 pid=$!
-until grep -q 'sending' "$work/err"; do sleep 0.05; done
+await "the begin" of "$pid" grep -q 'sending' "$work/err"
 kill -INT "$pid"
 status=0; wait "$pid" || status=$?
 expect "exit code after Ctrl-C" "$status" 130

@@ -6,16 +6,10 @@
 export XDG_DATA_HOME="$work/data" HOME="$work" NO_COLOR=1
 esc=$(printf '\033')
 
-wait_for() {
-  what=$1; shift
-  for _ in $(seq 1200); do "$@" && return; sleep 0.05; done
-  fail "$what does not come: $(cat -v "$work/screen" 2>/dev/null)"
-}
-
 node "$source/tests/support/odd_chats.mjs" "$work/odd" &
 odd=$!
 stop_all() { kill "$odd" 2>/dev/null || true; }
-wait_for "the port" [ -s "$work/odd" ]
+await "the port" [ -s "$work/odd" ]
 odd_url=http://127.0.0.1:$(cat "$work/odd")
 
 # begin TERM: a chat on a terminal of that kind; keys go to descriptor 3
@@ -25,15 +19,23 @@ begin() {
   LC_ALL=C TERM=$1 script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
   terminal=$!
   exec 3>"$work/keys"
-  wait_for "the prompt" grep -aq '>>> ' "$work/screen"
+  await "the prompt" grep -aq '>>> ' "$work/screen"
 }
 finish() { printf '/quit\r' >&3; exec 3>&-; wait "$terminal" || fail "the program ends badly: $(cat -v "$work/screen")"; }
 # shellcheck disable=SC2059
 keys() { printf "$@" >&3; }
-texts() { curl -s "$odd_url/texts"; }
+# read_keys KEYS: the same, and go on when the chat, which waits for keys, has read them
+# shellcheck disable=SC2059
+read_keys() {
+  n_keys=$(($(n_read) + $(printf "$@" | wc -c)))
+  keys "$@"
+  await "the reading of '$1'" at_least "$n_keys" n_read
+}
+n_read() { sed -n 's/^rchar: //p' "/proc/$(chat_pid)/io"; }
+chat_pid() { pgrep -f "^$hearth chat --url $odd_url"; }
+texts() { curl -s "$odd_url/texts" | tee "$work/texts"; }
 # asked "N JSON": the user's messages are N by now, and the last is this one
-is_asked() { [ "$(texts)" = "$1" ]; }
-asked() { wait_for "the message $1, but $(texts)," is_asked "$1"; }
+asked() { await "the message $1" gives "$1" texts; }
 
 # Without marks, every pasted line is a message; a terminal that is not asked sends none.
 begin dumb
@@ -43,18 +45,17 @@ grep -aq '2004' "$work/screen" && fail "a dumb terminal is asked for marks"
 finish
 
 begin xterm-256color
-wait_for "the wish for marks" grep -aqF "$esc[?2004h" "$work/screen"
+await "the wish for marks" grep -aqF "$esc[?2004h" "$work/screen"
 keys '\033[200~first line\r  second line\rthird: na\303\257ve\t\001end\r\033[201~'
-wait_for "the paste on the screen" grep -aq 'third' "$work/screen"
-is_asked '1 "one"' || fail "a paste is sent before Enter: $(texts)"
+await "the paste on the screen" grep -aq 'third' "$work/screen"
+gives '1 "one"' texts || fail "a paste is sent before Enter: $(texts)"
 keys '\r'
 asked '1 "first line\n  second line\nthird: naïve\tend"'
 
 # The marks come in pieces, and a paste may stand in the middle of a line that is changed afterwards.
 keys 'ab'
 for piece in '\033' '[20' '0~' '1\r' '2\033[20' 'x\033' '[201' '~'; do
-  keys "$piece"
-  sleep 0.05
+  read_keys "$piece"
 done
 keys 'd\033[Dc\r'
 asked '2 "ab1\n2[20xcd"'
@@ -63,7 +64,7 @@ asked '2 "ab1\n2[20xcd"'
 keys '\033[200~/help\rme\033[201~\r'
 asked '3 "/help\nme"'
 keys '\033[200~/save pasted\033[201~\r'
-wait_for "a pasted word" grep -aq "saved as 'pasted'" "$work/screen"
+await "a pasted word" grep -aq "saved as 'pasted'" "$work/screen"
 
 # Arrow keys and history: the left key moves, the upper one brings the last message back, also one of several lines.
 keys 'abd\033[Dc\r'
@@ -74,20 +75,20 @@ keys '\033[A\033[A\033[A\033[A\033[A!\r'
 asked '6 "ab1\n2[20xcd!"'
 
 # A paste without an end: Ctrl-C leaves it. Its late end means nothing.
-keys '\033[200~lost\rtext'
-sleep 0.2
+read_keys '\033[200~lost\rtext'
 keys '\003'
-wait_for "the sign of Ctrl-C" grep -aqF '^C' "$work/screen"
+await "the sign of Ctrl-C" grep -aqF '^C' "$work/screen"
 keys '\033[201~found\r'
 asked '7 "found"'
 
 # The rest of a paste that Ctrl-C stops is left out, also where it came with it, and where a signal is meant.
 keys '\033[200~four\r\003five\rsix\r\033[201~seven\r'
 asked '8 "seven"'
-keys '\033[200~eight\r'
-sleep 0.2
-kill -INT "$(pgrep -f "^$hearth chat --url $odd_url")"
-sleep 0.2
+n_interrupts() { grep -aoF '^C' "$work/screen" | wc -l; }
+await "the signs of two" gives 2 n_interrupts
+read_keys '\033[200~eight\r'
+kill -INT "$(chat_pid)"
+await "the sign of the signal" gives 3 n_interrupts
 keys 'nine\rten\r\033[201~eleven\r'
 asked '9 "eleven"'
 # The end of this one is lost: a second Ctrl-C gives the keys back.
@@ -95,19 +96,18 @@ keys '\033[200~lost\r\003gone\r\003found again\r'
 asked '10 "found again"'
 
 # Each wish is taken back before the reply and at the end, also when a signal comes in a paste.
-wait_for "the reply" grep -aqF "echo found again" "$work/screen"
+await "the reply" grep -aqF "echo found again" "$work/screen"
 last_wish() { grep -aoE "$esc\[\?2004[hl]" "$work/screen" | tail -n 1; }
 has_prompt() { [ "$(last_wish)" = "$esc[?2004h" ]; }
-wait_for "the next prompt" has_prompt
+await "the next prompt" has_prompt
 expect "wishes without an end" "$(grep -aoF "$esc[?2004h" "$work/screen" | wc -l)" \
   "$(($(grep -aoF "$esc[?2004l" "$work/screen" | wc -l) + 1))"
 finish
 expect "the last wish" "$(last_wish)" "$esc[?2004l"
 
 begin xterm-256color
-keys '\033[200~no end'
-sleep 0.2
-kill -TERM "$(pgrep -f "^$hearth chat --url $odd_url")"
+read_keys '\033[200~no end'
+kill -TERM "$(chat_pid)"
 wait "$terminal" || true
 exec 3>&-
 expect "the last wish after a signal" "$(last_wish)" "$esc[?2004l"

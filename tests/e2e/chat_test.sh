@@ -6,13 +6,6 @@
 export XDG_DATA_HOME="$work/data" NO_COLOR=1
 chats=$XDG_DATA_HOME/hearth/chats
 
-# wait_for WHAT COMMAND...: until it succeeds
-wait_for() {
-  what=$1; shift
-  for _ in $(seq 600); do "$@" && return; sleep 0.05; done
-  fail "$what does not come: $(cat "$work/screen" 2>/dev/null)"
-}
-
 # chat ARGUMENTS: messages come from standard input; temperature 0, so that texts can be compared
 chat() { "$hearth" chat "$@" --temp 0 >"$work/out" 2>"$work/err" || fail "chat $*: $(cat "$work/err")"; }
 
@@ -79,7 +72,7 @@ said "no server answers at $url "
 node "$source/tests/support/odd_chats.mjs" "$work/odd" &
 odd=$!
 stop_all() { kill "$odd" 2>/dev/null || true; serve_kill; }
-wait_for "the port" [ -s "$work/odd" ]
+await "the port" [ -s "$work/odd" ]
 odd_url=http://127.0.0.1:$(cat "$work/odd")
 printf 'hello\nrefuse\n' | "$hearth" chat --url "$odd_url" --no-save >"$work/out" 2>"$work/err" && fail "a refused message ends well"
 said 'refused \[2J here'
@@ -109,35 +102,35 @@ mkfifo "$work/words"
 chatting=$!
 exec 4>"$work/words"
 printf 'hang\n' >&4
-wait_for "a reply" grep -aq 'It begins' "$work/out"
+await "a reply" grep -aq 'It begins' "$work/out"
 kill -TERM "$chatting"
 code=0
 wait "$chatting" || code=$?
 exec 4>&-
 expect "exit code after SIGTERM" "$code" 143
 left() { [ "$(curl -s "$odd_url/left")" = "$1" ]; }
-wait_for "the end of the replies so far" left 6
+await "the end of the replies so far" left 6
 mkfifo "$work/keys"
 mkdir "$work/it's \$HOME"
 export TMPDIR="$work/it's \$HOME" VISUAL='sed -i s,/hosts,/edited,'
 LC_ALL=C TERM=dumb script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
 terminal=$!
 exec 3>"$work/keys"
-wait_for "the prompt" grep -aq '>>> ' "$work/screen"
+await "the prompt" grep -aq '>>> ' "$work/screen"
 printf 'na\303\257ve\r' >&3
-wait_for "the echo" grep -aqF "$(printf 'echo na\303\257ve[2J')" "$work/screen"
+await "the echo" grep -aqF "$(printf 'echo na\303\257ve[2J')" "$work/screen"
 printf 'hang\r' >&3
-wait_for "the reply" grep -aq 'It begins' "$work/screen"
+await "the reply" grep -aq 'It begins' "$work/screen"
 # Ctrl-C ends it. Before its first text nothing would stay.
 printf '\003' >&3
-wait_for "the end of the reply" grep -aq '(stopped)' "$work/screen"
-wait_for "the end of the request" left 8
+await "the end of the reply" grep -aq '(stopped)' "$work/screen"
+await "the end of the request" left 8
 printf '/why\r/save cut\r' >&3
-wait_for "the next prompt" grep -aq "saved as 'cut'" "$work/screen"
+await "the next prompt" grep -aq "saved as 'cut'" "$work/screen"
 printf '"""\r/etc/hosts\r"""\r' >&3
-wait_for "a block that begins like a word" grep -aq 'echo /etc/hosts' "$work/screen"
+await "a block that begins like a word" grep -aq 'echo /etc/hosts' "$work/screen"
 printf '/edit\r' >&3 # in the editor, whose file has a path of any characters
-wait_for "the edited message" grep -aq 'echo /etc/edited' "$work/screen"
+await "the edited message" grep -aq 'echo /etc/edited' "$work/screen"
 expect "files of the editor" "$(ls -A "$TMPDIR")" ""
 expect "roles" "$(curl -s "$odd_url/roles")" user,assistant,user,assistant,user
 printf '/quit\r' >&3
@@ -150,34 +143,49 @@ grep -aq '^\[first token in' "$work/screen" || fail "a stopped reply has no numb
 grep -aq 'only its end would have told' "$work/screen" || fail "/why says nothing of a stopped reply: $(cat "$work/screen")"
 expect "mode of the history" "$(stat -c %a "$chats/.history")" 600
 
-# stopped ARGUMENTS: a reply that Ctrl-C stopped has its numbers, and /why explains them
-stopped() {
+# talk ARGUMENTS: a chat on a terminal, until its first prompt; keys go to descriptor 3
+talk() {
   rm -f "$work/keys"
   : >"$work/screen" # which is appended to, so that it can be emptied
   mkfifo "$work/keys"
-  TERM=dumb script -qec "$hearth chat $* --no-save --temp 2 --top-k 0 --top-p 1 --min-p 0" /dev/null <"$work/keys" >>"$work/screen" 2>&1 &
+  TERM=dumb script -qec "$hearth chat $* --no-save" /dev/null <"$work/keys" >>"$work/screen" 2>&1 &
   terminal=$!
   exec 3>"$work/keys"
-  for i in $(seq 20); do # a reply may end before its Ctrl-C, which then empties a line
-    shows() { [ "$(grep -ac '>>> ' "$work/screen")" -ge "$1" ]; }
-    wait_for "a prompt" shows 1
-    [ "$i" -gt 1 ] || grep -aq '\(^\|[^/a-z]K\?\)hearth-tiny\. Type a message' "$work/screen" || fail "the model has no name: $(cat "$work/screen")"
-    : >"$work/screen"
-    printf 'Tell me the story of fox %s.\r' "$i" >&3
-    begins() { [ "$(wc -l <"$work/screen")" -ge 1 ] && [ "$(wc -c <"$work/screen")" -ge 60 ]; }
-    wait_for "a reply" begins
-    printf '\003' >&3
-    wait_for "the next prompt" shows 1
-    grep -aq '(stopped)' "$work/screen" && grep -aq 'first token in' "$work/screen" && break
-  done
-  grep -aq '(stopped)' "$work/screen" || fail "no reply could be stopped: $(cat "$work/screen")"
-  printf '/why\r' >&3
-  wait_for "/why" grep -aq "of the prompt's [0-9]* tokens were known" "$work/screen"
+  await "the prompt" grep -aq '>>> ' "$work/screen"
+}
+quit() {
   printf '/quit\r' >&3
   exec 3>&-
   wait "$terminal" || fail "the program ends badly: $(cat "$work/screen")"
 }
-stopped "$tiny"
+# named ARGUMENTS: the model is shown by its name
+named() {
+  talk "$@"
+  grep -aq '\(^\|[^/a-z]K\?\)hearth-tiny\. Type a message' "$work/screen" || fail "the model has no name: $(cat "$work/screen")"
+  quit
+}
+# stopped ARGUMENTS: a reply that Ctrl-C stopped has its numbers, and /why explains them
+stopped() {
+  talk "$@" --temp 0
+  : >"$work/screen"
+  printf 'Tell me the story of fox 1.\r' >&3
+  await "a reply" grep -aqF "$(sed -n 2p "$work/tale" | cut -c 1-20)" "$work/screen"
+  printf '\003' >&3
+  await "the end of the reply" grep -aq '(stopped)' "$work/screen"
+  await "its numbers" grep -aq 'first token in' "$work/screen"
+  printf '/why\r' >&3
+  await "/why" grep -aq "of the prompt's [0-9]* tokens were known" "$work/screen"
+  quit
+}
+named "$tiny"
 serve -m "$tiny"
+named --url "$url"
+serve_stop
+# A reply of half a minute.
+{ echo '#script'; words 600; } >"$work/tale"
+slow=stub:delay_us=10000
+printf 'model slow { path = "%s"; chat_template = "%s" }\n' "$slow" "$work/tale" >"$work/slow.conf"
+stopped "$slow" --chat-template "$work/tale"
+serve --config "$work/slow.conf"
 stopped --url "$url"
 serve_stop

@@ -89,7 +89,7 @@ for command in "help run" "kvc inspect --json $fixtures/kvc/k11-512-empty-payloa
   "run $tiny --prompts $work/hello -n 4 -q --no-cache" "chat $tiny -n 4 -q --no-cache --no-save"; do
   rm -f "$work/left"
   {
-    while [ ! -e "$work/left" ]; do sleep 0.05; done
+    await "a reader that has left" test -e "$work/left"
     # shellcheck disable=SC2086
     "$hearth" $command <"$work/hello" 2>"$work/err" || true
   } | { exec <&-; touch "$work/left"; }

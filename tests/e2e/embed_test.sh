@@ -186,7 +186,7 @@ node -e '
     response.once("data", () => { console.log(response.statusCode); response.destroy() })
   }).end(JSON.stringify({ model: "each", content }))' "$url" "$key" >"$work/left"
 expect "the answer that is left" "$(cat "$work/left")" 200
-until grep -q 'client_gone\|the client left' "$work/log"; do sleep 0.05; done
+heard "$work/log" 'client_gone\|the client left'
 ask 429 -H "x-api-key: $key" -d "$short" "$url/embedding"
 ask 200 -H "x-api-key: $other" -d "$short" "$url/embedding"
 cmp -s "$work/reply" "$work/before" || fail "the next answer differs: $(cat "$work/reply")"
@@ -198,7 +198,7 @@ serve -m slow=stub:delay_us=20000 --cache "$work/kv" --ram 32M
 curl -sS -m 120 -H 'Content-Type: application/json' -o "$work/out" -w '%{http_code}' \
   -d "{\"model\":\"slow\",\"input\":\"$(words 20)\"}" "$url/v1/embeddings" >"$work/code" &
 client=$!
-until grep -q 'a context for embeddings' "$work/log"; do sleep 0.05; done # the worker evaluates
+heard "$work/log" 'a context for embeddings' # the worker evaluates
 kill -KILL "$(serve_processes | grep -vx "$server_pid")"
 wait "$client" || fail "the client has no answer"
 path=/v1/embeddings code=$(cat "$work/code"); is 200

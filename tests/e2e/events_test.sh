@@ -42,10 +42,8 @@ heard "$work/events" '"status":200,.*"cached_tokens":0,"completion_tokens":3,.*"
 chat one "$secret"
 heard "$work/events" '"status":200,.*"cached_tokens":300,"completion_tokens":3,.*"hit":"[a-z]*"'
 heard "$work/events" '"prepare_ms":[0-9.e-]*[1-9][0-9.e-]*,"queue_ms":.*"restore_ms":.*"prefill_ms":.*"decode_ms":.*"slot":0'
-for _ in $(seq 600); do # a writer thread counts the use
-  ask 200 "$url/admin/prefixes?model=one" -H "$admin"
-  grep -q '"uses":1' "$work/reply" && break; sleep 0.05
-done
+is_used() { ask 200 "$url/admin/prefixes?model=one" -H "$admin" && grep -q '"uses":1' "$work/reply"; }
+await "the use, which a writer thread counts" is_used
 has '"model":"one","rows":[1-9].*"prefixes":\[{"key":"[0-9a-f]*","tokens":[1-9].*"uses":1,"children":\['
 ask 403 "$url/admin/prefixes?model=one" -H "$client"
 ask 409 "$url/admin/prefixes?model=two" -H "$admin"

@@ -24,11 +24,8 @@ refuse 1 "does not fit: with a context of 1024 tokens it takes .*; use a file of
 serve -m "one=$tiny" -m "two=$tiny" $choice --memory "$memory" --start on-demand --admin 127.0.0.1:0 --cache "$work/cache"
 admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
 ask 200 "$url/v1/completions" -d '{"model":"one","prompt":"x","max_tokens":2}'
-for _ in $(seq 100); do # a measurement may end behind the reply
-  curl -s "$admin_url/admin/models" >"$work/out"
-  [ "$(value 'r.models[0].expected !== undefined')" = true ] && break
-  sleep 0.1
-done
+is_expected() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.models[0].expected !== undefined'; }
+await "a measurement, which may end behind the reply" gives true is_expected
 expect "most context" "$(value r.models[0].expected.fit.n_ctx_max)" 65536
 expect "layers on GPUs" "$(value r.models[0].expected.fit.n_layers_max)" 0
 is_chosen "$(value r.models[0].expected.n_ctx)"

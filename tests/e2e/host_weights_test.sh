@@ -33,7 +33,9 @@ grep -q 'the repacked weights are in' "$work/log" || fail "nobody said that the 
 file=$(ls -i "$regions")
 worker=$(pid)
 kill -KILL "$worker"
-until [ -n "$(pid)" ] && [ "$(pid)" != "$worker" ] && curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
+is_replaced() { [ -n "$(pid)" ] && [ "$(pid)" != "$worker" ]; }
+await "another worker" is_replaced
+await_ready
 expect "file after a death" "$(ls -i "$regions")" "$file"
 expect "reply after a death" "$(reply)" "$known"
 serve_stop
@@ -50,21 +52,14 @@ serve_stop
 
 # Kept weights count as memory, and make room for another model.
 memory() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.memory.used_bytes'; }
-until_stopped() {
-  for _ in $(seq 600); do
-    curl -s "$admin_url/admin/models" >"$work/out"
-    if [ "$(value 'r.models[0].state')" = stopped ]; then return; fi
-    sleep 0.05
-  done
-  fail "the model does not leave: $(tail -n 20 "$work/log")"
-}
+state() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.models[0].state'; }
 cp "$model" "$work/copy.gguf"
 kept=$(stat -c %s "$regions"/*)
 start -m "other=$work/copy.gguf" --start on-demand --memory $((kept + $(stat -c %s "$model") - 1000000)) --ram 1M --host-weights "$regions" --keep-host-weights
 expect "reply from kept weights" "$(reply)" "$known"
 curl -s -X POST "$admin_url/admin/models/$(curl -s "$admin_url/admin/models" >"$work/out" &&
   value 'r.models[0].name')/unload" >/dev/null
-until_stopped
+await "the model's end" gives stopped state
 [ "$(memory)" -ge "$kept" ] || fail "kept weights of $kept bytes count $(memory) bytes: $(tail -n 20 "$work/log")"
 file=$(ls -i "$regions")
 ask 200 "$url/completion" -d '{"model":"other","prompt":"one","n_predict":1}'

@@ -9,7 +9,7 @@ stop_all() { serve_kill; if [ -n "$hub_pid" ]; then kill -KILL "$hub_pid" 2>/dev
 touch "$work/asked"
 node "$source/tests/support/hub.mjs" "$tiny" "$work/hub.port" "$work/asked" &
 hub_pid=$!
-for _ in $(seq 600); do [ ! -s "$work/hub.port" ] || break; sleep 0.05; done
+await "the hub" of "$hub_pid" test -s "$work/hub.port"
 unset HF_TOKEN HF_TOKEN_PATH HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE XDG_CACHE_HOME OLLAMA_MODELS
 unset HEARTH_OLLAMA_REGISTRY
 export HF_HOME="$work/hf" HF_ENDPOINT="http://127.0.0.1:$(cat "$work/hub.port")/" HOME="$work/home"
@@ -151,10 +151,10 @@ rm "$HF_HOME/token"
 forget
 "$hearth" pull t/slow >"$work/one" 2>"$work/one.err" &
 one=$!
-for _ in $(seq 600); do [ "$(asked storage .)" -lt 4 ] || break; sleep 0.05; done
+await "the requests for all pieces" of $one at_least 4 asked storage .
 "$hearth" pull t/slow >"$work/two" 2>"$work/two.err" &
 two=$!
-for _ in $(seq 600); do if grep -q "another process downloads this file" "$work/two.err"; then break; fi; sleep 0.05; done
+await "the wait of the other" of $two grep -qs "another process downloads this file" "$work/two.err"
 touch "$work/asked.go"
 kill -KILL $one # its stalled connections do not come back by themselves
 wait $one || true
@@ -176,8 +176,7 @@ forget
 "$hearth" pull t/slow >/dev/null 2>&1 &
 one=$!
 mark() { tail -c 4 "$hub"/models--t--slow/blobs/*.hearth.incomplete 2>/dev/null | head -c 1 | od -An -tu1 | tr -d ' '; }
-for _ in $(seq 600); do [ "$(mark)" != 1 ] || break; sleep 0.05; done
-expect "mark of the first piece" "$(mark)" 1
+await "the mark of the first piece" of $one gives 1 mark
 kill -KILL $one
 wait $one || true
 : >"$work/asked"

@@ -8,14 +8,7 @@ start() { # starts a run in the background, $pid
   "$hearth" run stub:delay_us=300,n_ctx_train=100000 -f "$work/prompt" --temp 0 -c 100000 -n 90000 --ignore-eos >"$work/out" 2>"$work/err" &
   pid=$!
 }
-await_output() {
-  i=0
-  while [ ! -s "$work/out" ]; do
-    i=$((i + 1)); [ $i -lt 600 ] || fail "no output came"
-    kill -0 $pid 2>/dev/null || fail "the run ended early: $(cat "$work/err")"
-    sleep 0.05
-  done
-}
+await_output() { await "output" of "$pid" test -s "$work/out"; }
 
 start; await_output
 kill -INT $pid
@@ -31,7 +24,7 @@ kill -INT $pid; kill -INT $pid 2>/dev/null || true
 status=0; wait $pid || status=$?
 expect "exit code after two Ctrl-C" "$status" 130
 
-# kill -9 at many moments of a run that saves continuously.
+# kill -9 at many moments of a run that saves continuously: after these times, whatever it does then.
 rm -rf "$cache"
 i=0
 while [ $i -lt 25 ]; do

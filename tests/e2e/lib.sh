@@ -36,6 +36,45 @@ export HEARTH_CACHE=$cache
 # field NAME FILE: one value of the JSON that `hearth run --json` prints
 field() { sed -n "s/^  \"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" "$2"; }
 
+# await WHAT COMMAND...: until the command succeeds, such as `grep -q PATTERN FILE` or one of the next. It is tried every
+# 20 ms. After two minutes the test fails and shows its files.
+await() {
+  awaited=$1 await_tries=0
+  shift
+  until "$@"; do
+    await_tries=$((await_tries + 1))
+    [ "$await_tries" -lt 6000 ] || fail "$awaited: it does not come; $(show_files)"
+    sleep 0.02
+  done
+}
+# of PID COMMAND...: the command, for `await`; the test fails if that process has ended and the command still fails
+of() {
+  of_pid=$1 of_lives=yes
+  shift
+  kill -0 "$of_pid" 2>/dev/null || of_lives=
+  if "$@"; then return; fi
+  [ "$of_lives" ] || fail "$awaited: the process has ended without it; $(show_files)"
+  return 1
+}
+not() { ! "$@"; }
+# gives TEXT COMMAND...: the command prints the text
+gives() {
+  given=$1
+  shift
+  [ "$("$@")" = "$given" ]
+}
+# at_least N COMMAND...: the command prints such a number
+at_least() {
+  least=$1
+  shift
+  [ "$("$@")" -ge "$least" ]
+}
+show_files() {
+  for shown in "$work"/*; do
+    if [ -f "$shown" ] && grep -Iq . "$shown"; then echo "${shown##*/}:"; tail -n 20 "$shown"; fi
+  done
+}
+
 # expect WHAT ACTUAL EXPECTED
 expect() { [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"; }
 

@@ -31,10 +31,8 @@ fi
 : >"$work/broken"
 curl -s --limit-rate 20M -o "$work/broken" -w '%{http_code}' "$url/completion" -d "$body" >"$work/status" &
 reader=$!
-until [ "$(wc -c <"$work/broken")" -gt $((1 << 20)) ]; do
-  kill -0 "$reader" 2>/dev/null || fail "the reply is over before its worker can be killed"
-  sleep 0.02
-done
+n_broken() { wc -c <"$work/broken"; }
+await "a part of the reply" of "$reader" at_least $((1 << 20)) n_broken
 kill -KILL "$first"
 wait "$reader" || fail "the reply is broken off"
 expect "the status of a reply that goes on" "$(cat "$work/status")" 200

@@ -4,18 +4,12 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
-logged() { # PATTERN: in the log, which a line may reach after the reply
-  for _ in $(seq 100); do if grep -q -e "$1" "$work/log"; then return; fi; sleep 0.05; done
-  fail "the log has no '$1': $(cat "$work/log")"
-}
+logged() { heard "$work/log" "$1"; } # a line may come after the reply
 
 # Several hosts on one port; localhost means both loopback addresses, because clients try them in either order.
 [ ! -s /proc/net/if_inet6 ] || has_ipv6=yes
 serve_listening --host "localhost,$work/hearth.sock" --port 0 -m "tiny=$tiny"
-until curl -sf -o "$work/reply" "$url/ready"; do
-  kill -0 "$server_pid" 2>/dev/null || fail "the server ended before it was ready: $(cat "$work/log")"
-  sleep 0.05
-done
+await_ready
 ask 200 http://x/health --unix-socket "$work/hearth.sock"
 ask 200 "http://localhost:$port/health"
 ask 200 "http://127.0.0.1:$port/health"
@@ -42,7 +36,7 @@ before=$(grep -c '"why"' "$work/log")
 for _ in $(seq 20); do
   curl -s -m 60 -o /dev/null "$url/nowhere-[1-50]" || fail "a flood is not answered"
 done
-sleep 0.5
+sleep 0.5 # lines of refusals are allowed again as time passes, ten a second
 ask 404 "$url/nowhere"
 logged 'requests were refused that no line tells of'
 after=$(grep -c '"why"' "$work/log")

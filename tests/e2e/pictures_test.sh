@@ -22,15 +22,7 @@ if [ -n "${PICTURES:-}" ]; then set --; else set -- --lengths 64,300 --sequences
 terminal=
 stop_all() { if [ -n "$terminal" ]; then kill "$terminal" 2>/dev/null || true; fi; }
 # sees N PATTERN: until the terminal shows it N times
-sees() {
-  waits=0
-  until [ "$(grep -ac -e "$2" "$work/screen")" -ge "$1" ]; do
-    waits=$((waits + 1))
-    [ "$waits" -le 3600 ] || fail "the terminal does not show '$2': $(cat -v "$work/screen")"
-    kill -0 "$terminal" 2>/dev/null || fail "the terminal ended without '$2': $(cat "$work/screen")"
-    sleep 0.05
-  done
-}
+sees() { await "'$2' on the terminal" of "$terminal" at_least "$1" grep -ac -e "$2" "$work/screen"; }
 mkfifo "$work/keys"
 : >"$work/screen"
 env -u NO_COLOR XDG_DATA_HOME="$work/data" LC_ALL=C.UTF-8 TERM=xterm-256color script -qec \

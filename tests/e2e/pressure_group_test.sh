@@ -19,24 +19,15 @@ if ! mkdir "$group" 2>/dev/null || ! echo 8G 2>/dev/null >"$group/$limit"; then
 fi
 stop_all() {
   serve_kill
-  for _ in $(seq 100); do if rmdir "$group" 2>/dev/null; then return; fi; sleep 0.05; done
+  (await "the end of all in the group" rmdir "$group") 2>/dev/null || true
 }
 
 look() { curl -s "$admin_url$1" >"$work/out" || fail "the operators' page does not answer"; }
 group_use() { look /admin/pressure && value "(r.sources.system.limits.find((l) => l.total_bytes == $1) || {}).used_bytes || 0"; }
 pressed() { look /admin/pressure && value 'r.sources.system.pressed'; }
-until_pressed() { # true or false
-  for _ in $(seq 600); do if [ "$(pressed)" = "$1" ]; then return; fi; sleep 0.05; done
-  fail "pressure is not $1: $(cat "$work/out") $(tail -n 20 "$work/log")"
-}
-until_rows() { # MODEL: some are in its RAM tier
-  for _ in $(seq 600); do
-    if look /admin/models && [ "$(value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0")" = true ]; then
-      return
-    fi
-    sleep 0.05
-  done
-  fail "model $1 has no rows: $(cat "$work/out")"
+until_pressed() { await "pressure: $1" gives "$1" pressed; } # true or false
+rows() { # MODEL: are some in its RAM tier?
+  look /admin/models && value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0"
 }
 long=$(seq -s ' ' 200)
 
@@ -48,11 +39,10 @@ until_pressed false
 hear "$work/events" "$admin_url/admin/events"
 for model in one two; do
   ask 200 "$url/v1/completions" -d "{\"model\":\"$model\",\"prompt\":\"$long $model\",\"max_tokens\":2}"
-  until_rows "$model"
+  await "rows of model $model" gives true rows "$model"
 done
-used=0
-for _ in $(seq 600); do used=$(group_use $((8 << 30))); if [ "$used" -gt 1000000 ]; then break; fi; sleep 0.05; done
-[ "$used" -gt 1000000 ] || fail "the server does not see the use of its group: $(cat "$work/out")"
+await "the use of its group, as the server sees it" at_least 1000000 group_use $((8 << 30))
+used=$(group_use $((8 << 30)))
 
 echo $((used + used / 24)) >"$group/$limit" # 96 % are used
 heard "$work/events" '^event: pressure$'

@@ -11,11 +11,7 @@ stop_all() {
 }
 look() { curl -s $via "$admin_url$1" >"$work/out" || fail "the operators' page does not answer"; }
 state() { look /admin/models && value "r.models.find((m) => m.name == '$1').state"; }
-until_is() { # WHAT-IT-IS COMMAND...
-  is=$1; shift
-  for _ in $(seq 600); do if [ "$("$@")" = "$is" ]; then return; fi; sleep 0.05; done
-  fail "$* is $("$@") and not $is: $(tail -n 20 "$work/log")"
-}
+until_is() { await "'$*'" gives "$@"; } # WHAT-IT-IS COMMAND...
 rows() { # MODEL: are some in its RAM tier?
   look /admin/models && value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0"
 }
@@ -44,7 +40,7 @@ expect "state of the other" "$(state two)" ready
 curl -sN "$url/v1/completions" >"$work/stream" \
   -d '{"model":"stay","prompt":"x","max_tokens":4000,"ignore_eos":true,"stream":true}' &
 request=$!
-for _ in $(seq 600); do if grep -q '^data: ' "$work/stream"; then break; fi; sleep 0.05; done
+heard "$work/stream" '^data: '
 use 1.0
 until_is true pressed
 until_is stopped state one
@@ -75,7 +71,7 @@ expect "state of a model when there is memory" "$(state one)" ready
 
 # A command that fails is no pressure, and is told once.
 rm "$work/use"
-for _ in $(seq 600); do if grep -q "source of memory pressure 'command' fails" "$work/log"; then break; fi; sleep 0.05; done
+heard "$work/log" "source of memory pressure 'command' fails"
 expect "lines about a command that fails" "$(grep -c "source of memory pressure 'command' fails" "$work/log")" 1
 expect "pressure without a source" "$(pressed)" false
 ask 400 $via -X POST "$admin_url/admin/pressure" -d '{"free":"much"}'; has "a number of bytes above 0"
@@ -132,16 +128,14 @@ library_is half
 ask 200 $via -X POST "$admin_url/admin/reload"
 until_is 0.5 of_library use
 expect "pressure when the library tells less" "$(of_library pressed)" false
+n_fails() { grep -c "source of memory pressure 'library' fails" "$work/log"; }
 fails=0
 for symbol in crashes fails hangs; do
   library_is "$symbol"
   ask 200 $via -X POST "$admin_url/admin/reload"
   fails=$((fails + 1))
-  for _ in $(seq 600); do
-    if [ "$(grep -c "source of memory pressure 'library' fails" "$work/log")" = "$fails" ]; then break; fi
-    sleep 0.05
-  done
-  expect "lines about a library that $symbol" "$(grep -c "source of memory pressure 'library' fails" "$work/log")" "$fails"
+  await "a line about a library that $symbol" at_least "$fails" n_fails
+  expect "lines about a library that $symbol" "$(n_fails)" "$fails"
   expect "pressure of a library that $symbol" "$(of_library pressed)" false
   library_is half
   ask 200 $via -X POST "$admin_url/admin/reload"

@@ -128,11 +128,7 @@ mkfifo "$work/pipe"
 pid=$!
 exec 9>"$work/pipe"
 echo "the first" >&9
-i=0
-while [ ! -s "$work/slow.jsonl" ]; do
-  i=$((i + 1)); [ $i -lt 600 ] || fail "the first result does not come before the second prompt"
-  sleep 0.05
-done
+await "the first result, before the second prompt" of "$pid" test -s "$work/slow.jsonl"
 echo "the second" >&9
 exec 9>&-
 wait $pid || fail "prompts from a pipe failed"
@@ -153,12 +149,7 @@ rm -f "$work/pipe"; mkfifo "$work/pipe"
 pid=$!
 exec 9>"$work/pipe"
 echo '1' >&9; echo '2' >&9; echo '3' >&9; echo '4' >&9 # and the file stays open
-i=0
-while [ ! -s "$work/cut.jsonl" ]; do
-  i=$((i + 1)); [ $i -lt 1200 ] || fail "no result came"
-  kill -0 $pid 2>/dev/null || fail "it ended early: $(cat "$work/err")"
-  sleep 0.05
-done
+await "a result" of "$pid" test -s "$work/cut.jsonl"
 kill -INT $pid
 status=0; wait $pid || status=$?
 exec 9>&-

@@ -43,7 +43,7 @@ printf 'Tell me a story about a fox.\n' | build/hearth chat models/hearth-tiny.g
 # The worker dies, and the stream goes on.
 block 1 "Try it" docs/reliability.md >commands
 grep -q 'kill -9 ' commands || fail "docs/reliability.md kills no worker: $(cat commands)"
-port=$(node -e 'import(process.argv[1]).then(async (m) => console.log(await m.freePort()))' "$source/bench/free_port.mjs")
+port=$(node -e 'import(process.argv[1]).then(async (m) => console.log(await m.freePort()))' "$source/tests/support/server.mjs")
 sed "s/8099/$port/g; s/SERVER=\$!/&; echo \$! >server.pid/" commands >script
 stop_all() { kill -KILL "$(cat "$work/server.pid")" 2>/dev/null || true; }
 timeout 120 bash ./script >out 2>err || fail "the block of a stream ends with $?: $(tail -n 5 err)"

@@ -8,7 +8,7 @@ stop_all() { if [ -n "$hub_pid" ]; then kill -KILL "$hub_pid" 2>/dev/null || tru
 touch "$work/asked"
 node "$source/tests/support/hub.mjs" "$tiny" "$work/hub.port" "$work/asked" &
 hub_pid=$!
-for _ in $(seq 600); do [ ! -s "$work/hub.port" ] || break; sleep 0.05; done
+await "the hub" of "$hub_pid" test -s "$work/hub.port"
 unset HF_TOKEN HF_TOKEN_PATH HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE XDG_CACHE_HOME OLLAMA_MODELS HF_ENDPOINT
 host=127.0.0.1:$(cat "$work/hub.port")
 export HF_HOME="$work/hf" HOME="$work/home" HEARTH_OLLAMA_REGISTRY="http://$host/"
@@ -174,10 +174,10 @@ fi
 forget
 "$hearth" pull slow >"$work/one" 2>"$work/one.err" &
 one=$!
-for _ in $(seq 600); do [ "$(asked storage .)" -lt 5 ] || break; sleep 0.05; done
+await "the requests for all pieces" of $one at_least 5 asked storage .
 "$hearth" pull slow >"$work/two" 2>"$work/two.err" &
 two=$!
-for _ in $(seq 600); do if grep -q "another process downloads this file" "$work/two.err"; then break; fi; sleep 0.05; done
+await "the wait of the other" of $two grep -qs "another process downloads this file" "$work/two.err"
 license=$(printf 'free for all\n' | sha256sum | cut -d ' ' -f 1)
 [ ! -e "$manifests/slow" ] || fail "a manifest before its layers: $(find "$ollama")"
 rm "$ollama/blobs/sha256-$license"

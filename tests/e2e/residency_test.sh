@@ -7,10 +7,7 @@
 state() { # MODEL: of its worker
   curl -s "$url/admin/models" -H "$admin" >"$work/out" && value "r.models.find((m) => m.name == '$1').state"
 }
-until_state() { # MODEL STATE
-  for _ in $(seq 600); do if [ "$(state "$1")" = "$2" ]; then return; fi; sleep 0.05; done
-  fail "model $1 is $(state "$1") and not $2: $(tail -n 20 "$work/log")"
-}
+until_state() { await "state $2 of model $1" gives "$2" state "$1"; } # MODEL STATE
 chat() { # MODEL [FIELDS]: a short reply
   ask 200 "$url/v1/chat/completions" -H "$client" -d "{\"model\":\"$1\",\"max_tokens\":4,\"temperature\":0,
     \"messages\":[{\"role\":\"user\",\"content\":\"$long\"}]${2:-}}"
@@ -36,11 +33,11 @@ curl -s "$url/v1/models" -H "$client" >"$work/out"
 expect "states in the list" "$(value 'r.data.map((m) => m.id + " " + m.status.value).join()')" "one unloaded,two loaded"
 
 # An operator looks.
-for _ in $(seq 600); do # a worker tells its numbers now and then
+shows_numbers() {
   HEARTH_API_KEY=$root "$hearth" ps --url "$url" >"$work/ps" || fail "ps does not show the models"
-  if grep -q '[0-9]%$' "$work/ps"; then break; fi
-  sleep 0.05
-done
+  grep -q '[0-9]%$' "$work/ps"
+}
+await "the numbers of a worker, which it tells now and then" shows_numbers
 grep -q '^one  *stopped .* - *$' "$work/ps" || fail "ps says of one: $(cat "$work/ps")"
 grep -q '^two  *ready  *device  *[0-9.]* MiB  *0  *0 .* [0-9]*%$' "$work/ps" || fail "ps says of two: $(cat "$work/ps")"
 grep -q '^memory: .* of .* GiB$' "$work/ps" || fail "ps says of memory: $(cat "$work/ps")"
@@ -79,17 +76,14 @@ until_state one stopped
 ask 200 "$url/api/ps" -H "$client"; has '"models": *\[\]'
 ask 200 "$url/models/load" -H "$client" -d '{"model":"one"}' # stays: that was the request's wish, not this one's
 until_state one ready
-sleep 0.6
+sleep 0.6 # nothing tells that it does not leave
 expect "state of a model that was loaded anew" "$(state one)" ready
 ask 415 "$url/models/load" -H "$client" -H 'Content-Encoding: gzip' -d '{"model":"one"}'
 ask 400 "$url/api/chat" -H "$client" -d '{"model":"one","keep_alive":"soon","messages":[{"role":"user","content":"hi"}]}'
 
 # The next server knows the memory that a model takes before it has loaded it.
 chat one
-for _ in $(seq 600); do
-  if grep -q '^model [0-9a-f]* [1-9]' "$work/cache/needs"; then break; fi
-  sleep 0.05
-done
+await "a measurement" grep -q '^model [0-9a-f]* [1-9]' "$work/cache/needs"
 serve_stop
 serve -m "one=$tiny" -m "two=$tiny" --start on-demand --models-max 1 --cache "$work/cache" --keys "$work/keys"
 curl -s "$url/admin/models" -H "$admin" >"$work/out"
@@ -148,7 +142,7 @@ for worker in $(seq 6); do
   clients="${clients:-} $!"
 done
 for _ in $(seq 12); do
-  sleep 0.2
+  sleep 0.2 # workers die at any moment, and not all the time
   curl -s "$admin_url/admin/models" >"$work/out" || fail "the operators' page does not answer"
   n=$(value 'r.models.filter((m) => m.pid).length')
   [ "$n" -le 2 ] || fail "$n workers run at once"
@@ -170,10 +164,7 @@ order() { # STATUS PATH [BODY]
   ask "$1" -X POST "$admin_url/admin/$2" ${3:+-d "$3"}
 }
 residencies() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.models.map((m) => m.residency).join()'; }
-until_residencies() { # OF ALL MODELS
-  for _ in $(seq 600); do if [ "$(residencies)" = "$1" ]; then return; fi; sleep 0.05; done
-  fail "the models are $(residencies) and not $1: $(tail -n 5 "$work/log")"
-}
+until_residencies() { await "residencies $1" gives "$1" residencies; } # OF ALL MODELS
 message='"messages":[{"role":"user","content":"hi"}],"max_tokens":4'
 ask 503 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}"; has '"code": *"model_not_resident"'
 ask 503 "$url/v1/messages" -d "{\"model\":\"a\",$message}"; has '"type": *"api_error"'
@@ -204,8 +195,7 @@ watcher=$!
 expect "the answer to an order" "$(cat "$work/moved")" "a: moving"
 grep -q "refuses with 404: there is no model 'none'" "$work/refused" || fail "the refusal is $(cat "$work/refused")"
 until_residencies evicted,evicted,evicted
-for _ in $(seq 600); do if grep -q '^a  *stopped  *evicted ' "$work/watched"; then break; fi; sleep 0.05; done
-grep -q '^a  *stopped  *evicted ' "$work/watched" || fail "who watches sees $(cat "$work/watched")"
+heard "$work/watched" '^a  *stopped  *evicted '
 [ "$(grep -c '^MODEL ' "$work/watched")" -le 4 ] || fail "a page without a change was shown: $(cat "$work/watched")"
 if grep -q "$(printf '\033')" "$work/watched"; then fail "a file has escape codes"; fi
 kill "$watcher"
@@ -243,10 +233,7 @@ rm "$work/models/first.gguf"
 ask 200 -X POST "$admin_url/admin/reload"
 expect "models of a folder after a reload" "$(names)" other,first,third # the one in sub, and a link to nothing
 ask 200 "$url/v1/completions" -d '{"model":"third","prompt":"x","max_tokens":2}'
-until_names() { # NAMES
-  for _ in $(seq 600); do if [ "$(names)" = "$1" ]; then return; fi; sleep 0.05; done
-  fail "the models are $(names) and not $1: $(tail -n 5 "$work/log")"
-}
+until_names() { await "models $1" gives "$1" names; } # NAMES
 mkdir "$work/models/new" # nobody asks for a reload
 cp "$tiny" "$work/models/new/fourth.gguf"
 until_names other,first,fourth,third
@@ -256,7 +243,7 @@ rm -r "$work/models/new"
 until_names other,first,third
 n=$(grep -c 'folder of models has changed' "$work/log")
 : >"$work/models/notes.txt"
-sleep 1.3
+sleep 1.3 # longer than from a change of the folder to its reload; nothing tells that there is none
 expect "reloads after a file that is no model" "$(grep -c 'folder of models has changed' "$work/log")" "$n"
 curl -s "$admin_url/admin/config" >"$work/out"
 expect "the folder in the configuration" "$(value r.models_dir)" "$work/models"

@@ -16,7 +16,8 @@ running=$(post /v1/responses '{"input":"Go on","background":true,"ignore_eos":tr
 expect "what runs" "$(curl -s "$url/v1/responses/$running" | grep -o '"status":"[^"]*' | head -n 1)" '"status":"in_progress'
 case $running in "$(printf %.21s "$id")"*) fail "the id of a response can be told from another one's: $id, $running" ;; esac
 # Files are written in order: if the last one is there, all are.
-until [ "$(find "$work/responses" -name '*.hrr' | wc -l)" = 2 ]; do sleep 0.05; done
+n_files() { find "$work/responses" -name '*.hrr' | wc -l; }
+await "the files of both" at_least 2 n_files
 serve_kill
 begin
 curl -s "$url/v1/responses/$id" | cmp - "$work/first" || fail "the response was changed by the server's end"
@@ -25,7 +26,8 @@ expect "what ran" "$(curl -s "$url/v1/responses/$running" | grep -o '"status":"[
 processes=$(serve_processes)
 going=$(post /v1/responses '{"input":"Go on","background":true,"ignore_eos":true,"max_output_tokens":400}' | grep -o '"id":"resp_[^"]*' | head -n 1 | cut -d '"' -f 4)
 for process in $processes; do [ "$process" = "$server_pid" ] || kill -KILL "$process"; done
-until curl -s "$url/v1/responses/$going" >"$work/going" && ! grep -q '"status":"in_progress"' "$work/going"; do sleep 0.1; done
+is_over() { curl -s "$url/v1/responses/$going" >"$work/going" && ! grep -q '"status":"in_progress"' "$work/going"; }
+await "its end" is_over
 expect "what went on" "$(grep -o '"status":"[^"]*' "$work/going" | head -n 1)" '"status":"incomplete'
 expect "its tokens" "$(grep -o '"output_tokens":[0-9]*' "$work/going")" '"output_tokens":400'
 grep -q 'goes on in another worker' "$work/log" || fail "no worker was replaced: $(cat "$work/log")"

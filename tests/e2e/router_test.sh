@@ -27,8 +27,7 @@ expect_names ''
 
 # What came meanwhile is served after a reload.
 download some/tiny tiny-Q8_0.gguf
-kill -HUP "$server_pid"
-for _ in $(seq 600); do [ "$(names)" = '' ] || break; sleep 0.05; done
+reload
 expect_names 'some/tiny:Q8_0 unloaded'
 serve_stop
 

@@ -31,15 +31,14 @@ n=0
 
 serve -m "one=$tiny" -m "two=$tiny" --ram-total "${total}K" --admin 127.0.0.1:0 --cache "$work/cache"
 admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
-shares
-expect "the shares at first" "$shares" "2048 2048"
+told_shares() { shares && echo "$shares"; }
+await "equal shares, once both workers have told theirs" gives "2048 2048" told_shares
 fill one 3000
 fill two 3000 # takes the rows of the other as soon as that is idle
 [ "$one" -lt 1100 ] || fail "the idle model keeps $one KiB"
 ask_for one 1
 is_from_disk() { grep '"model":"one"' "$work/log" | tail -n 1 | grep -q '"hit":"exact","tier":"disk"'; }
-for _ in $(seq 100); do is_from_disk && break; sleep 0.1; done # the line is written behind the reply
-is_from_disk || fail "its rows do not come from disk: $(grep '"model":"one"' "$work/log" | tail -n 1)"
+await "its rows from disk, in the line behind the reply" is_from_disk
 
 HEARTH_URL=$admin_url "$hearth" ps --memory >"$work/ps" || fail "ps does not show memory"
 grep -q '^of it, rows: .* of 4.5 MiB$' "$work/ps" || fail "ps says of rows: $(cat "$work/ps")"

@@ -64,10 +64,7 @@ expect "hit afterwards" "$(field hit "$work/again.json")" exact
 # An RPC server that goes away ends its client with a message.
 on_servers -p 'Once upon a time' -n 3000 -c 4096 --ignore-eos >"$work/out" 2>"$work/err" &
 run_pid=$!
-until [ -s "$work/out" ]; do
-  kill -0 "$run_pid" 2>/dev/null || fail "the run ended before anything was lost: $(cat "$work/err")"
-  sleep 0.02
-done
+await "text" of "$run_pid" test -s "$work/out"
 kill -KILL "${HTH_TEST_RPC_PIDS##* }"
 status=0
 wait "$run_pid" || status=$?

@@ -19,10 +19,7 @@ serve_listening() {
   rm -f "$work/port"
   "$hearth" serve --port-file "$work/port" --runtime-directory "$work/run" "$@" 2>"$work/log" &
   server_pid=$!
-  until [ -s "$work/port" ]; do
-    kill -0 "$server_pid" 2>/dev/null || fail "the server ended at once: $(cat "$work/log")"
-    sleep 0.05
-  done
+  await "the server's port" of "$server_pid" test -s "$work/port"
   port=$(head -n 1 "$work/port")
   url=http://127.0.0.1:$port
 }
@@ -30,10 +27,16 @@ serve_listening() {
 # serve OPTIONS: the same on its own address, until the server is ready.
 serve() {
   serve_listening --listen 127.0.0.1:0 "$@"
-  until curl -sf -o "$work/ready" "$url/ready"; do
-    kill -0 "$server_pid" 2>/dev/null || fail "the server ended before it was ready: $(cat "$work/log")"
-    sleep 0.05
-  done
+  await_ready
+}
+await_ready() { await "a server that is ready" of "$server_pid" curl -sf -o "$work/ready" "$url/ready"; }
+
+# reload: the server has read its configuration anew
+n_reloads() { grep -c 'the configuration was read anew' "$work/log"; }
+reload() {
+  reloads=$(n_reloads || true)
+  kill -HUP "$server_pid"
+  await "a reload" at_least $((reloads + 1)) n_reloads
 }
 
 # Processes that have this test's directory in their command line, but for shells: the server and its workers.
@@ -75,7 +78,4 @@ hear() {
   heard "$events" '^event: '
 }
 # heard FILE PATTERN: the file has it, or has it soon
-heard() {
-  for _ in $(seq 600); do if grep -q -e "$2" "$1"; then return; fi; sleep 0.05; done
-  fail "'$2' is not heard, but: $(grep . "$1" | grep -v "^:")"
-}
+heard() { await "'$2' in ${1##*/}" grep -qs -e "$2" "$1"; }

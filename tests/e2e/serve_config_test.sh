@@ -145,15 +145,15 @@ expect "an operator's page with a key of a client" "$(code -H "x-api-key: $alice
 expect "an operator's page" "$(code -H "x-api-key: $root" "$url/admin/models")" 200
 
 # A reload: a wrong configuration changes nothing, a good one does.
-reload() { code -X POST -H "x-api-key: $root" "$url/admin/reload"; }
+order_reload() { code -X POST -H "x-api-key: $root" "$url/admin/reload"; }
 cp "$work/printed.conf" "$work/before.conf"
 echo 'nonsense = 5' >>"$work/printed.conf"
-expect "a reload of what is wrong" "$(reload)" 400
+expect "a reload of what is wrong" "$(order_reload)" 400
 grep -q "printed.conf:[0-9]*: 'nonsense' is no key here" "$work/out" || fail "a reload says: $(cat "$work/out")"
 expect "a request after a reload that failed" "$(ask "$alice" chat)" 200
 cp "$work/before.conf" "$work/printed.conf"
 sed -i '/^key "alice"/,/^}/d' "$work/etc/keys.conf"
-expect "a reload" "$(reload)" 200
+expect "a reload" "$(order_reload)" 200
 expect "a request with a key that was taken away" "$(ask "$alice" chat)" 401
 expect "a request with another key" "$(ask "$bob" chat)" 200
 kill -0 "$server_pid" || fail "the server did not outlive a reload"
@@ -167,9 +167,10 @@ model stub:delay_us=10000
 serve --config "$work/etc/swap.conf"
 stream >"$work/stream" &
 client=$!
-for _ in $(seq 200); do [ "$(grep -c '^data: ' "$work/stream")" -le 10 ] || break; sleep 0.05; done
+n_events() { grep -c '^data: ' "$work/stream"; }
+await "the begin of the stream" of "$client" at_least 10 n_events
 model "$tiny"
-kill -HUP "$server_pid"
+reload
 expect "a request after the reload" "$(curl -s -m 60 -o "$work/out" -w '%{http_code}' "$url/v1/completions" \
   -d '{"model":"m","prompt":"Once upon a time","max_tokens":4}')" 200
 wait "$client" || fail "the stream that ran during the reload broke off"

@@ -59,12 +59,8 @@ first_block() {
   "$hearth" cache ls --cache "$cache" --kind block --json | tr -d '\n' | tr '}' '\n' | grep '"first_position": 0,' |
     sed 's/.*"key": "\([0-9a-f]*\)".*/\1/'
 }
-n=0
-until pinned=$(first_block) && [ -n "$pinned" ]; do
-  n=$((n + 1))
-  [ $n -lt 100 ] || fail "the first block was not written: $("$hearth" cache ls --cache "$cache" --json)"
-  sleep 0.1
-done
+is_written() { pinned=$(first_block) && [ -n "$pinned" ]; }
+await "the first block on disk" is_written
 "$hearth" cache pin "$pinned" --cache "$cache" || fail "the first block cannot be pinned"
 post '/slots/0?action=erase' ''
 expect "the status of an erase beside a pin" "$code" 200

@@ -23,10 +23,7 @@ worker=$(serve_processes | grep -vx "$server_pid")
 # The client leaves, and the worker is killed.
 curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
 client=$!
-until [ "$(ids "$work/first" 2>/dev/null | wc -l)" -ge 10 ]; do
-  kill -0 "$client" 2>/dev/null || fail "the client ended: $(cat "$work/head")"
-  sleep 0.05
-done
+await "ten events" of "$client" grep -qs '^id: 10$' "$work/first"
 kill -KILL "$worker"
 kill -KILL "$client" || fail "the client ended: $(cat "$work/err")"
 wait "$client" 2>/dev/null || true
@@ -64,15 +61,13 @@ expect "lines in two parts" "$(head -n 9 "$work/whole" && cat "$work/rest")" "$(
 rm -f "$work/first" "$work/head" # of the one before
 curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
 client=$!
-until grep -q '^id: 3$' "$work/first" 2>/dev/null; do
-  kill -0 "$client" 2>/dev/null || fail "the client ended: $(cat "$work/head")"
-  sleep 0.05
-done
+await "three events" of "$client" grep -qs '^id: 3$' "$work/first"
 id=$(tr -d '\r' <"$work/head" | sed -n 's/^x-hearth-stream: //p')
 code=$(curl -sS -o "$work/out" -w '%{http_code}' -X DELETE -H "$auth" "$url/v1/streams/$id")
 expect "giving it up" "$code" 204
 wait "$client" 2>/dev/null && fail "the connection of a stream that was given up ends well"
-until curl -sS -H "$auth" "$url/slots?model=slow" | grep -q '"is_processing":true' || break; do sleep 0.05; done
+is_idle() { curl -sS -H "$auth" "$url/slots?model=slow" >"$work/slots" && ! grep -q '"is_processing":true' "$work/slots"; }
+await "the end of its request" is_idle
 code=$(curl -sS -o "$work/out" -w '%{http_code}' -H "$auth" "$url/v1/streams/$id")
 expect "a stream that was given up" "$code" 404
 serve_stop

@@ -63,7 +63,7 @@ node -e '
   }).listen(0, "127.0.0.1", function () { require("fs").writeFileSync(process.argv[1], String(this.address().port)) })
 ' "$work/port" &
 odd=$!
-for _ in $(seq 600); do [ ! -s "$work/port" ] || break; sleep 0.05; done
+await "the port" test -s "$work/port"
 url=http://127.0.0.1:$(cat "$work/port")
 is_clean() { # WHAT: $work/out has no control characters but newlines, and the server's text
   grep -aq 'odd ]0;title   *2J' "$work/out" || fail "$1 does not show the text: $(od -c "$work/out")"

@@ -15,13 +15,7 @@ start_worker() {
   refuse_reports # of a log that the new worker's replaces
   "$hearth" worker --model "$tiny" --name tiny --socket "$socket" --ctx 2048 "$@" 2>"$work/log" &
   pid=$!
-  n=0
-  until curl -sf -m 5 --unix-socket "$socket" http://worker/health >/dev/null 2>&1; do
-    kill -0 "$pid" 2>/dev/null || fail "the worker ended: $(cat "$work/log")"
-    n=$((n + 1))
-    [ $n -lt 600 ] || fail "the worker is not ready: $(cat "$work/log")"
-    sleep 0.1
-  done
+  await "a worker that is ready" of "$pid" curl -sf -m 5 -o "$work/health" --unix-socket "$socket" http://worker/health
 }
 
 # ask CODE TARGET [CURL OPTIONS]: the body is in $work/out
@@ -75,7 +69,7 @@ ask 200 /health
 curl -sS -m 60 -N --unix-socket "$socket" http://worker/completion \
   -d "{\"prompt\":\"$prompt\",\"n_predict\":200,\"ignore_eos\":true,\"stream\":true}" >"$work/stream" &
 reader=$!
-until [ -s "$work/stream" ]; do sleep 0.05; done
+await "the stream" of "$reader" test -s "$work/stream"
 kill -TERM "$pid"
 status=0; wait "$pid" || status=$?
 pid=
@@ -103,9 +97,9 @@ start_worker
 curl -sS -m 60 -N --unix-socket "$socket" http://worker/completion \
   -d "{\"prompt\":\"$prompt\",\"n_predict\":1500,\"ignore_eos\":true,\"stream\":true}" >"$work/stream" 2>/dev/null &
 reader=$!
-until [ -s "$work/stream" ]; do sleep 0.05; done
+await "the stream" of "$reader" test -s "$work/stream"
 kill -TERM "$pid"
-while [ -e "$socket" ]; do sleep 0.05; done
+await "the end of the socket" not test -e "$socket"
 kill -TERM "$pid" 2>/dev/null || true
 status=0; wait "$pid" || status=$?
 pid=

@@ -110,7 +110,7 @@ static uint8_t image_byte(const test_forest_row *row, size_t i)
     return (uint8_t)(key[i % HTH_KEY_BYTES] + i / HTH_KEY_BYTES * 7 + (unsigned)row->meta.id.kind * 41);
 }
 
-void test_forest_fill(const test_forest_row *row, uint8_t *image)
+static void fill(const test_forest_row *row, uint8_t *image)
 {
     for (size_t i = 0; i < row->image_bytes; i++)
         image[i] = image_byte(row, i);
@@ -141,7 +141,7 @@ bool test_forest_save(const test_forest *forest, const test_forest_row *row, hea
 
     if (!slab)
         return false;
-    test_forest_fill(row, hth_slab_image(slab));
+    fill(row, hth_slab_image(slab));
     hth_cache_save_commit(cache, slab);
     return true;
 }

@@ -44,7 +44,6 @@ const test_forest_row *test_forest_find(const test_forest *forest, const hth_row
 
 /* A save of the row; *superseded is for what it points to. */
 hth_save test_forest_save_of(const test_forest *forest, const test_forest_row *row, hearth_save_reason reason);
-void test_forest_fill(const test_forest_row *row, uint8_t *image);
 /* Save it whole; false when there was no room. */
 bool test_forest_save(const test_forest *forest, const test_forest_row *row, hearth_save_reason reason,
                       hth_cache *cache);

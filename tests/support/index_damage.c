@@ -28,14 +28,6 @@ static void environment_path(const char *directory, char *path, size_t capacity)
     globfree(&found);
 }
 
-void test_index_file(const char *directory, char *path, size_t capacity)
-{
-    char environment[4096];
-
-    environment_path(directory, environment, sizeof(environment));
-    (void)snprintf(path, capacity, "%s/data.mdb", environment);
-}
-
 static void change_byte(uint8_t *bytes, size_t n_bytes, uint64_t *random)
 {
     if (n_bytes > 0)

@@ -22,7 +22,5 @@ typedef enum test_index_damage {
  */
 bool test_index_damage_record(const char *directory, size_t i, test_index_damage damage, uint64_t *random, char *text,
                               size_t capacity);
-/* The path of the index's file below the cache directory. */
-void test_index_file(const char *directory, char *path, size_t capacity);
 
 #endif

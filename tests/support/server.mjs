@@ -2,8 +2,19 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import http from 'node:http'
+import net from 'node:net'
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+// A port of the loopback interface that is free at this moment, for programs that need a number.
+export const freePort = () =>
+  new Promise((resolve, reject) => {
+    const probe = net.createServer().on('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address()
+      probe.close(() => resolve(port))
+    })
+  })
 
 // Processes whose parent is this one, without help of any program.
 export const childrenOf = (pid) =>

@@ -105,7 +105,8 @@ static size_t append_piece(const hth_backend *backend, const hth_engine_model *m
     return n + n_piece;
 }
 
-char *test_solo_text(const hth_backend *backend, const hth_engine_model *model, const hearth_token *tokens, size_t n)
+/* The text of tokens, control tokens aside; released with free. */
+static char *text_of(const hth_backend *backend, const hth_engine_model *model, const hearth_token *tokens, size_t n)
 {
     char *text = calloc(n + 1, PIECE_BYTES);
     size_t n_bytes = 0;
@@ -143,7 +144,7 @@ test_solo_reply test_solo_finish(const hth_backend *backend, const hth_engine_mo
                                  const hearth_request *request, uint32_t n_max, const hearth_token *chain,
                                  uint32_t n_chain)
 {
-    char *prompt = request->echo ? test_solo_text(backend, model, request->tokens, request->n_tokens) : strdup("");
+    char *prompt = request->echo ? text_of(backend, model, request->tokens, request->n_tokens) : strdup("");
     size_t n_prompt = strlen(prompt);
     char *text = realloc(prompt, n_prompt + ((size_t)n_max + 1) * PIECE_BYTES);
     test_solo_reply reply = { .reason = HEARTH_FINISH_LENGTH, .n_bytes = n_prompt };

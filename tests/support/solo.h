@@ -36,7 +36,5 @@ typedef struct test_solo_reply {
 test_solo_reply test_solo_finish(const hth_backend *backend, const hth_engine_model *model,
                                  const hearth_request *request, uint32_t n_max, const hearth_token *chain,
                                  uint32_t n_chain);
-/* The text of tokens, control tokens aside; released with free. */
-char *test_solo_text(const hth_backend *backend, const hth_engine_model *model, const hearth_token *tokens, size_t n);
 
 #endif

@@ -158,12 +158,6 @@ hth_adapter_set *test_stage_adapter(test_stage *stage, const char *directory, ui
     return set;
 }
 
-test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
-                               hearth_error *err)
-{
-    return test_stage_prepare_with(stage, request, NULL, salt, slot_out, err);
-}
-
 test_reply *test_stage_prepare_with(test_stage *stage, const hearth_request *request, hth_adapter_set *adapters,
                                     const char *salt, hth_slot **slot_out, hearth_error *err)
 {
@@ -210,7 +204,7 @@ void test_stage_add(test_stage *stage, hth_slot *slot)
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err)
 {
     hth_slot *slot;
-    test_reply *reply = test_stage_prepare(stage, request, salt, &slot, err);
+    test_reply *reply = test_stage_prepare_with(stage, request, NULL, salt, &slot, err);
 
     if (reply)
         test_stage_add(stage, slot);

@@ -69,14 +69,14 @@ void test_stage_close(test_stage *stage);
 
 /* The set of an adapter of the stub with that number (tests/stub/adapter.c), made with this name in directory. */
 hth_adapter_set *test_stage_adapter(test_stage *stage, const char *directory, uint64_t number, float scale);
-/* Prepare with these adapters; NULL: none. */
+/*
+ * Prepare a slot that nobody has heard of, as on its way through the message queue, with these adapters; NULL: none.
+ */
 test_reply *test_stage_prepare_with(test_stage *stage, const hearth_request *request, hth_adapter_set *adapters,
                                     const char *salt, hth_slot **slot_out, hearth_error *err);
 /* The public request with these tokens; salt may be NULL. Released with test_reply_free. NULL where it is refused. */
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
-/* The two halves of that: a slot that nobody has heard of, as on its way through the message queue; and its coming. */
-test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
-                               hearth_error *err);
+/* The coming of a slot that was prepared. */
 void test_stage_add(test_stage *stage, hth_slot *slot);
 /* It has not ended. */
 void test_stage_cancel(test_stage *stage, const test_reply *reply);

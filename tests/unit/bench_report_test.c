@@ -6,31 +6,23 @@
 #include <string.h>
 
 #include "base/measure.h"
-#include "bench/bench_compare.h"
-#include "bench/bench_escape.h"
-#include "bench/bench_html.h"
 #include "bench/bench_plot.h"
 #include "bench/bench_report.h"
-#include "bench/bench_table.h"
 #include "support/cmocka_all.h"
-
-static const hth_bench_column columns[] = {
-    { "tokens", "prompt", "tokens", NULL, false },
-    { "cold", "cold", "ms", "less", true },
-    { "warm", "<warm> & \"known\"", "ms", "less", true },
-};
 
 static json_t *report_of(double cold, double warm)
 {
     char *argv[] = { "bench", "m.gguf", "--api-key", "secret", "--api=secret", "--quick" };
     json_t *report = hth_bench_report_new("model", 6, argv);
-    json_t *section = hth_bench_section_add(report, &(hth_bench_section){ .name = "first",
-                                                                          .title = "First <token>",
-                                                                          .note = "A note.",
-                                                                          .plot = "lines",
-                                                                          .is_log = true,
-                                                                          .columns = columns,
-                                                                          .n_columns = 3 });
+    json_t *section = hth_bench_section_add(
+        report, &(hth_bench_section){ .name = "first",
+                                      .title = "First <token>",
+                                      .note = "A note.",
+                                      .plot = "lines",
+                                      .is_log = true,
+                                      .columns = { { "tokens", "prompt", "tokens", NULL, false },
+                                                   { "cold", "cold", "ms", "less", true },
+                                                   { "warm", "<warm> & \"known\"", "ms", "less", true } } });
 
     hth_bench_row_add(section, NULL, 512, (const double[]){ cold, warm });
     hth_bench_row_add(section, NULL, 1024, (const double[]){ 2 * cold, NAN });
