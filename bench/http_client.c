@@ -1,6 +1,3 @@
-/*
- * http_client.c - see http_client.h
- */
 #include "http_client.h"
 
 #include <errno.h>

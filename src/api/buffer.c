@@ -1,6 +1,3 @@
-/*
- * buffer.c - see buffer.h
- */
 #include "api/buffer.h"
 
 #include <stdarg.h>

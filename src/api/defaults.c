@@ -1,6 +1,3 @@
-/*
- * defaults.c - see defaults.h
- */
 #include "api/defaults.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * fields.c - see fields.h
- */
 #include "api/fields.h"
 
 #include <math.h>

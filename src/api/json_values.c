@@ -1,6 +1,3 @@
-/*
- * json_values.c - see json_values.h
- */
 #include "api/json_values.h"
 
 #include <stdlib.h>

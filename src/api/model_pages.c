@@ -1,6 +1,3 @@
-/*
- * model_pages.c - see model_pages.h
- */
 #include "api/model_pages.h"
 
 #include <ctype.h>

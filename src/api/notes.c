@@ -1,6 +1,3 @@
-/*
- * notes.c - see notes.h
- */
 #include "api/notes.h"
 
 #include <stdio.h>

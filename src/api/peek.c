@@ -1,6 +1,4 @@
 /*
- * peek.c - see peek.h
- *
  * A cursor moves over the members of the object. It skips every value that is not asked for: strings with memchr from
  * quote to quote, since they make up most of a long body; arrays and objects by counting brackets.
  */

@@ -1,6 +1,3 @@
-/*
- * prepare.c - see prepare.h
- */
 #include "api/prepare.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * prompt.c - see prompt.h
- */
 #include "api/prompt.h"
 
 #include <stdlib.h>

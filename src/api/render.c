@@ -1,6 +1,3 @@
-/*
- * render.c - see render.h
- */
 #include "api/render.h"
 
 #include <stdio.h>

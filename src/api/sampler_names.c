@@ -1,6 +1,3 @@
-/*
- * sampler_names.c - see sampler_names.h
- */
 #include "api/sampler_names.h"
 
 #include <ctype.h>

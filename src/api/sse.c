@@ -1,6 +1,3 @@
-/*
- * sse.c - see sse.h
- */
 #include "api/sse.h"
 
 void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value)

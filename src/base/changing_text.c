@@ -1,6 +1,4 @@
 /*
- * changing_text.c - see changing_text.h
- *
  * Kinds are tried in turn, the most specific first: a date inside a temporary path belongs to the path, and digits
  * inside a UUID are not a number.
  */

@@ -1,6 +1,4 @@
 /*
- * controls.c - see controls.h
- *
  * All functions go through the text once, and treat the two bytes of a C1 character as one. So neither byte is left
  * over, and all other UTF-8 is passed through byte for byte, even where it is malformed.
  */

@@ -1,6 +1,3 @@
-/*
- * gguf_name.c - see gguf_name.h
- */
 #include "base/gguf_name.h"
 
 #include <stdio.h>

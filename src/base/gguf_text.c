@@ -1,6 +1,4 @@
 /*
- * gguf_text.c - see gguf_text.h
- *
  * Nothing in the file is trusted: each length is checked against the bytes that are left.
  */
 #include "base/gguf_text.h"

@@ -1,6 +1,3 @@
-/*
- * hex.c - see hex.h
- */
 #include "base/hex.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * json_bounds.c - see json_bounds.h
- */
 #include "base/json_bounds.h"
 
 hth_json_bounds hth_json_measure(const char *text, size_t n_bytes)

@@ -1,6 +1,4 @@
 /*
- * memory_limits.c - see memory_limits.h
- *
  * A group's use includes its page cache and the kernel's own caches, so these are subtracted. Files in /dev/shm are not
  * page cache and stay counted. ZFS has its own cache (ARC), which the kernel counts as used: everything above its
  * minimum size counts as free.

@@ -1,6 +1,3 @@
-/*
- * bench_load.c - see bench_load.h
- */
 #include "bench/bench_load.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * bench_plot.c - see bench_plot.h
- */
 #include "bench/bench_plot.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * bench_report.c - see bench_report.h
- */
 #include "bench/bench_report.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * bench_run.c - see bench_run.h
- */
 #include "bench/bench_run.h"
 
 #include <stdarg.h>

@@ -1,6 +1,3 @@
-/*
- * pins.c - see pins.h
- */
 #include "cache/pins.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * segment.c - see segment.h
- */
 #include "cache/segment.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * chat_server.c - see chat_server.h
- */
 #include "chat/chat_server.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * dialog_signals.c - see dialog_signals.h
- */
 #include "chat/dialog_signals.h"
 
 #include <errno.h>

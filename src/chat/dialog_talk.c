@@ -1,6 +1,3 @@
-/*
- * dialog_talk.c - see dialog_talk.h
- */
 #include "chat/dialog_talk.h"
 
 #include <dirent.h>

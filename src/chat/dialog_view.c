@@ -1,6 +1,3 @@
-/*
- * dialog_view.c - see dialog_view.h
- */
 #include "chat/dialog_view.h"
 
 #include <inttypes.h>

@@ -1,6 +1,3 @@
-/*
- * command_list.c - see command_list.h
- */
 #include "cli/command_list.h"
 
 #include <stdio.h>

@@ -1,6 +1,4 @@
 /*
- * key_edit.c - see key_edit.h
- *
  *   1. find the block of the key in the tree of the text
  *   2. replace bytes of the text
  *   3. parse the new text, and compare its keys with the expected ones

@@ -1,6 +1,3 @@
-/*
- * operator_page.c - see operator_page.h
- */
 #include "cli/operator_page.h"
 
 #include <jansson.h>

@@ -1,6 +1,3 @@
-/*
- * result_json.c - see result_json.h
- */
 #include "cli/result_json.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * instant.c - see instant.h
- */
 #include "console/instant.h"
 
 #include <ctype.h>

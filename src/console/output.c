@@ -1,6 +1,3 @@
-/*
- * output.c - see output.h
- */
 #include "console/output.h"
 
 #include <errno.h>

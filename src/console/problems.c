@@ -1,6 +1,3 @@
-/*
- * problems.c - see problems.h
- */
 #include "console/problems.h"
 
 #include <stdarg.h>

@@ -1,6 +1,3 @@
-/*
- * text_file.c - see text_file.h
- */
 #include "console/text_file.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * units.c - see units.h
- */
 #include "console/units.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * wrap.c - see wrap.h
- */
 #include "console/wrap.h"
 
 #include <locale.h>

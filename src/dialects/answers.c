@@ -1,6 +1,3 @@
-/*
- * answers.c - see answers.h
- */
 #include "dialects/answers.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * ollama_answers.c - see ollama_answers.h
- */
 #include "dialects/ollama_answers.h"
 
 #include <inttypes.h>

@@ -1,6 +1,4 @@
 /*
- * request_parse.c - see request_parse.h
- *
  *   body -> JSON object -> defaults -> fields of the API -> defaults for missing fields -> normalized prompt
  */
 #include "dialects/request_parse.h"

@@ -1,6 +1,3 @@
-/*
- * response_record.c - see response_record.h
- */
 #include "dialects/response_record.h"
 
 #include <string.h>

@@ -1,6 +1,3 @@
-/*
- * engine_options.c - see engine_options.h
- */
 #include "engine/engine_options.h"
 
 #include <errno.h>

@@ -1,6 +1,3 @@
-/*
- * tokenize.c - see tokenize.h
- */
 #include "engine/tokenize.h"
 
 #include <limits.h>

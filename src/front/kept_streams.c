@@ -1,6 +1,4 @@
 /*
- * kept_streams.c - see kept_streams.h
- *
  * A stream's log holds its last events, whole ones. An event is preceded by an id line with its number, unless the
  * stream consists of lines. The reader has a position in the log and gets the next bytes whenever its connection takes
  * more. Bytes of an incomplete event wait apart.

@@ -1,6 +1,3 @@
-/*
- * model_names.c - see model_names.h
- */
 #include "front/model_names.h"
 
 #include <stdio.h>

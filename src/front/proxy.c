@@ -1,6 +1,4 @@
 /*
- * proxy.c - see proxy.h
- *
  * relay_ask                    run, when a worker is ready
  *   (begin) ----------------> WAITING ----------------------------------> RUNNING
  *                              ^  | ^                                      |  |

@@ -1,6 +1,4 @@
 /*
- * response_store.c - see response_store.h
- *
  * The loop has the list of records, oldest first. The thread has the files. Jobs go to the thread in order, and come
  * back through a pipe that wakes the loop. A record that is not in the list is looked up on disk as well: another
  * server may have stored it.

@@ -1,6 +1,4 @@
 /*
- * stored_responses.c - see stored_responses.h
- *
  * A response is returned as it is stored. A list of items is made of the items' texts. Nothing is parsed.
  */
 #include "front/stored_responses.h"

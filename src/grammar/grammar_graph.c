@@ -1,6 +1,3 @@
-/*
- * grammar_graph.c - see grammar_graph.h
- */
 #include "grammar/grammar_graph.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * history.c - see history.h
- */
 #include "history/history.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * history_entry.c - see history_entry.h
- */
 #include "history/history_entry.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * history_files.c - see history_files.h
- */
 #include "history/history_files.h"
 
 #include <assert.h>

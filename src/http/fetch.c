@@ -1,6 +1,3 @@
-/*
- * fetch.c - see fetch.h
- */
 #include "http/fetch.h"
 
 #include <curl/curl.h>

@@ -1,6 +1,4 @@
 /*
- * origin.c - see origin.h
- *
  * A rule and an origin are split into scheme, host and port, which may only have characters of names, and compared part
  * by part. So two spellings never mix up two origins. The default port of a scheme counts as none.
  */

@@ -1,6 +1,3 @@
-/*
- * choice.c - see choice.h
- */
 #include "hub/choice.h"
 
 #include <assert.h>

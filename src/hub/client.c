@@ -1,6 +1,3 @@
-/*
- * client.c - see client.h
- */
 #include "hub/client.h"
 
 #include <poll.h>

@@ -1,6 +1,4 @@
 /*
- * download.c - see download.h
- *
  *   1. lock the blob, and check whether it exists now
  *   2. several threads request runs of missing pieces and save each complete piece (partial.h)
  *   3. meanwhile this thread hashes the pieces in order

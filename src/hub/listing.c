@@ -1,6 +1,3 @@
-/*
- * listing.c - see listing.h
- */
 #include "hub/listing.h"
 
 #include <jansson.h>

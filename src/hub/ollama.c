@@ -1,6 +1,3 @@
-/*
- * ollama.c - see ollama.h
- */
 #include "hub/ollama.h"
 
 #include <dirent.h>

@@ -1,6 +1,3 @@
-/*
- * partial.c - see partial.h
- */
 #include "hub/partial.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
 /*
- * pull.c - see pull.h
- *
  *   list the files of the revision -> choose those of the model -> download and link each -> store the commit
  */
 #include "hub/pull.h"

@@ -1,6 +1,4 @@
 /*
- * registry.c - see registry.h
- *
  *   request the manifest -> download each layer (download.c) -> check that all are present -> write the manifest
  *
  * Ollama finds a model by its manifest, so a crash before the last step leaves only unreferenced blobs; a later pull

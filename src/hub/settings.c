@@ -1,6 +1,3 @@
-/*
- * settings.c - see settings.h
- */
 #include "hub/settings.h"
 
 #include <stdio.h>

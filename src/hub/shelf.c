@@ -1,6 +1,3 @@
-/*
- * shelf.c - see shelf.h
- */
 #include "hub/shelf.h"
 
 #include <dirent.h>

@@ -1,6 +1,3 @@
-/*
- * stock.c - see stock.h
- */
 #include "hub/stock.h"
 
 #include <dirent.h>

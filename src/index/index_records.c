@@ -1,6 +1,4 @@
 /*
- * index_records.c - see index_records.h
- *
  *   database      key                                        value
  *   rows          key 32, kind 1                             parent 32, first_position u32, n_tokens u32, bytes u64,
  *                                                            last_used_time u64, hit_count u32, save_reason u8

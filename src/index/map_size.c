@@ -1,6 +1,3 @@
-/*
- * map_size.c - see map_size.h
- */
 #include "index/map_size.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
 /*
- * llama_bounds.cpp - see llama_bounds.h
- *
  * The module replaces `operator new` and `operator delete` for itself. It links its own C++ library, because that also
  * allocates strings. Outside hth_run_bounded, the functions are malloc and free, plus a check of a thread-local
  * variable. A call may free more than it allocated, because it may free values that it did not allocate; it may then

@@ -1,6 +1,3 @@
-/*
- * llama_plain_text.cpp - see llama_plain_text.h
- */
 #include "llama/llama_plain_text.h"
 
 #include <algorithm>

@@ -1,6 +1,3 @@
-/*
- * adapter_spec.c - see adapter_spec.h
- */
 #include "models/adapter_spec.h"
 
 #include "base/gguf_name.h"

@@ -1,6 +1,4 @@
 /*
- * chat_templates.c - see chat_templates.h
- *
  * The tokenizer adds the token that begins every text. If a family has no place for a system message, it goes before
  * the first user message.
  */

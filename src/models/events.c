@@ -1,6 +1,4 @@
 /*
- * events.c - see events.h
- *
  * A request with a queue gets the callbacks of this file. They run on the scheduler thread of its model, copy their
  * arguments into the queue, and pause the reply when the queue exceeds a bound. The queue's lock is held when a pause
  * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply would stop

@@ -1,6 +1,4 @@
 /*
- * fit_choice.c - see fit_choice.h
- *
  *   1. All layers with the largest context, which usually fit.
  *   2. The most layers that fit on the devices with the smallest context. Fewer layers take more host memory, so no
  *      number of layers fits if this one does not fit there.

@@ -1,6 +1,3 @@
-/*
- * given.c - see given.h
- */
 #include "models/given.h"
 
 #include <stdlib.h>

@@ -1,6 +1,4 @@
 /*
- * needs.c - see needs.h
- *
  * The steps are those of load.c, without weights: the metadata, the parameters of the context, the engine's plan for
  * both. The rest is measured in the querying process: libraries, vocabulary, and heap.
  */

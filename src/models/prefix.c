@@ -1,6 +1,3 @@
-/*
- * prefix.c - see prefix.h
- */
 #include "models/prefix.h"
 
 #include <stdlib.h>

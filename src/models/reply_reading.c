@@ -1,6 +1,3 @@
-/*
- * reply_reading.c - see reply_reading.h
- */
 #include "models/reply_reading.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
 /*
- * trusted_digest.c - see trusted_digest.h
- *
  * Times decide whether a digest belongs to the file. A file that is written later has a later modification time. A file
  * that replaces another keeps its modification time, but not its status-change time; a link that is made again has new
  * times itself. No user can set a status-change time. So the digest's must be strictly later: two changes in one clock

@@ -1,6 +1,3 @@
-/*
- * bench_options.c - see bench_options.h
- */
 #include "options/bench_options.h"
 
 #include <stdio.h>

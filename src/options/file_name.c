@@ -1,6 +1,3 @@
-/*
- * file_name.c - see file_name.h
- */
 #include "options/file_name.h"
 
 #include <ctype.h>

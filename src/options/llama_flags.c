@@ -1,6 +1,4 @@
 /*
- * llama_flags.c - see llama_flags.h
- *
  * One pass over the words, and one over the variables of the environment, whose words come first, so that the command
  * line wins. Our own options pass unchanged with their values, whatever the values look like. An option of llama-server
  * becomes ours, or nothing.

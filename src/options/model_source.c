@@ -1,6 +1,3 @@
-/*
- * model_source.c - see model_source.h
- */
 #include "options/model_source.h"
 
 #include <errno.h>

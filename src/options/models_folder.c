@@ -1,6 +1,3 @@
-/*
- * models_folder.c - see models_folder.h
- */
 #include "options/models_folder.h"
 
 #include <assert.h>

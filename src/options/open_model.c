@@ -1,6 +1,3 @@
-/*
- * open_model.c - see open_model.h
- */
 #include "options/open_model.h"
 
 #include <stdio.h>

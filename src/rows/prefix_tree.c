@@ -1,6 +1,4 @@
 /*
- * prefix_tree.c - see prefix_tree.h
- *
  *   1. from the leaves up, count the uses of each row: its own, or the sum of its children's if that is larger
  *   2. from the roots down, join each row with its parent if nothing else stands on the parent and both have the same
  *      uses; logits and states belong to the run of their cells

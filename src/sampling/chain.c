@@ -1,6 +1,3 @@
-/*
- * chain.c - see chain.h
- */
 #include "sampling/chain.h"
 
 #include <assert.h>

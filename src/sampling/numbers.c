@@ -1,6 +1,3 @@
-/*
- * numbers.c - see numbers.h
- */
 #include "sampling/numbers.h"
 
 #include "base/status.h"

@@ -1,6 +1,3 @@
-/*
- * thinking.c - see thinking.h
- */
 #include "sampling/thinking.h"
 
 #include <stdlib.h>

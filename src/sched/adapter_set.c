@@ -1,6 +1,3 @@
-/*
- * adapter_set.c - see adapter_set.h
- */
 #include "sched/adapter_set.h"
 
 #include <math.h>

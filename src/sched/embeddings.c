@@ -1,6 +1,3 @@
-/*
- * embeddings.c - see embeddings.h
- */
 #include "sched/embeddings.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * spelling.c - see spelling.h
- */
 #include "sched/spelling.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * true_tokens.c - see true_tokens.h
- */
 #include "sched/true_tokens.h"
 
 #include <assert.h>

@@ -1,6 +1,4 @@
 /*
- * turns.c - see turns.h
- *
  * This is start-time fair queueing (Goyal, Vin, Cheng, "Start-time Fair Queueing", 1996), with a request as a flow. A
  * slot is due at a virtual time, its set at the time of its earliest slot. The set that is due first gets the turn, the
  * clock moves to that time, and each of its n slots becomes due 1/n later than the clock. Unlike in the paper, a

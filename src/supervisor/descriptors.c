@@ -1,6 +1,3 @@
-/*
- * descriptors.c - see descriptors.h
- */
 #include "supervisor/descriptors.h"
 
 #include <sys/resource.h>

@@ -1,6 +1,3 @@
-/*
- * device_pools.c - see device_pools.h
- */
 #include "supervisor/device_pools.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * folder_watch.c - see folder_watch.h
- */
 #include "supervisor/folder_watch.h"
 
 #include <errno.h>

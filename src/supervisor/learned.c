@@ -1,6 +1,3 @@
-/*
- * learned.c - see learned.h
- */
 #include "supervisor/learned.h"
 
 #include <errno.h>

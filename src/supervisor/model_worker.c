@@ -1,6 +1,3 @@
-/*
- * model_worker.c - see model_worker.h
- */
 #include "supervisor/model_worker.h"
 
 #include <assert.h>

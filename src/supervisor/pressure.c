@@ -1,6 +1,3 @@
-/*
- * pressure.c - see pressure.h
- */
 #include "supervisor/pressure.h"
 
 #include <ctype.h>

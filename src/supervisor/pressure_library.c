@@ -1,6 +1,3 @@
-/*
- * pressure_library.c - see pressure_library.h
- */
 #include "supervisor/pressure_library.h"
 
 #include <ctype.h>

@@ -1,6 +1,4 @@
 /*
- * pressure_watch.c - see pressure_watch.h
- *
  * A program that fails is no pressure, and is told once until it succeeds again.
  */
 #include "supervisor/pressure_watch.h"

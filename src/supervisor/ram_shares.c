@@ -1,6 +1,4 @@
 /*
- * ram_shares.c - see ram_shares.h
- *
  * Shares move in steps of a sixteenth of the budget. A busy worker has two steps free before it asks for more, and asks
  * for four; a worker that gives unused bytes keeps two. So bytes that were just given are not asked back.
  */

@@ -1,6 +1,3 @@
-/*
- * relief.c - see relief.h
- */
 #include "supervisor/relief.h"
 
 #include <string.h>

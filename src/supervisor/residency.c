@@ -1,6 +1,4 @@
 /*
- * residency.c - see residency.h
- *
  * A plan counts what the pools hold now (taken), the part of it that will be free (leaving), and the room that models
  * earlier in line wait for (claimed). A later plan can use what leaves; this one cannot.
  */

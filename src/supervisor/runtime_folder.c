@@ -1,6 +1,4 @@
 /*
- * runtime_folder.c - see runtime_folder.h
- *
  *   hearth-XXXXXX/       the folder of one server
  *     lock               the server locks it (flock) as long as it lives
  *     0-1/s              a worker's socket: model and generation

@@ -1,6 +1,4 @@
 /*
- * short_program.c - see short_program.h
- *
  * Its end is seen by SIGCHLD. Then its pipe is read to the end and the process is reaped. Until it is reaped, no other
  * process has its number, so that the killing signal reaches nobody else.
  */

@@ -1,6 +1,4 @@
 /*
- * waiters.c - see waiters.h
- *
  * The list runs through the waiters, so it needs no memory, and a waiter can leave at any time. Callbacks may remove
  * and add waiters during a walk. So a walk begins anew after each callback, and has a number: it concerns only waiters
  * that were added before it. A walk over n waiters of which it does not concern some takes n * n steps at most.

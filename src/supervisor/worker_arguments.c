@@ -1,6 +1,3 @@
-/*
- * worker_arguments.c - see worker_arguments.h
- */
 #include "supervisor/worker_arguments.h"
 
 #include <stdlib.h>

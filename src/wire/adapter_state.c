@@ -1,6 +1,3 @@
-/*
- * adapter_state.c - see adapter_state.h
- */
 #include "wire/adapter_state.h"
 
 #include <dirent.h>

@@ -1,6 +1,3 @@
-/*
- * exposition.c - see exposition.h
- */
 #include "wire/exposition.h"
 
 #include <inttypes.h>

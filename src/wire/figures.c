@@ -1,6 +1,3 @@
-/*
- * figures.c - see figures.h
- */
 #include "wire/figures.h"
 
 #include <assert.h>

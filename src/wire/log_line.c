@@ -1,6 +1,3 @@
-/*
- * log_line.c - see log_line.h
- */
 #include "wire/log_line.h"
 
 #include <assert.h>

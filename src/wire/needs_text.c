@@ -1,6 +1,3 @@
-/*
- * needs_text.c - see needs_text.h
- */
 #include "wire/needs_text.h"
 
 #include <inttypes.h>

@@ -1,6 +1,4 @@
 /*
- * event_queue.c - see event_queue.h
- *
  * The collected events are an array. The events of one request are a list through this array. Text without a
  * token, and the progress of a restore, are kept with their reply until the event that they precede is read.
  */

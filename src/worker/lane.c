@@ -1,6 +1,3 @@
-/*
- * lane.c - see lane.h
- */
 #include "worker/lane.h"
 
 #include <assert.h>

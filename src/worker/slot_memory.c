@@ -1,6 +1,4 @@
 /*
- * slot_memory.c - see slot_memory.h
- *
  * A list in the order of use. It is short, and it is walked only when a request ends or a client gives an order.
  */
 #include "worker/slot_memory.h"

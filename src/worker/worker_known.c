@@ -1,6 +1,3 @@
-/*
- * worker_known.c - see worker_known.h
- */
 #include "worker/worker_known.h"
 
 #include <math.h>

@@ -1,6 +1,3 @@
-/*
- * worker_live_adapters.c - see worker_live_adapters.h
- */
 #include "worker/worker_live_adapters.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * worker_slots.c - see worker_slots.h
- */
 #include "worker/worker_slots.h"
 
 #include <errno.h>

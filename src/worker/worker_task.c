@@ -1,6 +1,3 @@
-/*
- * worker_task.c - see worker_task.h
- */
 #include "worker/worker_task.h"
 
 #include <stdlib.h>

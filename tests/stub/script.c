@@ -1,6 +1,3 @@
-/*
- * script.c - see script.h
- */
 #include "stub/script.h"
 
 #include <stdlib.h>

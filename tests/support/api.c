@@ -1,6 +1,3 @@
-/*
- * api.c - see api.h
- */
 #include "support/api.h"
 
 #include <dirent.h>

@@ -1,6 +1,4 @@
 /*
- * api_run.c - see api_run.h
- *
  * Callbacks run on the scheduler's thread, which may not ask the model anything: what they tell is put into a queue,
  * and the test's thread writes the reply.
  */

@@ -1,6 +1,3 @@
-/*
- * chat.c - see chat.h
- */
 #include "support/chat.h"
 
 #include <stdio.h>

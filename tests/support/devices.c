@@ -1,6 +1,3 @@
-/*
- * devices.c - see devices.h
- */
 #include "support/devices.h"
 
 #include <stdlib.h>

@@ -1,6 +1,3 @@
-/*
- * exposition.c - see exposition.h
- */
 #include "support/exposition.h"
 
 #include <ctype.h>

@@ -1,4 +1,3 @@
-/* failing_heap.c - see failing_heap.h */
 #include "support/failing_heap.h"
 
 #include <assert.h>

@@ -1,6 +1,3 @@
-/*
- * fake_worker.c - see fake_worker.h
- */
 #include "support/fake_worker.h"
 
 #include "support/cmocka_all.h"

@@ -1,6 +1,4 @@
 /*
- * gguf_edit.c - see gguf_edit.h
- *
  * A GGUF file is: "GGUF", version, number of tensors, number of pairs, the pairs, descriptions of tensors, padding to
  * 32 bytes, the tensors, whose offsets count from there. So pairs may be put in front of the others if their bytes are
  * a multiple of 32; the last one is a text as long as that takes.

@@ -1,6 +1,3 @@
-/*
- * serve_set.c - see serve_set.h
- */
 #include "support/serve_set.h"
 
 #include <stdio.h>

@@ -1,6 +1,3 @@
-/*
- * solo.c - see solo.h
- */
 #include "support/solo.h"
 
 #include <stdlib.h>

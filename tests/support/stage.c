@@ -1,6 +1,3 @@
-/*
- * stage.c - see stage.h
- */
 #include "stub/backend.h"
 #include "support/stage.h"
 

@@ -1,6 +1,3 @@
-/*
- * support.c - see support.h
- */
 #include "support/support.h"
 
 #include <ftw.h>

@@ -1,6 +1,3 @@
-/*
- * watch.c - see watch.h
- */
 #include "support/watch.h"
 
 #include <stdlib.h>

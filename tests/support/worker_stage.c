@@ -1,6 +1,3 @@
-/*
- * worker_stage.c - see worker_stage.h
- */
 #include "support/worker_stage.h"
 
 #include <jansson.h>
