@@ -100,12 +100,12 @@ static hearth_status write_rows(hth_index *index, hth_index_body_fn body, void *
 
 typedef struct reading {
     hth_index_txn txn;
-    const char *what; /* for messages; NULL if there are none */
+    const char *what; /* for messages; NULL before reading_gave */
 } reading;
 
 /*
  * Begin a read transaction as hth_index_env_read_begin does, but return a status; HEARTH_MISUSE in the child of a fork.
- * After HEARTH_OK, end it with reading_end.
+ * After HEARTH_OK, end it with reading_end or reading_gave.
  */
 static hearth_status reading_begin(hth_index *index, reading *read, const char *what, hearth_error *err)
 {
@@ -122,6 +122,13 @@ static hearth_status reading_end(hth_index *index, reading *read, int rc, hearth
 {
     hth_index_env_read_end(index->env, &read->txn, rc);
     return index_finish(index, rc, read->what, err);
+}
+
+/* End reads whose failure is no error: the caller then has no result. */
+static bool reading_gave(hth_index *index, reading *read, int rc)
+{
+    hth_index_env_read_end(index->env, &read->txn, rc);
+    return rc == 0;
 }
 
 /* ---- opening ---- */
@@ -549,7 +556,7 @@ size_t hth_index_tokens(hth_index *index, const hth_row_id *id, hearth_token *ou
         rc = hth_index_tokens_get(&read.txn, id, meta.n_tokens, &tokens);
     for (; rc == 0 && n < meta.n_tokens && n < capacity; n++)
         out[n] = (hearth_token)hth_get_u32(tokens + 4 * n);
-    (void)reading_end(index, &read, rc, NULL); /* a failure reads no tokens */
+    (void)reading_gave(index, &read, rc); /* a failure reads no tokens */
     return n;
 }
 
@@ -672,7 +679,7 @@ bool hth_index_gone(hth_index *index, const hth_past_name *name, hth_gone *out)
     reading read;
 
     return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
-           reading_end(index, &read, hth_index_past_gone(&read.txn, name, out), NULL) == HEARTH_OK;
+           reading_gave(index, &read, hth_index_past_gone(&read.txn, name, out));
 }
 
 bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_ends *out)
@@ -680,7 +687,7 @@ bool hth_index_past_ends(hth_index *index, const hth_key *boundary, hth_past_end
     reading read;
 
     return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
-           reading_end(index, &read, hth_index_past_ends_get(&read.txn, boundary, out), NULL) == HEARTH_OK;
+           reading_gave(index, &read, hth_index_past_ends_get(&read.txn, boundary, out));
 }
 
 bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_beginning *out)
@@ -688,23 +695,23 @@ bool hth_index_beginning(hth_index *index, const hth_beginning_name *name, hth_b
     reading read;
 
     return reading_begin(index, &read, NULL, NULL) == HEARTH_OK &&
-           reading_end(index, &read, hth_index_past_beginning(&read.txn, name, out), NULL) == HEARTH_OK;
+           reading_gave(index, &read, hth_index_past_beginning(&read.txn, name, out));
 }
 
 void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, void *user_data)
 {
     reading read;
 
-    if (reading_begin(index, &read, NULL, NULL) == HEARTH_OK)
-        (void)reading_end(index, &read, hth_index_past_visit_beginnings(&read.txn, visit, user_data),
-                          NULL); /* without the index there is one explanation less */
+    if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
+        return; /* without the index there is one explanation less */
+    (void)reading_gave(index, &read, hth_index_past_visit_beginnings(&read.txn, visit, user_data));
 }
 
 /* ---- waiting ---- */
 
 static hth_wait_result look(hth_index *index, const hth_row_id *id)
 {
-    hth_wait_result result = HTH_WAIT_NOBODY;
+    hth_wait_result result = HTH_WAIT_NO_WRITER;
     bool is_reserved = false;
     reading read;
     hth_row_meta meta;
@@ -712,7 +719,7 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
     int rc;
 
     if (reading_begin(index, &read, NULL, NULL) != HEARTH_OK)
-        return HTH_WAIT_NOBODY;
+        return HTH_WAIT_NO_WRITER;
     rc = hth_index_row_get(&read.txn, id, &meta);
     if (rc == 0) {
         result = HTH_WAIT_THERE;
@@ -720,9 +727,9 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
         rc = reservation_get(&read.txn, id, &r);
         is_reserved = rc == 0;
     }
-    (void)reading_end(index, &read, rc, NULL); /* a failure has no result */
+    (void)reading_gave(index, &read, rc); /* a failure has no result */
     /* After the transaction, because the check for a living owner asks the file system. */
-    if (result == HTH_WAIT_NOBODY && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
+    if (result == HTH_WAIT_NO_WRITER && (held_has(index, id) || (is_reserved && reservation_is_foreign(index, &r))))
         result = HTH_WAIT_TIMEOUT;
     return result;
 }
