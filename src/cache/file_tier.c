@@ -381,9 +381,10 @@ static bool was_seen(hth_file_tier *tier, const hth_row_id *id, const hth_fs_sta
 void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n)
 {
     uint64_t now = hth_os_unix_seconds();
-    file_tier_notes *pending = tier->pending;
+    file_tier_notes *pending;
 
     pthread_mutex_lock(&tier->notes_lock);
+    pending = tier->pending; /* a writer thread replaces them under the lock, and frees them */
     for (size_t i = 0; i < n && pending->n_uses < USES_MAX; i++)
         pending->uses[pending->n_uses++] = (hth_index_use){ .id = ids[i], .last_used_time = now, .hits = 1 };
     pthread_mutex_unlock(&tier->notes_lock);
@@ -391,9 +392,10 @@ void hth_file_tier_touch(hth_file_tier *tier, const hth_row_id *ids, size_t n)
 
 void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting *sighting)
 {
-    file_tier_notes *pending = tier->pending;
+    file_tier_notes *pending;
 
     pthread_mutex_lock(&tier->notes_lock);
+    pending = tier->pending; /* as in hth_file_tier_touch */
     if (pending->n_sightings < SIGHTINGS_MAX)
         pending->sightings[pending->n_sightings++] = *sighting;
     pthread_mutex_unlock(&tier->notes_lock);

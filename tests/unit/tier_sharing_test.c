@@ -293,7 +293,7 @@ static bool await_row(hth_file_tier *tier, const hth_row_id *id, uint32_t timeou
 {
     hth_wait_result result = hth_index_wait(hth_file_tier_index(tier), id, timeout_ms);
 
-    return result == HTH_WAIT_THERE || (result == HTH_WAIT_NOBODY && hth_file_tier_has(tier, id, NULL));
+    return result == HTH_WAIT_THERE || (result == HTH_WAIT_NO_WRITER && hth_file_tier_has(tier, id, NULL));
 }
 
 static void read_everything(fixture *f, const test_row *row)
@@ -665,5 +665,46 @@ FIXTURE_TEST(a_wait_ends_with_its_time_and_at_once_when_nobody_writes)
     assert_published(f, &row);
     assert_false(f->child_published);
     assert_true(await_row(f->tier, &row.meta.id, 600000));
+    test_row_free(&row);
+}
+
+/* ---- notes of threads that only read ---- */
+
+enum { TOUCHES = 10000 }; /* fewer than the tier keeps, so that none is dropped */
+
+typedef struct toucher {
+    hth_file_tier *tier;
+    hth_row_id id;
+    _Atomic bool is_done;
+} toucher;
+
+static void *touch_often(void *user_data)
+{
+    toucher *t = user_data;
+
+    for (unsigned i = 0; i < TOUCHES; i++)
+        hth_file_tier_touch(t->tier, &t->id, 1);
+    atomic_store(&t->is_done, true);
+    return NULL;
+}
+
+FIXTURE_TEST(no_use_is_lost_while_another_thread_writes_the_notes)
+{
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
+    toucher t = { .tier = f->tier, .id = row.meta.id };
+    uint32_t before;
+    hth_row_meta meta;
+    pthread_t thread;
+
+    assert_published(f, &row);
+    assert_true(hth_file_tier_has(f->tier, &row.meta.id, &meta));
+    before = meta.hit_count;
+    assert_int_equal(pthread_create(&thread, NULL, touch_often, &t), 0);
+    while (!atomic_load(&t.is_done))
+        hth_file_tier_maintain(f->tier);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    hth_file_tier_maintain(f->tier);
+    assert_true(hth_file_tier_has(f->tier, &row.meta.id, &meta));
+    assert_int_equal(meta.hit_count - before, TOUCHES);
     test_row_free(&row);
 }
