@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* Does a come after b in the list? The heap has the last candidate at the top. */
 static bool is_behind(const hth_candidate *a, const hth_candidate *b)
@@ -122,11 +123,11 @@ static double log_of(const hth_candidate *candidates, size_t i, double log_total
     return candidates[i].probability - (double)candidates[0].probability - log_total;
 }
 
-size_t hth_filter_typical_p(const hth_candidate *candidates, size_t n, float p, size_t *first_out)
+size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, size_t *first_out)
 {
     double log_total = log(hth_filter_total_of(candidates, n));
     double entropy = 0, sum = 0;
-    size_t begin, end = 0;
+    size_t begin, end = 0, first, n_equal = 0;
 
     for (size_t i = 0; i < n; i++)
         entropy -= exp(log_of(candidates, i, log_total)) * log_of(candidates, i, log_total);
@@ -140,6 +141,13 @@ size_t hth_filter_typical_p(const hth_candidate *candidates, size_t n, float p, 
 
         sum += exp(log_of(candidates, takes_likelier ? --begin : end++, log_total));
     }
+    /* Of equal candidates, those with the lowest ids are kept. */
+    first = begin;
+    while (first > 0 && candidates[first - 1].probability == candidates[begin].probability)
+        first--;
+    while (begin + n_equal < end && candidates[begin + n_equal].probability == candidates[begin].probability)
+        n_equal++;
+    memmove(&candidates[begin], &candidates[first], n_equal * sizeof(*candidates));
     *first_out = begin;
     return end - begin;
 }

@@ -23,7 +23,7 @@ void hth_filter_sort(hth_candidate *candidates, size_t n);
  * Keep the candidates whose surprisal is nearest to the expected surprisal, until their probabilities sum to more than
  * p (Meister et al., "Locally Typical Sampling", arXiv:2202.00666). They begin at *first_out.
  */
-size_t hth_filter_typical_p(const hth_candidate *candidates, size_t n, float p, size_t *first_out);
+size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, size_t *first_out);
 
 /*
  * Keep the likeliest candidates until their probabilities sum to p (Holtzman et al., "The Curious Case of Neural Text

@@ -267,6 +267,27 @@ TEST(penalties_behind_a_cut_change_only_what_it_left)
     hth_sampler_free(sampler);
 }
 
+TEST(of_equal_tokens_typical_p_keeps_those_with_the_lowest_ids)
+{
+    static const float zeros[12];
+    hearth_sampling s = plain();
+    hth_engine_sampler *sampler;
+    const hth_candidate *candidates;
+
+    s.typical_p = 0.3f;
+    for (size_t n = 1; n <= 12; n++) {
+        size_t n_kept;
+
+        set_logits(zeros, n);
+        sampler = open_sampler(&s);
+        n_kept = apply(sampler, 0, &candidates);
+        assert_true(n_kept >= 1 && n_kept <= n);
+        for (size_t i = 0; i < n_kept; i++)
+            assert_int_equal(candidates[i].token, i);
+        hth_sampler_free(sampler);
+    }
+}
+
 TEST(a_temperature_of_zero_takes_the_likeliest_whatever_the_order_and_the_range)
 {
     const float values[] = { 1, 4, 4, 3 };
