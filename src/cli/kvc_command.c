@@ -95,7 +95,7 @@ typedef struct inspection {
 
 static bool starts_at_0(const hth_kvc_info *info)
 {
-    return !info->has_first_position || info->first_position == 0;
+    return info->first_position == 0;
 }
 
 static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_out, hearth_error *err)

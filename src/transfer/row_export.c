@@ -191,9 +191,7 @@ static hearth_status read_part(exporter *e, part *row, hearth_error *err)
             return hth_fail(err, HEARTH_NO_MEMORY, "no memory to check a row");
         return bad_row(row, text, err);
     }
-    if (!row->info.has_kind || row->info.kind != (uint8_t)row->meta.id.kind || !row->info.has_own_key ||
-        !hth_key_equal(&row->info.own_key, &row->meta.id.key) ||
-        (row->info.has_first_position ? row->info.first_position : 0) != row->meta.first_position ||
+    if (!hth_kvc_is_row(&row->info, &row->meta.id) || row->info.first_position != row->meta.first_position ||
         hth_kvc_n_tokens(&row->info) != row->meta.n_tokens)
         return bad_row(row, "it is not the row of its name", err);
     return progress(e, row->n_bytes, err);

@@ -125,7 +125,7 @@ static hearth_status check_kind(importer *in, hearth_error *err)
 {
     const hth_keyspace *wanted = in->options->keyspace;
 
-    if ((in->info.has_first_position && in->info.first_position > 0) || hth_kvc_n_tokens(&in->info) == 0)
+    if (in->info.first_position > 0 || hth_kvc_n_tokens(&in->info) == 0)
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "'%s' is a row from the middle of a prefix or without tokens; export the whole prefix",
                         in->path);

@@ -10,9 +10,9 @@
  * into blocks and a tail; otherwise it is one snapshot row. A prompt that begins with those tokens then hits, for the
  * model and context parameters that the file names.
  *
- * Both work either directly on a file tier, alongside any processes that use it, or through an open cache. A row that was
- * just saved may be only in RAM, without any file. So with an open cache, an export borrows rows as a restore does, and
- * an import puts them where a save puts them. Any thread that may block may call them.
+ * Both work either directly on a file tier, alongside any processes that use it, or through an open cache. A row that
+ * was just saved may be only in RAM, without any file. So with an open cache, an export borrows rows as a restore does,
+ * and an import puts them where a save puts them. Any thread that may block may call them.
  */
 #ifndef HTH_TRANSFER_ROW_TRANSFER_H
 #define HTH_TRANSFER_ROW_TRANSFER_H
