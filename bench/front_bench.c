@@ -138,7 +138,7 @@ static void answer(hth_http_exchange *exchange, void *user_data)
     hth_http_reply(exchange, 200, HTH_FRAMES_CONTENT_TYPE, frames->text, frames->n);
 }
 
-static void on_over(const hth_record *record, void *user_data)
+static void on_over(const hth_access_record *record, void *user_data)
 {
     (void)user_data;
     if (record->status != 200)

@@ -52,7 +52,7 @@ typedef struct target {
 
 typedef struct connection {
     target *target;
-    int fd;
+    int fd;         /* -1 until its first request: servers close connections on which nothing comes */
     bool is_warm;   /* its request counts */
     size_t n_sent;  /* of the request */
     bool is_used;   /* it has had a reply */
@@ -131,10 +131,14 @@ static void connection_write(connection *c)
 /* Send a request, unless there have been enough. */
 static void connection_begin(connection *c, const load *l, uint64_t n_begun)
 {
-    const uint64_t now = hth_os_monotonic_ns();
+    uint64_t now = hth_os_monotonic_ns();
 
     if (l->n_requests > 0 ? n_begun >= l->n_warm_up + l->n_requests : l->end_ns > 0 && now >= l->end_ns)
         return;
+    if (c->fd < 0) {
+        connection_open(c);
+        now = hth_os_monotonic_ns();
+    }
     c->is_active = true;
     c->is_warm = n_begun >= l->n_warm_up;
     c->n_sent = 0;
@@ -316,10 +320,8 @@ int main(int n_arguments, char **arguments)
     l.connections = calloc(l.n_targets * l.n_connections, sizeof(*l.connections));
     if (!l.connections)
         hth_report_die("no memory");
-    for (size_t i = 0; i < l.n_targets * l.n_connections; i++) {
-        l.connections[i].target = &l.targets[i / l.n_connections];
-        connection_open(&l.connections[i]);
-    }
+    for (size_t i = 0; i < l.n_targets * l.n_connections; i++)
+        l.connections[i] = (connection){ .target = &l.targets[i / l.n_connections], .fd = -1 };
     if (l.alternates)
         run(&l, l.connections, l.n_targets);
     for (size_t i = 0; i < l.n_targets; i++) {

@@ -3,8 +3,8 @@
  *
  *   index_bench [--json|--markdown] [--verbose] [ROWS [DIRECTORY]]    100,000 rows below a new directory by default
  *
- * Fills an index with rows that have no files, opens the tier anew, and prints the times of opening, of one probe alone
- * and of one in a lookup of a 30,000-token prompt, each as the median of several rounds, and the index's bytes a row.
+ * Fills an index with rows that have no files, opens the tier anew, and prints the times of opening and of a
+ * probe, each as the median of several rounds, and the index's bytes a row.
  * As many rows of a page each then go into a RAM tier. The growth of the heap is their cost beside the arena.
  */
 #include <glob.h>

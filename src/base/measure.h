@@ -10,7 +10,7 @@
 
 /* ---- samples ---- */
 
-enum { HTH_SAMPLES_MAX = 4096 };
+enum { HTH_SAMPLES_MAX = 20000 };
 
 /* Numbers of one kind, the first HTH_SAMPLES_MAX of them. A zeroed struct is empty. */
 typedef struct hth_samples {

@@ -24,7 +24,7 @@
 #include "console/progress.h"
 #include "http/fetch.h"
 
-enum { THREADS_MAX = 128, REPLY_TOKENS = 32, SILENCE_S = 600, LOOK_MS = 200 };
+enum { THREADS_MAX = 128, REQUESTS_MAX = 4096, REPLY_TOKENS = 32, SILENCE_S = 600, LOOK_MS = 200 };
 
 typedef enum state { WAITS, RUNS, DONE, FAILED, LEFT_OUT } state;
 
@@ -463,9 +463,9 @@ static hearth_status plan(load *l, hearth_error *err)
 {
     const double n = l->options->rate * l->options->seconds;
 
-    if (n > HTH_SAMPLES_MAX)
+    if (n > REQUESTS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "%g requests a second for %g seconds are more than %d; choose less",
-                        l->options->rate, l->options->seconds, HTH_SAMPLES_MAX);
+                        l->options->rate, l->options->seconds, REQUESTS_MAX);
     l->n = n < 1 ? 1 : (size_t)n;
     l->requests = calloc(l->n, sizeof(*l->requests));
     l->exchanges = calloc(l->n, sizeof(*l->exchanges));
