@@ -53,7 +53,7 @@ keys '\r'
 asked '1 "first line\n  second line\nthird: naïve\tend"'
 
 # The marks come in pieces, and a paste may stand in the middle of a line that is changed afterwards.
-keys 'ab'
+read_keys 'ab'
 for piece in '\033' '[20' '0~' '1\r' '2\033[20' 'x\033' '[201' '~'; do
   read_keys "$piece"
 done
