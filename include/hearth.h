@@ -292,7 +292,7 @@ HEARTH_API hearth_status hearth_runtime_rows(hearth_runtime *runtime, hearth_row
 enum { HEARTH_EVICT_RAM = 1, HEARTH_EVICT_RAM_FILE = 2, HEARTH_EVICT_DISK = 4 };
 
 /*
- * Evict least recently used rows that nobody holds until n_bytes were freed in each of the tiers (a set of
+ * Evict least recently used rows that are not held until n_bytes were freed in each of the tiers (a set of
  * HEARTH_EVICT_...); UINT64_MAX: all. *bytes_out (may be NULL) how many were. Blocks while files are removed.
  */
 HEARTH_API hearth_status hearth_runtime_evict(hearth_runtime *runtime, uint64_t n_bytes, unsigned tiers,
@@ -321,8 +321,8 @@ HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, ui
 typedef struct hearth_model hearth_model;
 
 /*
- * How a model file is told from every other: made while it is loaded, and kept in a memo by (device, inode, size,
- * times), so each is paid once. All parts of a split model are read.
+ * What distinguishes a model file from every other: made while it is loaded, and kept in a memo by (device, inode,
+ * size, times), so each is paid once. All parts of a split model are read.
  */
 typedef enum hearth_fingerprint_mode {
     HEARTH_FINGERPRINT_SAFE = 0,         /* SHA-256 of every byte */
@@ -377,7 +377,7 @@ HEARTH_API const char *hearth_pooling_name(hearth_pooling pooling);
 typedef enum hearth_work_kind {
     HEARTH_WORK_BEGINS = 0,     /* something that has to end: a round of its work, or a save */
     HEARTH_WORK_ENDS = 1,       /* it has ended; what follows may be a wait for requests */
-    HEARTH_WORK_TOLD = 2,       /* in between: callbacks know all drawn tokens, and longer work follows */
+    HEARTH_WORK_DELIVERED = 2,  /* in between: callbacks know all drawn tokens, and longer work follows */
     HEARTH_WORK_ROWS_BEGIN = 3, /* in between: the rows of keys are being copied into the context */
     HEARTH_WORK_ROWS_END = 4,   /* they are in the context, or were given up */
 } hearth_work_kind;
@@ -532,9 +532,9 @@ typedef struct hearth_model_options {
     uint32_t max_tick_ms;     /* how long an evaluation may take while a reply is being generated; chunks of prompts are
                                made shorter for it, down to 64 tokens; 1 .. 60000, default 250 */
     uint32_t session_idle_ms; /* a session that was not used for so long gives its cells up; default 300000 */
-    uint32_t stalled_ms;      /* a reply that nobody takes is cancelled after so long; default 30000 */
+    uint32_t stalled_ms;      /* a reply whose text is not taken is cancelled after this time; default 30000 */
     uint32_t aging_ms;        /* a waiting request rises by one priority each so often; default 10000 */
-    hearth_work_fn on_work;   /* NULL: nobody watches */
+    hearth_work_fn on_work;   /* NULL: not called */
     void *work_user_data;
     /*
      * "host:port,host:port": llama.cpp's RPC servers (ggml-rpc-server of the same version), whose devices take layers,
@@ -681,7 +681,7 @@ HEARTH_API hearth_model *hearth_model_ref(hearth_model *model);
 
 /*
  * Give a reference back. The last one cancels what runs. Saving what the context holds and freeing follow on a thread
- * of the library, which hearth_runtime_close waits for; until then on_work is told, and hearth_runtime_models with
+ * of the library, which hearth_runtime_close waits for; until then on_work is called, and hearth_runtime_models with
  * capacity 0 counts the model. Does not block; legal in a callback, also for the reference that a request uses. Accepts
  * NULL.
  */
@@ -952,7 +952,7 @@ HEARTH_API const char *hearth_special_name(hearth_special role);
 
 /*
  * Write the token of that role to *out; -1: the model has none. Several roles may have the same token. HEARTH_MISUSE
- * for a role that is none. Works after unloading, too.
+ * for a value that is no role. Works after unloading, too.
  */
 HEARTH_API hearth_status hearth_special_token(hearth_model *model, hearth_special role, hearth_token *out,
                                               hearth_error *err);
@@ -1249,7 +1249,8 @@ typedef struct hearth_token_event {
     size_t n_bytes;   /* of text */
     const hearth_logprob *logprobs; /* as in hearth_result, of this token; NULL where not asked for */
     uint32_t n_top_logprobs;
-    bool is_replayed; /* one of the request's replayed tokens, told because of tell_replayed; its logprobs are NaN */
+    bool
+        is_replayed; /* one of the request's replayed tokens, reported because of tell_replayed; its logprobs are NaN */
     /* The statistics so far, without decode_tps and the values of the end. Borrowed; NULL in events of a caller. */
     const hearth_stats *stats;
     float sampler_state; /* of Mirostat or adaptive-p, after this token; NaN: there is none, or it was replayed */
@@ -1876,7 +1877,7 @@ HEARTH_API hearth_status hearth_chat_parser_new(hearth_model *model, const heart
                                                 hearth_chat_parser **out, hearth_error *err);
 /*
  * A parser for another reply to the same prompt. It shares the work of hearth_chat_parser_new, so it is much cheaper.
- * Either parser may be freed first. Several threads may call this with one parser that nobody feeds.
+ * Either parser may be freed first. Several threads may call this with one parser while it is not fed.
  */
 HEARTH_API hearth_status hearth_chat_parser_like(const hearth_chat_parser *parser, hearth_chat_parser **out,
                                                  hearth_error *err);

@@ -55,10 +55,10 @@ json_t *hth_api_text_logprob(hth_api_reply *reply, const hearth_logprob *from, j
 json_t *hth_api_logprob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i, hth_api_logprob_fn form,
                               const char *top)
 {
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
+    const hearth_logprob *logprobs = hth_api_tokens_logprobs(&choice->pending, i);
     json_t *entry = form(reply, &logprobs[0]), *likeliest = json_array();
 
-    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++)
+    for (size_t k = 1; k < choice->pending.n_each && logprobs[k].token >= 0; k++)
         json_array_append_new(likeliest, form(reply, &logprobs[k]));
     json_object_set_new(entry, top, likeliest);
     return entry;

@@ -150,9 +150,9 @@ extern const char *const hth_api_efforts[];
 /* Stop texts: one text or an array of texts. */
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
 /*
- * The fields of sampling, biases, grammars and llama.cpp's other fields, and the seed. A missing field leaves the default
- * of the request. The bounds are those of OpenAI, or else those of llama.cpp. A number without a name in configurations
- * is listed under the same name twice.
+ * The fields of sampling, biases, grammars and llama.cpp's other fields, and the seed. A missing field leaves the
+ * default of the request. The bounds are those of OpenAI, or else those of llama.cpp. A number without a name in
+ * configurations is listed under the same name twice.
  */
 #define HTH_API_NUMBER_NAMES(field, name, config, ...) name, sizeof(config) > 1 ? config : name,
 #define HTH_API_SAMPLING_FIELDS                                                                                    \

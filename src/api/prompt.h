@@ -39,8 +39,8 @@ hth_memo *hth_api_prompts_new(size_t bytes_max);
 void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt);
 
 /*
- * Make the pieces of the prompt of /infill. The caller frees *out, which points into infill and to *roles. False, with error
- * filled, if the model has no infill tokens.
+ * Make the pieces of the prompt of /infill. The caller frees *out, which points into infill and to *roles. False, with
+ * error filled, if the model has no infill tokens.
  */
 typedef struct hth_api_roles {
     hearth_token tokens[HEARTH_SPECIALS];

@@ -18,7 +18,7 @@
  * The number of log probabilities that may wait for text. Any more are written without text, so that no event becomes
  * much larger than others.
  */
-enum { UNTOLD_MAX = 4096 };
+enum { UNWRITTEN_MAX = 4096 };
 
 /* Limits of the arguments of a call, which the model writes. */
 enum { ARGUMENTS_DEPTH_MAX = 256, ARGUMENTS_VALUES_MAX = 1000000 };
@@ -34,8 +34,8 @@ static void choice_deinit(hth_api_choice *choice)
     hth_buffer_deinit(&choice->content);
     hth_buffer_deinit(&choice->reasoning);
     hearth_chat_parser_free(choice->parser);
-    hth_api_told_deinit(&choice->told);
-    hth_api_told_deinit(&choice->drawn);
+    hth_api_tokens_deinit(&choice->pending);
+    hth_api_tokens_deinit(&choice->drawn);
 }
 
 void hth_api_reply_free(hth_api_reply *reply)
@@ -232,7 +232,7 @@ static hth_api_item *add_item(hth_api_choice *choice, hearth_chat_delta_kind kin
         return NULL;
     choice->items = items;
     items += choice->n_items++;
-    *items = (hth_api_item){ .kind = kind, .begin = begin, .end = begin, .told_begin = choice->n_told_taken };
+    *items = (hth_api_item){ .kind = kind, .begin = begin, .end = begin, .tokens_begin = choice->n_pending_taken };
     return items;
 }
 
@@ -254,8 +254,8 @@ static bool note_item(hth_api_choice *choice, const hearth_chat_delta *delta)
         return false;
     if (is_text)
         item->end += delta->n_bytes;
-    choice->n_told_taken = choice->told.n;
-    item->told_end = choice->told.n;
+    choice->n_pending_taken = choice->pending.n;
+    item->tokens_end = choice->pending.n;
     return true;
 }
 
@@ -383,24 +383,24 @@ static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_toke
 {
     const hearth_request *options = &reply->request->options;
     bool with_logprobs = (options->logprobs || options->n_top_logprobs > 0) && event->logprobs;
-    hth_api_told *told = &choice->told;
+    hth_api_tokens *tokens = &choice->pending;
 
     if (!with_logprobs && !wants_tokens(reply->request))
         return;
-    if (!hth_api_told_add(told, event, choice->n_text, with_logprobs)) {
+    if (!hth_api_tokens_add(tokens, event, choice->n_text, with_logprobs)) {
         fail_memory(reply, out);
         return;
     }
-    if (!reply->request->stream || reply->writer->has_items || told->n * told->n_each < UNTOLD_MAX)
+    if (!reply->request->stream || reply->writer->has_items || tokens->n * tokens->n_each < UNWRITTEN_MAX)
         return;
     reply->writer->delta(reply, choice, &(hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = "", .id = "" },
                          out);
     reply->has_written = true;
 }
 
-bool hth_api_reply_has_untold(const hth_api_reply *reply, size_t i)
+bool hth_api_reply_has_unwritten(const hth_api_reply *reply, size_t i)
 {
-    return reply->choices[i].told.n > 0 && reply->choices[i].told.n_each > 0;
+    return reply->choices[i].pending.n > 0 && reply->choices[i].pending.n_each > 0;
 }
 
 void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_event *event, hth_buffer *out)
@@ -423,7 +423,7 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
     if (!choice->is_answering)
         choice->n_reasoning_tokens++;
     note(reply, choice, event, out);
-    if (reply->request->wants_context && !hth_api_told_add(&choice->drawn, event, choice->n_text, false))
+    if (reply->request->wants_context && !hth_api_tokens_add(&choice->drawn, event, choice->n_text, false))
         fail_memory(reply, out);
 }
 
@@ -477,7 +477,7 @@ static size_t n_echoed(hearth_model *model, hearth_token token)
 static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hearth_result *result, hth_buffer *out)
 {
     const hearth_request *asked = &reply->prepared->requests[choice->index / reply->request->options.n];
-    hth_api_told told = { .n = 0 };
+    hth_api_tokens tokens = { .n = 0 };
     size_t n_each = 1 + (size_t)result->n_top_logprobs, n_text = 0;
     bool ok = true;
 
@@ -494,22 +494,22 @@ static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hear
                                            .logprobs = result->prompt_logprobs + i * n_each,
                                            .n_top_logprobs = result->n_top_logprobs };
 
-        ok = hth_api_told_add(&told, &event, n_text, true);
+        ok = hth_api_tokens_add(&tokens, &event, n_text, true);
         n_text += n_echoed(reply->hearth, event.token);
     }
-    for (size_t i = 0; ok && i < choice->told.n; i++)
-        ok = hth_api_told_add(&told,
-                              &(hearth_token_event){ .token = choice->told.tokens[i].id,
-                                                     .logprobs = hth_api_told_logprobs(&choice->told, i),
-                                                     .n_top_logprobs = result->n_top_logprobs },
-                              choice->told.tokens[i].text_begin, true);
+    for (size_t i = 0; ok && i < choice->pending.n; i++)
+        ok = hth_api_tokens_add(&tokens,
+                                &(hearth_token_event){ .token = choice->pending.list[i].id,
+                                                       .logprobs = hth_api_tokens_logprobs(&choice->pending, i),
+                                                       .n_top_logprobs = result->n_top_logprobs },
+                                choice->pending.list[i].text_begin, true);
     if (!ok) {
-        hth_api_told_deinit(&told);
+        hth_api_tokens_deinit(&tokens);
         fail_memory(reply, out);
         return;
     }
-    hth_api_told_deinit(&choice->told);
-    choice->told = told;
+    hth_api_tokens_deinit(&choice->pending);
+    choice->pending = tokens;
 }
 
 void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *result, hth_buffer *out)

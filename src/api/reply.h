@@ -81,7 +81,7 @@ void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out);
 void hth_api_reply_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out);
 
 /* Are there log probabilities that have not been written yet? */
-bool hth_api_reply_has_untold(const hth_api_reply *reply, size_t i);
+bool hth_api_reply_has_unwritten(const hth_api_reply *reply, size_t i);
 /* Has the reply ended? Only its body, if it has one, may still have to be written. */
 bool hth_api_reply_has_ended(const hth_api_reply *reply);
 /* The number of bytes, among those written last, that end all replies and not just the reply that ended last. */

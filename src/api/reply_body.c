@@ -35,7 +35,7 @@ static void write_entry(hth_api_reply *reply, hth_api_body *at, hth_buffer *out)
     const hth_api_choice *choice = &reply->choices[at->choice];
     const hth_api_list *list = &reply->writer->lists[at->list];
 
-    if (at->entry == choice->told.n) {
+    if (at->entry == choice->pending.n) {
         hth_buffer_add_text(out, list->end);
         at->list++;
         at->part = HTH_API_BODY_LIST;

@@ -13,28 +13,28 @@
  * ask for them in a hundred replies.
  */
 
-typedef struct hth_api_told_token {
+typedef struct hth_api_token {
     hearth_token id;
     uint32_t text_begin; /* bytes of text before it */
-} hth_api_told_token;
+} hth_api_token;
 
 /* All zeros: no tokens. */
-typedef struct hth_api_told {
-    hth_api_told_token *tokens; /* [n] */
-    hearth_logprob *logprobs;   /* [n * n_each]: the token's own, then those of the likeliest tokens */
+typedef struct hth_api_tokens {
+    hth_api_token *list;      /* [n] */
+    hearth_logprob *logprobs; /* [n * n_each]: the token's own, then those of the likeliest tokens */
     size_t n;
     size_t n_each;            /* 0: no log probabilities */
     size_t capacity;          /* of tokens */
     size_t capacity_logprobs; /* of logprobs */
-} hth_api_told;
+} hth_api_tokens;
 
-void hth_api_told_deinit(hth_api_told *told); /* leaves all zeros */
+void hth_api_tokens_deinit(hth_api_tokens *tokens); /* leaves all zeros */
 /* Append a token. with_logprobs must be the same in all calls. False if out of memory. */
-bool hth_api_told_add(hth_api_told *told, const hearth_token_event *event, size_t text_begin, bool with_logprobs);
+bool hth_api_tokens_add(hth_api_tokens *tokens, const hearth_token_event *event, size_t text_begin, bool with_logprobs);
 /* The log probabilities of token i, [n_each]. */
-const hearth_logprob *hth_api_told_logprobs(const hth_api_told *told, size_t i);
+const hearth_logprob *hth_api_tokens_logprobs(const hth_api_tokens *tokens, size_t i);
 /* The ids of all tokens as an array. */
-json_t *hth_api_told_ids(const hth_api_told *told);
+json_t *hth_api_tokens_ids(const hth_api_tokens *tokens);
 
 /* ---- the reply ---- */
 
@@ -46,10 +46,10 @@ typedef struct hth_api_call {
 
 /* A piece of a reply, for APIs that have items (reply.c). */
 typedef struct hth_api_item {
-    hearth_chat_delta_kind kind; /* CONTENT, REASONING or CALL */
-    size_t begin, end;           /* bytes of the content, or of the reasoning */
-    size_t call;                 /* of CALL */
-    size_t told_begin, told_end; /* its tokens, in choice->told */
+    hearth_chat_delta_kind kind;     /* CONTENT, REASONING or CALL */
+    size_t begin, end;               /* bytes of the content, or of the reasoning */
+    size_t call;                     /* of CALL */
+    size_t tokens_begin, tokens_end; /* its tokens, in choice->pending */
 } hth_api_item;
 
 /* One reply to one prompt, as far as it has come. */
@@ -60,9 +60,9 @@ typedef struct hth_api_choice {
     hth_buffer reasoning;
     hth_api_call *calls; /* [n_calls] */
     size_t n_calls, calls_capacity;
-    hth_api_told told;  /* tokens that have not been written yet */
-    hth_api_told drawn; /* all tokens, if the end of the reply lists them again */
-    size_t n_text;      /* bytes of text so far */
+    hth_api_tokens pending; /* tokens that have not been written yet */
+    hth_api_tokens drawn;   /* all tokens, if the end of the reply lists them again */
+    size_t n_text;          /* bytes of text so far */
     uint32_t n_tokens;
     uint32_t n_reasoning_tokens; /* of those, the ones before the answer */
     uint32_t n_prompt;           /* tokens of its prompt */
@@ -74,11 +74,11 @@ typedef struct hth_api_choice {
     size_t n_blocks;     /* written blocks (Anthropic) or calls (Ollama) */
     hth_api_item *items; /* [n_items], if the writer has items */
     size_t n_items, items_capacity;
-    size_t n_told_taken; /* tokens of told that belong to an item */
+    size_t n_pending_taken; /* pending tokens that belong to an item */
     /* The stream of items. */
     size_t n_opened; /* items whose beginning has been written */
     bool has_open_item;
-    size_t n_told_written; /* tokens of told that have been written; they stay in told */
+    size_t n_pending_written; /* pending tokens that have been written; they stay in the list */
     uint32_t n_events;
     /* Known at the end of the reply. */
     hearth_finish_reason finish;
@@ -87,7 +87,7 @@ typedef struct hth_api_choice {
     char *text;            /* native: all of the text */
 } hth_api_choice;
 
-/* The JSON of token i of choice->told, a new value. */
+/* The JSON of token i of choice->pending, a new value. */
 typedef json_t *(*hth_api_entry_fn)(hth_api_reply *reply, const hth_api_choice *choice, size_t i);
 
 /* A list in a choice of a body, with one entry for each token. */
@@ -102,7 +102,7 @@ typedef struct hth_api_list {
  * choice_body and delta are never NULL.
  */
 struct hth_api_writer {
-    bool has_items; /* it uses the items of a choice, and leaves tokens in told */
+    bool has_items; /* it uses the items of a choice, and leaves written tokens in the list of pending ones */
     /* Stream: the first token of a choice has arrived. Further calls have no effect. */
     void (*begin)(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
     /*
@@ -180,7 +180,10 @@ void hth_api_add_open_take(hth_buffer *out, json_t *object);
 
 /* ---- tokens and their log probabilities as new JSON values; NULL if out of memory ---- */
 
-/* The text of a token; the name of a control token. *is_whole (may be NULL) is set if the text consists of whole characters. */
+/*
+ * The text of a token; the name of a control token. *is_whole (may be NULL) is set if the text consists of whole
+ * characters.
+ */
 json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole);
 /* The bytes of a token's text as an array of numbers; they may end inside a character. */
 json_t *hth_api_token_bytes(hearth_model *model, hearth_token token);
@@ -194,7 +197,7 @@ json_t *hth_api_text_logprob(hth_api_reply *reply, const hearth_logprob *from, j
 
 /* One token with its log probability, in the form of an API. */
 typedef json_t *(*hth_api_logprob_fn)(hth_api_reply *reply, const hearth_logprob *from);
-/* Token i of choice->told, with the likeliest tokens at its position under the name top. */
+/* Token i of choice->pending, with the likeliest tokens at its position under the name top. */
 json_t *hth_api_logprob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i, hth_api_logprob_fn form,
                               const char *top);
 /* The entries of tokens [begin, end) as an array. */

@@ -185,7 +185,10 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
     hth_ram_tier_unpin(cache->ram, read->row);
 }
 
-/* The reason why the bytes that were read are not the row; NULL if they are. *is_as_expected_out: the result of is_as_expected. */
+/*
+ * The reason why the bytes that were read are not the row; NULL if they are. *is_as_expected_out: the result of
+ * is_as_expected.
+ */
 static const char *check_file(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
                               const hth_row_meta *expected, bool *is_as_expected_out)
 {
@@ -288,7 +291,7 @@ hearth_status hth_cache_borrow_pinned(hth_cache *cache, const hth_keyspace *keys
         .info = info,
         .image = hth_ram_row_slab(row) + info.image_offset,
         .image_bytes = (size_t)info.image_byte_count,
-        .lent_ns = hth_os_monotonic_ns(),
+        .begin_ns = hth_os_monotonic_ns(),
     };
     return HEARTH_OK;
 }
@@ -319,7 +322,7 @@ void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
     hth_count(cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
     hth_count(cache->counters, HTH_COUNT_BYTES_RESTORED, row->image_bytes);
     hth_count(cache->counters, HTH_COUNT_TOKENS_RESTORED, hth_kvc_n_tokens(&row->info));
-    hth_histogram_add(cache->counters, HTH_PATH_UNPACK, hth_os_monotonic_ns() - row->lent_ns);
+    hth_histogram_add(cache->counters, HTH_PATH_UNPACK, hth_os_monotonic_ns() - row->begin_ns);
     hth_cache_return_unused(cache, row);
 }
 

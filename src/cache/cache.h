@@ -83,7 +83,7 @@ typedef struct hth_borrowed_row {
     hth_kvc_info info;
     const uint8_t *image;
     size_t image_bytes;
-    uint64_t lent_ns; /* start of the unpacking, which ends when the row is returned */
+    uint64_t begin_ns; /* start of the unpacking, which ends when the row is returned */
 } hth_borrowed_row;
 
 /*

@@ -39,8 +39,8 @@ bool hth_pins_has(const hth_pins *pins, const hth_key *key);
 /* Is the prefix pinned? Looks up one name. True if the lookup fails, because a pinned row must not be removed. */
 bool hth_pin_is_there(const hth_pin_folder *folder, const hth_key *key);
 /*
- * Add a pin. If it already exists, the result is HEARTH_OK and *added_out (may be NULL) is false. HEARTH_FULL beyond HTH_PINS_MAX or on a full device, HEARTH_IO,
- * HEARTH_PERMISSION, HEARTH_NO_MEMORY: no pin was added.
+ * Add a pin. If it already exists, the result is HEARTH_OK and *added_out (may be NULL) is false. HEARTH_FULL beyond
+ * HTH_PINS_MAX or on a full device, HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY: no pin was added.
  */
 hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool *added_out, hearth_error *err);
 /* HEARTH_NOT_FOUND, without a message, if there is no such pin. */

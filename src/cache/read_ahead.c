@@ -276,7 +276,7 @@ hearth_status hth_read_ahead_next(hth_read_ahead *ahead, hth_borrowed_row *out, 
     pthread_cond_broadcast(&ahead->changed);
     pthread_mutex_unlock(&ahead->lock);
     if (status == HEARTH_OK)
-        out->lent_ns = hth_os_monotonic_ns(); /* the row waited in the window before */
+        out->begin_ns = hth_os_monotonic_ns(); /* the row waited in the window before */
     return status;
 }
 

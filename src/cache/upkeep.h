@@ -29,10 +29,10 @@ typedef struct hth_verify_counts {
 } hth_verify_counts;
 
 /*
- * Read every row in the n roots of a tier in full and check its head, the checksum of its image, the name of its file, and its key. If the row
- * starts after token 0, its key is computed from the tokens of its ancestors, if they are here. The key of a state or
- * of logits is right if a row of tokens ends with it. A row that fails is quarantined; index entries without a file are
- * dropped. *counts is written in any case.
+ * Read every row in the n roots of a tier in full and check its head, the checksum of its image, the name of its file,
+ * and its key. If the row starts after token 0, its key is computed from the tokens of its ancestors, if they are here.
+ * The key of a state or of logits is right if a row of tokens ends with it. A row that fails is quarantined; index
+ * entries without a file are dropped. *counts is written in any case.
  *
  * HEARTH_CANCELLED if progress (may be NULL) returned false; HEARTH_NO_MEMORY; HEARTH_IO if the folder cannot be
  * listed.
@@ -57,9 +57,10 @@ hearth_status hth_file_tier_repair(hth_file_tier *tier, hth_upkeep_progress_fn p
                                    hearth_error *err);
 
 /*
- * Remove a row and all rows that stand on it from the n roots of a tier; rows that stand on others go first. *removed_out (may be NULL): removed
- * rows. The pin of a prefix is removed with the last row that ends it. Statuses as hth_file_tier_remove, but it is not
- * an error if another process removes a row in the meantime. HEARTH_CANCELLED if progress returned false.
+ * Remove a row and all rows that stand on it from the n roots of a tier; rows that stand on others go first.
+ * *removed_out (may be NULL): removed rows. The pin of a prefix is removed with the last row that ends it. Statuses as
+ * hth_file_tier_remove, but it is not an error if another process removes a row in the meantime. HEARTH_CANCELLED if
+ * progress returned false.
  */
 hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id,
                                          hth_upkeep_progress_fn progress, void *user_data, uint64_t *removed_out,

@@ -189,7 +189,7 @@ void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
         hth_dialog_view_say(view, "%s",
                             !f->is_cut ? "the server does not tell how much of the prompt it knew"
                             : f->ttft_ms > 0
-                                ? "the reply was stopped, and only its end would have told how much of the "
+                                ? "the reply was stopped, and only its end would have said how much of the "
                                   "prompt was known"
                                 : "the reply was stopped before its first token");
         return;

@@ -1,6 +1,6 @@
 /*
- * cache_care.c - `hearth cache verify`, `gc`, `rm`, `pin`, `unpin` and `repair`, and `export` and `import`: a cached prefix
- * as one file, and back
+ * cache_care.c - `hearth cache verify`, `gc`, `rm`, `pin`, `unpin` and `repair`, and `export` and `import`: a cached
+ * prefix as one file, and back
  */
 #include <inttypes.h>
 #include <jansson.h>

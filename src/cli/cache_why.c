@@ -191,7 +191,7 @@ const hth_manual hth_cache_why_manual = {
         "Says how much of a prompt is known, why the rest is not, and at which token it leaves the known prompts.\n"
         "Takes the options of the 'hearth run' in question, because some of them are part of the name of a row.\n"
         "\n",
-    .closing = "\nExit codes: 0 all of the prompt is known, 1 not all of it, 2 that cannot be told.\n",
+    .closing = "\nExit codes: 0 all of the prompt is known, 1 not all of it, 2 unknown.\n",
     .options = &hth_run_options_table,
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };

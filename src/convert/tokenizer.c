@@ -115,7 +115,7 @@ static hearth_status add_decoder(const json_t *decoder, hth_vocabulary *vocabula
             content && *key && !*end
                 ? hth_vocabulary_add(vocabulary, "tokenizer_config.json", id, content,
                                      json_is_true(json_object_get(token, "special")), err)
-                : hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': the added token '%.40s' is none", key);
+                : hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': the added token '%.40s' is not an id", key);
 
         if (status != HEARTH_OK)
             return status;

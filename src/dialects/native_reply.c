@@ -33,12 +33,12 @@ static const char *stop_type(const hth_api_choice *choice)
 }
 
 /* Move the pending log probabilities into this event. */
-static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
+static void take_tokens(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
     if (reply->request->options.logprobs)
         json_object_set_new(to, "completion_probabilities",
-                            hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
-    choice->told.n = 0;
+                            hth_api_logprob_entries(reply, choice, 0, choice->pending.n, entry_json));
+    choice->pending.n = 0;
 }
 
 static json_t *event_json(const hth_api_reply *reply, const hth_api_choice *choice, const char *text, size_t n,
@@ -51,9 +51,9 @@ static json_t *event_json(const hth_api_reply *reply, const hth_api_choice *choi
 
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
-    json_t *event = event_json(reply, choice, delta->text, delta->n_bytes, hth_api_told_ids(&choice->told));
+    json_t *event = event_json(reply, choice, delta->text, delta->n_bytes, hth_api_tokens_ids(&choice->pending));
 
-    take_told(reply, choice, event);
+    take_tokens(reply, choice, event);
     if (reply->request->wants_timings) /* the timings so far */
         hth_api_put_timings_so_far(event, choice);
     hth_sse_add_take(out, NULL, event);
@@ -103,7 +103,7 @@ json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool 
     json_t *body = json_pack(
         "{s:I, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b, s:s, s:s}", "index",
         (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
-        has_ids ? hth_api_told_ids(&choice->told) : json_array(), "id_slot", (json_int_t)reply->slot, "stop", true,
+        has_ids ? hth_api_tokens_ids(&choice->pending) : json_array(), "id_slot", (json_int_t)reply->slot, "stop", true,
         "model", reply->model, "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated",
         (json_int_t)stats->prompt_tokens, "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
         hth_api_native_settings(&reply->prepared->requests[prompt_of(reply, choice)], reply->request), "prompt",
@@ -153,7 +153,7 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
 {
     json_t *event = hth_api_native_final(reply, choice, false);
 
-    take_told(reply, choice, event);
+    take_tokens(reply, choice, event);
     hth_sse_add_take(out, NULL, selected_take(reply, event));
 }
 

@@ -35,17 +35,17 @@ static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return choice->told.n_each == 1 ? logprob_json(reply, hth_api_told_logprobs(&choice->told, i))
-                                    : hth_api_logprob_entry(reply, choice, i, logprob_json, "top_logprobs");
+    return choice->pending.n_each == 1 ? logprob_json(reply, hth_api_tokens_logprobs(&choice->pending, i))
+                                       : hth_api_logprob_entry(reply, choice, i, logprob_json, "top_logprobs");
 }
 
 /* Move the pending log probabilities into this line. */
 static void take_logprobs(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
-    if (!reply->request->options.logprobs || choice->told.n == 0)
+    if (!reply->request->options.logprobs || choice->pending.n == 0)
         return;
-    json_object_set_new(to, "logprobs", hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
-    choice->told.n = 0;
+    json_object_set_new(to, "logprobs", hth_api_logprob_entries(reply, choice, 0, choice->pending.n, entry_json));
+    choice->pending.n = 0;
 }
 
 /* ---- calls ---- */
@@ -169,7 +169,7 @@ static void add_context(const hth_api_reply *reply, const hth_api_choice *choice
     hth_buffer_add_text(out, ",\"context\":[");
     add_tokens(prompt->tokens, prompt->n_tokens, &has_some, out);
     for (size_t i = 0; i < choice->drawn.n; i++)
-        add_tokens(&choice->drawn.tokens[i].id, 1, &has_some, out);
+        add_tokens(&choice->drawn.list[i].id, 1, &has_some, out);
     hth_buffer_add_text(out, "]");
 }
 

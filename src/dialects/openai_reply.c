@@ -138,10 +138,10 @@ static json_t *take_chat_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
     json_t *content;
 
-    if (choice->told.n == 0)
+    if (choice->pending.n == 0)
         return json_null();
-    content = hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json);
-    choice->told.n = 0;
+    content = hth_api_logprob_entries(reply, choice, 0, choice->pending.n, entry_json);
+    choice->pending.n = 0;
     return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
 
@@ -282,24 +282,24 @@ const hth_api_writer hth_api_write_chat = {
 
 static json_t *token_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return hth_api_token_text(reply, choice->told.tokens[i].id, NULL);
+    return hth_api_token_text(reply, choice->pending.list[i].id, NULL);
 }
 
 static json_t *logprob_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     (void)reply;
-    return hth_api_logprob(hth_api_told_logprobs(&choice->told, i)[0].logprob);
+    return hth_api_logprob(hth_api_tokens_logprobs(&choice->pending, i)[0].logprob);
 }
 
 static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
+    const hearth_logprob *logprobs = hth_api_tokens_logprobs(&choice->pending, i);
     json_t *top;
 
     if (isnan(logprobs[0].logprob))
         return json_null(); /* the first token has no probability */
     top = json_object();
-    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++) {
+    for (size_t k = 1; k < choice->pending.n_each && logprobs[k].token >= 0; k++) {
         json_t *name = hth_api_token_text(reply, logprobs[k].token, NULL);
 
         /* Likelier tokens come first: of tokens with the same text, the likeliest is kept. */
@@ -313,7 +313,7 @@ static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size
 static json_t *offset_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
     (void)reply;
-    return json_integer((json_int_t)choice->told.tokens[i].text_begin);
+    return json_integer((json_int_t)choice->pending.list[i].text_begin);
 }
 
 static const hth_api_list lists[] = {
@@ -326,7 +326,7 @@ static const hth_api_list lists[] = {
 /* Take the pending log probabilities, or null. */
 static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
-    size_t n = choice->told.n;
+    size_t n = choice->pending.n;
     json_t *logprobs;
 
     if (n == 0)
@@ -335,7 +335,7 @@ static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
                          "token_logprobs", hth_api_logprob_entries(reply, choice, 0, n, logprob_json), "top_logprobs",
                          hth_api_logprob_entries(reply, choice, 0, n, top_json), "text_offset",
                          hth_api_logprob_entries(reply, choice, 0, n, offset_json));
-    choice->told.n = 0;
+    choice->pending.n = 0;
     return logprobs;
 }
 

@@ -37,14 +37,14 @@ static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, si
 /* The log probabilities of tokens [begin, end). */
 static json_t *logprobs_json(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end)
 {
-    return hth_api_logprob_entries(reply, choice, begin, choice->told.n_each > 0 ? end : begin, entry_json);
+    return hth_api_logprob_entries(reply, choice, begin, choice->pending.n_each > 0 ? end : begin, entry_json);
 }
 
 static json_t *all_logprobs(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item)
 {
-    bool is_short = (item->told_end - item->told_begin) * choice->told.n_each <= REPEATED_LOGPROBS_MAX;
+    bool is_short = (item->tokens_end - item->tokens_begin) * choice->pending.n_each <= REPEATED_LOGPROBS_MAX;
 
-    return logprobs_json(reply, choice, item->told_begin, is_short ? item->told_end : item->told_begin);
+    return logprobs_json(reply, choice, item->tokens_begin, is_short ? item->tokens_end : item->tokens_begin);
 }
 
 /* ---- items ---- */
@@ -483,7 +483,7 @@ static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *o
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
     const hth_api_item *item;
-    size_t told_begin;
+    size_t tokens_begin;
     json_t *text;
 
     begin(reply, choice, out);
@@ -492,17 +492,18 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     if (!choice->has_open_item || delta->kind == HEARTH_DELTA_CALL || delta->n_bytes == 0)
         return;
     item = &choice->items[choice->n_opened - 1];
-    told_begin = choice->n_told_written > item->told_begin ? choice->n_told_written : item->told_begin;
+    tokens_begin = choice->n_pending_written > item->tokens_begin ? choice->n_pending_written : item->tokens_begin;
     text = json_stringn(delta->text, delta->n_bytes);
     if (delta->kind == HEARTH_DELTA_CONTENT || delta->kind == HEARTH_DELTA_REASONING)
-        put_inside(
-            reply, choice, types_of(reply, item)->delta, "delta", text,
-            delta->kind == HEARTH_DELTA_CONTENT ? logprobs_json(reply, choice, told_begin, item->told_end) : NULL, out);
+        put_inside(reply, choice, types_of(reply, item)->delta, "delta", text,
+                   delta->kind == HEARTH_DELTA_CONTENT ? logprobs_json(reply, choice, tokens_begin, item->tokens_end)
+                                                       : NULL,
+                   out);
     else if (!takes_text(reply, choice, item))
         put_inside(reply, choice, "response.function_call_arguments.delta", "delta", text, NULL, out);
     else
         json_decref(text);
-    choice->n_told_written = item->told_end;
+    choice->n_pending_written = item->tokens_end;
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)

@@ -950,7 +950,7 @@ void hth_api_parse_responses(hth_api_parse *parse)
     check_given_back(parse);
     if (responses->in_background && !responses->is_kept)
         hth_fields_refuse(&parse->body, "background",
-                          "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
+                          "is true and 'store' is false, so the response could not be fetched; set 'store' to true");
 }
 
 /* ---- for replies ---- */

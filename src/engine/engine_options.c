@@ -47,7 +47,7 @@ static const char *next_item(const char **at, size_t *n)
     return item;
 }
 
-/* Copy n bytes as a non-empty string. False if they are none or do not fit. */
+/* Copy n bytes as a non-empty string. False if n is 0 or they do not fit. */
 static bool copy(char *to, size_t capacity, const char *from, size_t n)
 {
     if (n == 0 || n >= capacity)

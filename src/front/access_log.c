@@ -278,7 +278,7 @@ static const char *outcome_of(int status)
 }
 
 /* Times come first. */
-static void json_summary(const hth_record *record, hth_line *line)
+static void json_summary(const hth_access_record *record, hth_line *line)
 {
     const hth_frame_figures *figures = &record->summary.figures;
 
@@ -309,7 +309,7 @@ static void path_only(const char *path, char *out, size_t capacity)
     out[n] = '\0';
 }
 
-static void format_json(const hth_record *record, const char *path, hth_line *line)
+static void format_json(const hth_access_record *record, const char *path, hth_line *line)
 {
     begin_json(line, record->status >= 500 ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO, "request");
     hth_line_json_text(line, "request_id", record->request_id, ID_MAX);
@@ -361,7 +361,7 @@ static double or_zero(double ms)
     return isfinite(ms) ? ms : 0;
 }
 
-static void text_summary(const hth_record *record, hth_line *line)
+static void text_summary(const hth_access_record *record, hth_line *line)
 {
     const hth_frame_figures *figures = &record->summary.figures;
 
@@ -372,7 +372,7 @@ static void text_summary(const hth_record *record, hth_line *line)
     hth_line_addf(line, " first %7.1f ms", or_zero(figures->ttft_ms));
 }
 
-static void format_text(const hth_server_log *log, const hth_record *record, const char *path, hth_line *line)
+static void format_text(const hth_server_log *log, const hth_access_record *record, const char *path, hth_line *line)
 {
     char resumed[16] = "";
 
@@ -401,7 +401,7 @@ static void format_text(const hth_server_log *log, const hth_record *record, con
     hth_line_end(line);
 }
 
-void hth_server_log_request(hth_server_log *log, const hth_record *record)
+void hth_server_log_request(hth_server_log *log, const hth_access_record *record)
 {
     char path[PATH_MAX_BYTES + 1];
     hth_line line = { .n = 0 };
@@ -418,7 +418,7 @@ void hth_server_log_request(hth_server_log *log, const hth_record *record)
 
 #define LINE_NS (UINT64_C(1000000000) / HTH_REFUSALS_PER_SECOND)
 
-bool hth_refusals_take(hth_refusals *refusals, uint64_t now_ns, uint64_t *n_untold_out)
+bool hth_refusals_take(hth_refusals *refusals, uint64_t now_ns, uint64_t *n_unlogged_out)
 {
     const uint64_t passed_ns = now_ns > refusals->at_ns ? now_ns - refusals->at_ns : 0;
 
@@ -426,12 +426,12 @@ bool hth_refusals_take(hth_refusals *refusals, uint64_t now_ns, uint64_t *n_unto
     if (passed_ns > 0)
         refusals->at_ns = now_ns;
     if (refusals->used_ns > (HTH_REFUSALS_AT_ONCE - 1) * LINE_NS) {
-        refusals->n_untold++;
+        refusals->n_unlogged++;
         return false;
     }
     refusals->used_ns += LINE_NS;
-    *n_untold_out = refusals->n_untold;
-    refusals->n_untold = 0;
+    *n_unlogged_out = refusals->n_unlogged;
+    refusals->n_unlogged = 0;
     return true;
 }
 
@@ -440,11 +440,11 @@ static bool is_new(hth_passed_over *seen, const char *key, const char *note)
     uint32_t crc = hth_crc32c(hth_crc32c(0, key, strlen(key) + 1), note, strlen(note));
 
     for (size_t i = 0; i < seen->n; i++)
-        if (seen->told[i] == crc)
+        if (seen->logged[i] == crc)
             return false;
     if (seen->n == HTH_PASSED_OVER_MAX)
         return false;
-    seen->told[seen->n++] = crc;
+    seen->logged[seen->n++] = crc;
     return true;
 }
 

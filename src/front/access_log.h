@@ -17,7 +17,7 @@
 
 enum { HTH_STATUS_CLIENT_GONE = 499 }; /* the client disconnected before the end */
 
-typedef struct hth_record {
+typedef struct hth_access_record {
     char request_id[65];
     char trace_id[33]; /* of the traceparent; "": none */
     const char *key;   /* name of the client's key; "": none */
@@ -40,7 +40,7 @@ typedef struct hth_record {
     const char *reason;   /* of a refusal, a label of metrics; NULL, "": not counted */
     const char *why;    /* of a refusal or failure: a sentence from the front, never text of a prompt; NULL, "": none */
     uint32_t n_resumed; /* number of times that another worker continued it */
-} hth_record;
+} hth_access_record;
 
 /* ---- the log ---- */
 
@@ -57,7 +57,7 @@ void hth_server_log_level_set(hth_server_log *log, hearth_log_level level);
 /* A hearth_log_fn; user_data is the log. A source "worker NAME" becomes the source "worker" and the model NAME. */
 void hth_server_log_fn(hearth_log_level level, const char *source, const char *message, void *user_data);
 /* One line of the access log, at any level. */
-void hth_server_log_request(hth_server_log *log, const hth_record *record);
+void hth_server_log_request(hth_server_log *log, const hth_access_record *record);
 
 /* ---- lines about refusals ---- */
 
@@ -73,14 +73,14 @@ enum {
 typedef struct hth_refusals {
     uint64_t used_ns; /* used allowance, as the time in which it refills */
     uint64_t at_ns;
-    uint64_t n_untold;
+    uint64_t n_unlogged;
 } hth_refusals;
 
 /*
- * May a refusal at now_ns (monotonic) be logged? If so, *n_untold_out is the number of refusals since the last logged
+ * May a refusal at now_ns (monotonic) be logged? If so, *n_unlogged_out is the number of refusals since the last logged
  * one; otherwise the refusal is counted.
  */
-bool hth_refusals_take(hth_refusals *refusals, uint64_t now_ns, uint64_t *n_untold_out);
+bool hth_refusals_take(hth_refusals *refusals, uint64_t now_ns, uint64_t *n_unlogged_out);
 
 /* ---- lines about ignored fields of requests ---- */
 
@@ -92,7 +92,7 @@ enum { HTH_PASSED_OVER_MAX = 1024 };
  * beginning. One thread.
  */
 typedef struct hth_passed_over {
-    uint32_t told[HTH_PASSED_OVER_MAX]; /* [n] checksums of key and field */
+    uint32_t logged[HTH_PASSED_OVER_MAX]; /* [n] checksums of key and field */
     size_t n;
 } hth_passed_over;
 

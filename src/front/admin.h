@@ -75,8 +75,8 @@ void hth_admin_write_options(const hth_admin *admin, hth_buffer *out);
 
 /*
  * The adapters of a model, a new object; NULL without memory. directory: the folder of adapters; NULL: none. state: the
- * adapters that were loaded at run time; NULL: none. list: the worker's list (worker_live_adapters.h); NULL: there is no
- * worker. An adapter in the state that the worker does not have appears with "loaded": false and the reason.
+ * adapters that were loaded at run time; NULL: none. list: the worker's list (worker_live_adapters.h); NULL: there is
+ * no worker. An adapter in the state that the worker does not have appears with "loaded": false and the reason.
  */
 json_t *hth_adapter_page(const char *model, const char *directory, const hth_adapter_state *state, const json_t *list);
 

@@ -177,8 +177,8 @@ static bool reload(void *user_data, hearth_error *err)
 }
 
 /*
- * Tell the service manager the state, "READY=1" or "STOPPING=1": the protocol of sd_notify(3), without its library. Does
- * nothing if $NOTIFY_SOCKET is not set. Never blocks.
+ * Tell the service manager the state, "READY=1" or "STOPPING=1": the protocol of sd_notify(3), without its library.
+ * Does nothing if $NOTIFY_SOCKET is not set. Never blocks.
  */
 static void notify(const char *state)
 {
@@ -442,9 +442,9 @@ static json_t *snapshot(void *user_data)
     return hth_admin_models_json(front->supervisor, front->is_draining, front->n_requests, &numbers);
 }
 
-static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data)
+static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_departures *departures, void *user_data)
 {
-    return hth_supervisor_relieve(user_data, n_bytes, is_device, patience);
+    return hth_supervisor_relieve(user_data, n_bytes, is_device, departures);
 }
 
 static void hold(bool is_held, void *user_data)

@@ -143,8 +143,8 @@ static const hth_server_model *model_of(const hth_front_request *r, const char *
 }
 
 /*
- * Clients of Ollama pull the model that they want before they use it. A model that is there is pulled at once. Nothing is
- * fetched: the operator alone decides which models there are. *type_out: the content type of the page.
+ * Clients of Ollama pull the model that they want before they use it. A model that is there is pulled at once. Nothing
+ * is fetched: the operator alone decides which models there are. *type_out: the content type of the page.
  */
 static void pull(const hth_front_request *r, hth_buffer *out, const char **type_out, hth_api_error *error)
 {

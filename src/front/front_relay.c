@@ -17,10 +17,10 @@
 /* The key that a client must send to get this client's streams and responses again. */
 static const uint8_t *key_of(const hth_front_request *r)
 {
-    static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
+    static const uint8_t no_key[HTH_KEPT_KEY_BYTES] = { 0 };
 
     static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
-    return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
+    return r->use ? hth_key_use_key(r->use)->sha256 : no_key;
 }
 
 /* The store's key for the response to this request. */
@@ -133,7 +133,7 @@ static void write_slot_target(const hth_front_request *r, char target[TARGET_BYT
     (void)snprintf(target, TARGET_BYTES, "%s%s?action=%s", r->route->path, number, word); /* fits */
 }
 
-static void on_relayed(const hth_record *record, void *user_data)
+static void on_relayed(const hth_access_record *record, void *user_data)
 {
     hth_front_request *r = user_data;
 

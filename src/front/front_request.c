@@ -42,7 +42,7 @@ static void note_over(hth_front *front)
 
 void hth_front_tell_begin(hth_front_request *r)
 {
-    r->is_told = true;
+    r->is_announced = true;
     hth_event_feed_tell_take(r->front->feed, "request",
                              json_pack("{s:s, s:s, s:s, s:b}", "id", r->record.request_id, "model", r->model,
                                        "endpoint", r->record.endpoint, "stream", r->wants_events));
@@ -78,10 +78,10 @@ static json_t *figures_json(const hth_frame_figures *figures)
 /* Report the end of a request, if its beginning was reported. */
 static void tell_end(const hth_front_request *r)
 {
-    const hth_record *record = &r->record;
+    const hth_access_record *record = &r->record;
     json_t *event;
 
-    if (!r->is_told)
+    if (!r->is_announced)
         return;
     event = json_pack("{s:s, s:s, s:s, s:i, s:f}", "id", record->request_id, "model", r->model, "endpoint",
                       record->endpoint, "status", record->status, "ms", record->duration_ms);
@@ -97,7 +97,7 @@ static void tell_end(const hth_front_request *r)
  * tokens is known then, the number of the prompt's is a guess. Completed inputs for embeddings may have more tokens,
  * because a query counts with each document. They count even if the request ends with an error.
  */
-static uint64_t n_tokens_used(const hth_record *record)
+static uint64_t n_tokens_used(const hth_access_record *record)
 {
     const uint64_t n_guess = record->bytes_in / BYTES_A_TOKEN;
     const uint64_t n_prompt = record->has_summary ? record->summary.figures.n_prompt_tokens : n_guess;
@@ -112,13 +112,13 @@ static uint64_t n_tokens_used(const hth_record *record)
 
 bool hth_front_may_log_refusal(hth_front *front)
 {
-    uint64_t n_untold = 0;
+    uint64_t n_unlogged = 0;
 
-    if (!hth_refusals_take(&front->refusals, hth_os_monotonic_ns(), &n_untold))
+    if (!hth_refusals_take(&front->refusals, hth_os_monotonic_ns(), &n_unlogged))
         return false;
-    if (n_untold > 0)
+    if (n_unlogged > 0)
         hth_warn(&front->log, "%" PRIu64 " requests were refused that no line tells of: there were too many at once",
-                 n_untold);
+                 n_unlogged);
     return true;
 }
 
@@ -126,7 +126,7 @@ bool hth_front_may_log_refusal(hth_front *front)
 static void log_request(const hth_front_request *r)
 {
     hth_front *front = r->front;
-    const hth_record *record = &r->record;
+    const hth_access_record *record = &r->record;
     const bool is_refused = record->why && *record->why;
 
     if (is_refused && !hth_front_may_log_refusal(front))
@@ -142,7 +142,7 @@ static void log_request(const hth_front_request *r)
 void hth_front_request_end(hth_front_request *r)
 {
     hth_front *front = r->front;
-    hth_record *record = &r->record;
+    hth_access_record *record = &r->record;
 
     if (r->is_counted)
         hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));

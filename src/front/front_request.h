@@ -105,7 +105,7 @@ typedef struct hth_front_request {
     hth_key_use *use;       /* NULL: the client has no known key */
     bool is_counted;        /* use has begun */
     bool names_adapter;     /* the model that the body names is an adapter */
-    bool is_told;           /* its beginning was reported to operators */
+    bool is_announced;      /* its beginning was reported to operators */
     bool wants_events;      /* the body asks for a stream of events (api/peek.h) */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
@@ -114,7 +114,7 @@ typedef struct hth_front_request {
     const char *path;
     char peer[64];
     char model[129];
-    hth_record record;
+    hth_access_record record;
     hth_past_search past;         /* of /v1/responses */
     hth_running_response running; /* likewise, in the background */
     hth_stored_question question; /* about stored responses */
@@ -141,7 +141,10 @@ void hth_front_request_fail(hth_front_request *r, const char *reason, hth_api_er
     __attribute__((format(printf, 4, 5)));
 /* Refuse a method that is not in this list, the methods of the path. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
-/* May one more line about a refused request be logged (hth_refusals)? If so, first logs the number of refusals that were not. */
+/*
+ * May one more line about a refused request be logged (hth_refusals)? If so, first logs the number of refusals that
+ * were not.
+ */
 bool hth_front_may_log_refusal(hth_front *front);
 /* Can the body of a POST be read (hth_body_problem)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);

@@ -338,7 +338,7 @@ static void serve(hth_front_request *r)
 
 static void name_request(hth_front_request *r)
 {
-    hth_record *record = &r->record;
+    hth_access_record *record = &r->record;
     hth_trace trace;
 
     (void)snprintf(r->id, sizeof(r->id), "%s%08" PRIx64, r->front->id_prefix, ++r->front->n_ids); /* 32 at most */
@@ -387,7 +387,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
     r->begin_ns = hth_os_monotonic_ns();
     r->route = hth_route_find(r->path);
     (void)hth_http_body(exchange, &n_body);
-    r->record = (hth_record){
+    r->record = (hth_access_record){
         .key = "",
         .peer = r->peer,
         .method = r->method,

@@ -233,7 +233,7 @@ static void count_status(metrics_series *series, int status)
     series->statuses[series->n_statuses++].n = 1;
 }
 
-static void note_summary(metrics_model *model, const hth_record *record)
+static void note_summary(metrics_model *model, const hth_access_record *record)
 {
     const hth_frame_figures *figures = &record->summary.figures;
     uint32_t hit = figures->hit < HITS ? figures->hit : HEARTH_HIT_NONE;
@@ -257,7 +257,7 @@ static void note_summary(metrics_model *model, const hth_record *record)
         hth_observations_add(&model->first_token, &first_token_scale, first_token_ms / 1000, 1);
 }
 
-void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
+void hth_metrics_note(hth_metrics *metrics, const hth_access_record *record)
 {
     metrics_model *model = model_of(metrics, record->model);
     size_t endpoint = text_number(&metrics->endpoints, ENDPOINTS_MAX, record->endpoint);

@@ -29,7 +29,7 @@ void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *opti
 enum { HTH_METRICS_MODELS_MAX = 1024 };
 
 /* A request is over. */
-void hth_metrics_note(hth_metrics *metrics, const hth_record *record);
+void hth_metrics_note(hth_metrics *metrics, const hth_access_record *record);
 /* A piece of a stream with n_tokens tokens arrived ms after the previous one. */
 void hth_metrics_note_tokens(hth_metrics *metrics, const char *model, double ms, uint32_t n_tokens);
 /* A request was refused before it reached a model: "unauthorized", "rate_limited", "overloaded", ...; a fixed text */

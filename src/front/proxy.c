@@ -155,7 +155,7 @@ struct hth_relay {
     hth_kept_stream *kept; /* owns the exchange; NULL: the stream is not kept */
     char last_bytes[2];
     uint64_t written_ns;
-    hth_record record;
+    hth_access_record record;
     char why[sizeof(((hth_api_error *)NULL)->message)]; /* memory of record.why */
     char text[];
 };
@@ -1511,7 +1511,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
 static void refuse(hth_http_exchange *exchange, const hth_relay_request *request)
 {
     const hth_api_error error = { .kind = HTH_API_OVERLOADED };
-    hth_record record = request->record ? *request->record : (hth_record){ .key = "" };
+    hth_access_record record = request->record ? *request->record : (hth_access_record){ .key = "" };
 
     record.status = hth_api_error_http_status(request->dialect, &error);
     record.bytes_out = sizeof(no_memory_body) - 1;

@@ -78,16 +78,16 @@ typedef struct hth_relay_request {
     void (*on_record)(const void *bytes, size_t n, void *user_data);
     /* For a client that does not wait: it was answered with the beginning of the record, and the reply goes on. */
     void (*on_begun)(const void *bytes, size_t n, void *user_data);
-    bool wants_events;        /* the reply will be a stream of events: it may begin with a comment while it waits */
-    bool wants_kept;          /* the stream goes on without its client, and can be read again; id must be unguessable */
-    const uint8_t *key;       /* [HTH_KEPT_KEY_BYTES]: its readers must have the same key */
-    const hth_record *record; /* facts about the request, with which on_over's record begins; NULL: none */
+    bool wants_events;  /* the reply will be a stream of events: it may begin with a comment while it waits */
+    bool wants_kept;    /* the stream goes on without its client, and can be read again; id must be unguessable */
+    const uint8_t *key; /* [HTH_KEPT_KEY_BYTES]: its readers must have the same key */
+    const hth_access_record *record; /* facts about the request, with which on_over's record begins; NULL: none */
     /*
      * The relay is over, and the exchange has ended. The proxy fills these fields of record: status, is_stream,
      * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or,
      * when memory ran out, within hth_proxy_relay.
      */
-    void (*on_over)(const hth_record *record, void *user_data);
+    void (*on_over)(const hth_access_record *record, void *user_data);
     void *user_data;
 } hth_relay_request;
 

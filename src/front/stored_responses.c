@@ -302,7 +302,7 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
     stream = hth_http_query(exchange, "stream");
     if (stream && strcmp(stream, "true") == 0) {
         refuse(question, HTH_API_UNSUPPORTED, 0, "stream",
-               "'stream' is not supported here: a response that is kept is told as a whole");
+               "'stream' is not supported here: a stored response is returned as a whole");
         return;
     }
     if (question->what == HTH_STORED_ITEMS && !read_query(question, exchange))

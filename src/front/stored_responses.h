@@ -67,8 +67,8 @@ typedef struct hth_stored_question {
 } hth_stored_question;
 
 /*
- * Answer the exchange's method, the path after prefix, and the query. The caller sets the first fields of question. Until
- * the answer, hth_response_lookup_cancel ends the question: on_answer is not called any more.
+ * Answer the exchange's method, the path after prefix, and the query. The caller sets the first fields of question.
+ * Until the answer, hth_response_lookup_cancel ends the question: on_answer is not called any more.
  */
 void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix);
 

@@ -30,8 +30,8 @@ uint32_t hth_pattern_n_initial(const hth_pattern *pattern);
 bool hth_pattern_may_begin(const hth_pattern *pattern, uint8_t byte);
 
 /*
- * Begin a text. pattern is borrowed. The steps of the run, which are the instructions and threads that are visited, added
- * or copied, are added to *n_steps. NULL if out of memory.
+ * Begin a text. pattern is borrowed. The steps of the run, which are the instructions and threads that are visited,
+ * added or copied, are added to *n_steps. NULL if out of memory.
  */
 hth_pattern_run *hth_pattern_run_new(const hth_pattern *pattern, uint64_t *n_steps);
 void hth_pattern_run_free(hth_pattern_run *run); /* accepts NULL */

@@ -145,8 +145,8 @@ const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
 const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out);
 /*
  * Can the body of a POST be read as JSON, by the headers and the first byte? NULL: yes, or the method is another one.
- * Otherwise the reason for a reply with status 415, valid as long as text. A body counts as JSON unless its Content-Type
- * is clearly another one. n_before: bytes before the client's body; may_be_empty: the body may be missing.
+ * Otherwise the reason for a reply with status 415, valid as long as text. A body counts as JSON unless its
+ * Content-Type is clearly another one. n_before: bytes before the client's body; may_be_empty: the body may be missing.
  */
 const char *hth_body_problem(hth_http_exchange *exchange, size_t n_before, bool may_be_empty, char text[128]);
 const char *hth_http_peer(const hth_http_exchange *exchange); /* "127.0.0.1", "unix" */

@@ -161,7 +161,7 @@ static int parse_field(char *text, char *line, size_t n, hth_http_head *out, con
     char *colon = memchr(line, ':', n), *value, *end = line + n;
 
     if (*line == ' ' || *line == '\t')
-        return refuse(400, "a header is continued on a second line, which nobody may do any more", why_out);
+        return refuse(400, "a header is continued on a second line, which HTTP no longer allows", why_out);
     if (!colon)
         return refuse(400, "a header has no colon", why_out);
     *colon = '\0';

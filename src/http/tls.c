@@ -91,7 +91,7 @@ static hearth_status load_pair(SSL_CTX *context, const char *certificate, const 
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) {
         if (wants_passphrase)
             return fail_tls(err, HEARTH_UNSUPPORTED,
-                            "the private key '%s' has a passphrase, which nobody can type here; write one without, for "
+                            "the private key '%s' has a passphrase, which cannot be typed here; write one without, for "
                             "example with 'openssl pkey'",
                             key);
         /* With a certificate loaded, OpenSSL compares the key with it at once. */

@@ -120,7 +120,7 @@ static hearth_status read_file(const json_t *object, hth_hub_listing *out, heart
         return HEARTH_OK; /* never downloaded */
     if (!hth_hub_path_is_safe(path))
         return hth_fail(err, HEARTH_CORRUPT,
-                        "the hub lists a file whose path would leave its folder, or is none; nothing was downloaded");
+                        "the hub lists a file whose path would leave its folder or is invalid; nothing was downloaded");
     if (!hth_is_hex(digest, n_digits))
         return hth_fail(err, HEARTH_CORRUPT, "the hub gives no digest of '%s'; it could not be checked", path);
     if (lfs_size && size && json_integer_value(lfs_size) != json_integer_value(size))

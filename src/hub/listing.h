@@ -1,6 +1,6 @@
 /*
- * listing.h - names of models at a hub, and the GGUF files of a repository at one commit, as listed by the hub or found in
- * the cache
+ * listing.h - names of models at a hub, and the GGUF files of a repository at one commit, as listed by the hub or found
+ * in the cache
  */
 #ifndef HTH_HUB_LISTING_H
 #define HTH_HUB_LISTING_H

@@ -74,7 +74,7 @@ bool hth_index_claim_rebuild(hth_index *index);
 /* Sets *found_out and, when true, *out (may be NULL). About half a microsecond; no system call, no allocation. */
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err);
-/* The same; when the row is not found, *is_complete_out says whether the index is complete (hth_index_totals). */
+/* The same; when the row is not found, *is_complete_out (may be NULL) says whether the index is complete (hth_index_totals). */
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err);
 /* True when a row stands on this one: it begins where this one ends and has its key as parent. */
@@ -114,9 +114,9 @@ void hth_index_visit_beginnings(hth_index *index, hth_beginning_visit_fn visit, 
 
 /* The result of hth_index_wait. */
 typedef enum hth_wait_result {
-    HTH_WAIT_THERE,   /* the row is in the index */
-    HTH_WAIT_NOBODY,  /* the row is absent, and no living process is writing it (or that is unknown) */
-    HTH_WAIT_TIMEOUT, /* the row is still being written */
+    HTH_WAIT_THERE,     /* the row is in the index */
+    HTH_WAIT_NO_WRITER, /* the row is absent, and no living process is writing it (or that is unknown) */
+    HTH_WAIT_TIMEOUT,   /* the row is still being written */
 } hth_wait_result;
 
 /*
@@ -138,10 +138,10 @@ typedef enum hth_reserve_result {
 } hth_reserve_result;
 
 /*
- * Reserve a row for this process until now + deadline_s. *result_out is written in any case. The call takes over a reservation of
- * another process whose owner died (its lock is free) or whose deadline passed. A row that a thread of this process
- * holds is HTH_RESERVE_TAKEN, whatever reservations the index has. A row that was passed to hth_index_publish or
- * hth_index_release is free, even if those calls failed. One transaction.
+ * Reserve a row for this process until now + deadline_s. *result_out is written in any case. The call takes over a
+ * reservation of another process whose owner died (its lock is free) or whose deadline passed. A row that a thread of
+ * this process holds is HTH_RESERVE_TAKEN, whatever reservations the index has. A row that was passed to
+ * hth_index_publish or hth_index_release is free, even if those calls failed. One transaction.
  */
 hearth_status hth_index_reserve(hth_index *index, const hth_row_id *id, uint32_t deadline_s,
                                 hth_reserve_result *result_out, hearth_error *err);

@@ -83,9 +83,9 @@ static bool is_on;
 
 void hth_attention_start(void)
 {
-    const char *wish = getenv("HEARTH_ATTENTION");
+    const char *chosen = getenv("HEARTH_ATTENTION");
 
-    is_on = !(wish && strcmp(wish, "engine") == 0);
+    is_on = !(chosen && strcmp(chosen, "engine") == 0);
 }
 
 bool hth_attention_is_on(void)

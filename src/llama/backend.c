@@ -137,7 +137,7 @@ static void warn_without_devices(const hth_engine_model *model, const hth_engine
     size_t n = 0;
 
     if (params->n_gpu_layers != 0 && !o->devices && hth_backend_llama_start_error()[0])
-        hth_warn(model->log, "the CPU computes the model: the engine has no GPU, and told when it started: %s",
+        hth_warn(model->log, "the CPU computes the model: the engine has no GPU; it said at its start: %s",
                  hth_backend_llama_start_error());
     else if (params->n_gpu_layers > 0)
         hth_warn(

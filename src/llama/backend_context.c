@@ -720,13 +720,13 @@ static hearth_status give_image(hth_engine_context *context, uint32_t id, hth_st
                                 size_t n_bytes, uint32_t end, hearth_error *err)
 {
     llama_state_seq_flags flags = flags_of(part);
-    bool is_told = part == HTH_STATE_REST || (part == HTH_STATE_CELLS && !context->format.has_recurrent);
+    bool has_end = part == HTH_STATE_REST || (part == HTH_STATE_CELLS && !context->format.has_recurrent);
     size_t n_taken = hth_shim_state_set(context->llama, (llama_seq_id)id, flags, bytes, n_bytes);
 
     if (n_taken != n_bytes)
         return hth_fail(err, HEARTH_ENGINE, "the engine took %zu of %zu bytes of state: %s", n_taken, n_bytes,
                         hth_backend_llama_reason("it does not say why"));
-    if (is_told && llama_memory_seq_pos_max(context->memory, (llama_seq_id)id) != (llama_pos)(end - 1))
+    if (has_end && llama_memory_seq_pos_max(context->memory, (llama_seq_id)id) != (llama_pos)(end - 1))
         return hth_fail(err, HEARTH_ENGINE, "sequence %u ends at %d after restoring up to %u", id,
                         llama_memory_seq_pos_max(context->memory, (llama_seq_id)id), end);
     return HEARTH_OK;

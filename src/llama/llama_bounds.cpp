@@ -283,7 +283,7 @@ int run_on(const own_stack &stack, bounded_call &bounded)
     return failed;
 }
 
-std::string told(const hth_bounds &bounds, bound met)
+std::string message_of(const hth_bounds &bounds, bound met)
 {
     switch (met) {
     case bound::memory: return "it needs more than " + std::to_string(bounds.bytes_max >> 20) + " MiB of memory";
@@ -308,7 +308,7 @@ void hth_run_bounded(const hth_bounds &bounds, const std::function<void()> &call
     if (run_on(*stack, bounded) != 0)
         throw std::bad_alloc();
     if (bounded.allows.met != bound::none)
-        throw unbounded(told(bounds, bounded.allows.met));
+        throw unbounded(message_of(bounds, bounded.allows.met));
     give_back(std::move(stack));
     if (bounded.thrown)
         std::rethrow_exception(bounded.thrown);

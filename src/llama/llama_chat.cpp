@@ -115,11 +115,11 @@ void known_schemas::check(const std::string &what, const std::string &schema, ui
 }
 
 /*
- * A conversation for the engine. inputs has the real schemas, for the text of the prompt. told has shapes instead, for
- * the engine's parser. schemas writes the grammar of that parser. Everything is copied.
+ * A conversation for the engine. inputs has the real schemas, for the text of the prompt. shaped has shapes instead,
+ * for the engine's parser. schemas writes the grammar of that parser. Everything is copied.
  */
 struct asked {
-    common_chat_templates_inputs inputs, told;
+    common_chat_templates_inputs inputs, shaped;
     llama_schemas schemas;
 };
 
@@ -222,7 +222,7 @@ void add_tool(known_schemas &known, const hearth_chat_tool &tool, bool is_any_go
     }
     to.inputs.tools.push_back({ tool.name, description, schema.dump() });
     try {
-        to.told.tools.push_back({ tool.name, description, to.schemas.tool(tool.name, schema, compiles).dump() });
+        to.shaped.tools.push_back({ tool.name, description, to.schemas.tool(tool.name, schema, compiles).dump() });
     } catch (const llama_schemas::too_much &e) {
         throw hth_refused(what + ": " + e.what());
     }
@@ -232,7 +232,7 @@ void add_tool(known_schemas &known, const hearth_chat_tool &tool, bool is_any_go
 asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_conversation &conversation)
 {
     asked made{ {}, {}, llama_schemas(markup) };
-    common_chat_templates_inputs &inputs = made.inputs, &told = made.told;
+    common_chat_templates_inputs &inputs = made.inputs, &shaped = made.shaped;
     spent so_far;
 
     for (size_t i = 0; i < conversation.n_turns; i++)
@@ -261,7 +261,7 @@ asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_
         if (values.contains("preserve_thinking") && !values.contains("preserve_reasoning"))
             inputs.chat_template_kwargs["preserve_reasoning"] = values.at("preserve_thinking").dump();
     }
-    told = inputs;
+    shaped = inputs;
     for (size_t i = 0; i < conversation.n_tools; i++)
         add_tool(known, conversation.tools[i], conversation.any_parameters, made, so_far);
     if (conversation.json_schema) {
@@ -270,7 +270,7 @@ asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_
         if (!schema.empty())
             known.check("the schema", schema.dump(), so_far.steps);
         inputs.json_schema = schema.dump();
-        told.json_schema = made.schemas.reply(schema).dump();
+        shaped.json_schema = made.schemas.reply(schema).dump();
     }
     return made;
 }
@@ -646,8 +646,8 @@ std::vector<common_chat_msg> without_tools(const std::vector<common_chat_msg> &m
 /* Write the tools into the messages of both forms. What remains has no tools; the result has their shapes. */
 std::vector<common_chat_tool> word_tools(asked &conversation)
 {
-    common_chat_templates_inputs &inputs = conversation.inputs, &told = conversation.told;
-    std::vector<common_chat_tool> shapes = std::move(told.tools);
+    common_chat_templates_inputs &inputs = conversation.inputs, &shaped = conversation.shaped;
+    std::vector<common_chat_tool> shapes = std::move(shaped.tools);
     std::vector<common_chat_msg> messages = without_tools(inputs.messages);
 
     if (messages.empty() || (messages[0].role != "system" && messages[0].role != "developer")) {
@@ -655,10 +655,10 @@ std::vector<common_chat_tool> word_tools(asked &conversation)
         messages[0].role = "system";
     }
     append(messages[0], description_of(inputs));
-    inputs.messages = told.messages = messages;
+    inputs.messages = shaped.messages = messages;
     inputs.tools.clear();
-    told.tools.clear();
-    inputs.tool_choice = told.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE;
+    shaped.tools.clear();
+    inputs.tool_choice = shaped.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE;
     return shapes;
 }
 
@@ -822,11 +822,11 @@ common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templa
 /* When a reply continues a message, the engine appends the beginning of the reply to the rendering. */
 std::string beginning(const hth_llama_chat &chat, const asked &given, std::string prompt, const plain_texts &plain)
 {
-    const common_chat_templates_inputs told = plain.any() ? plain.marked(given.told) : given.told;
-    const std::string before = rendered(chat, told).prompt;
+    const common_chat_templates_inputs shaped = plain.any() ? plain.marked(given.shaped) : given.shaped;
+    const std::string before = rendered(chat, shaped).prompt;
 
     if (plain.any())
-        prompt = common_chat_templates_apply(chat.templates.get(), told).prompt;
+        prompt = common_chat_templates_apply(chat.templates.get(), shaped).prompt;
     if (prompt.compare(0, before.size(), before) != 0)
         throw std::runtime_error("a reply cannot be gone on with in this template; let the model begin a new one");
     return prompt.substr(before.size());
@@ -883,7 +883,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given, const plain_t
                 return params;
             }
     }
-    params = common_chat_templates_apply(chat->templates.get(), given.told);
+    params = common_chat_templates_apply(chat->templates.get(), given.shaped);
     if (!params.grammar.empty())
         params.grammar = grammar_with_schemas(*chat, given, params);
     if (!may_remember && chat->is_analysed)
@@ -1038,7 +1038,7 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
             if (given.inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE &&
                 !given.inputs.messages.empty()) {
                 move_reasoning(chat->around, given.inputs);
-                move_reasoning(chat->around, given.told);
+                move_reasoning(chat->around, given.shaped);
             }
             const common_chat_params params = prompt_of(chat, given, places);
 

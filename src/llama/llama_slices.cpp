@@ -75,7 +75,7 @@ bool is_stopped(const hth_tokenize_stop *stop)
 
 hearth_status stopped(hearth_error *err)
 {
-    return hth_fail(err, HEARTH_CANCELLED, "nobody waits for the tokens of the text any more");
+    return hth_fail(err, HEARTH_CANCELLED, "no client waits for the tokens of the text any more");
 }
 
 hearth_status too_many(size_t n_bytes, hearth_error *err)

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The length of the text without ":SCALE". *scale_out is the scale, which may be infinite or NAN; 1 if there is none. */
+/*
+ * The length of the text without ":SCALE". *scale_out is the scale, which may be infinite or NAN; 1 if there is none.
+ */
 static size_t without_scale(const char *text, float *scale_out)
 {
     const char *colon = strrchr(text, ':');

@@ -62,8 +62,8 @@ struct hth_event_source {
     uint32_t n_replies;
 
     /* Scheduler thread. */
-    bool is_told; /* in its model's list */
-    hth_event_source *next_told;
+    bool is_listed; /* in its model's list */
+    hth_event_source *next_listed;
 
     /* Guarded by the queue's lock. */
     bool is_held;
@@ -379,12 +379,12 @@ static hearth_event event_of(const event_reply *reply, hearth_event_kind kind)
     };
 }
 
-static void note_told(hth_event_source *source)
+static void list_source(hth_event_source *source)
 {
-    if (source->is_told)
+    if (source->is_listed)
         return;
-    source->is_told = true;
-    LL_PREPEND2(source->model->told, source, next_told);
+    source->is_listed = true;
+    LL_PREPEND2(source->model->listed, source, next_listed);
 }
 
 static void pause_locked(event_reply *reply)
@@ -412,24 +412,24 @@ static bool put(event_reply *reply, const hearth_event *event)
             pause_locked(reply);
     }
     pthread_mutex_unlock(&queue->lock);
-    note_told(source);
+    list_source(source);
     return is_put;
 }
 
-static bool on_token(uint64_t id, const hearth_token_event *told, void *user_data)
+static bool on_token(uint64_t id, const hearth_token_event *token, void *user_data)
 {
     event_reply *reply = reply_of(user_data, id);
     hearth_event event = event_of(reply, HEARTH_EVENT_TOKEN);
 
-    event.text = told->text;
-    event.n_bytes = told->n_bytes;
-    event.token = told->token;
-    event.index = told->index;
-    event.is_replayed = told->is_replayed;
-    event.sampler_state = told->sampler_state;
-    event.logprobs = told->logprobs;
-    event.n_top_logprobs = told->n_top_logprobs;
-    event.stats = reply->source->flags & HEARTH_EVENTS_STATS ? told->stats : NULL;
+    event.text = token->text;
+    event.n_bytes = token->n_bytes;
+    event.token = token->token;
+    event.index = token->index;
+    event.is_replayed = token->is_replayed;
+    event.sampler_state = token->sampler_state;
+    event.logprobs = token->logprobs;
+    event.n_top_logprobs = token->n_top_logprobs;
+    event.stats = reply->source->flags & HEARTH_EVENTS_STATS ? token->stats : NULL;
     return put(reply, &event);
 }
 
@@ -478,7 +478,7 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     reply->has_ended = true;
     source->n_ended++;
     pthread_mutex_unlock(&queue->lock);
-    note_told(source);
+    list_source(source);
 }
 
 /* ---- the end of a round ---- */
@@ -487,12 +487,12 @@ void hth_events_round(hearth_model *model)
 {
     hth_event_source *source, *next;
 
-    LL_FOREACH_SAFE2(model->told, source, next, next_told)
+    LL_FOREACH_SAFE2(model->listed, source, next, next_listed)
     {
         hearth_events *queue = source->queue;
         bool is_over;
 
-        source->is_told = false;
+        source->is_listed = false;
         pthread_mutex_lock(&queue->lock);
         source->has_ended_round = true;
         if (atomic_load_explicit(&queue->needs_wake, memory_order_relaxed))
@@ -503,7 +503,7 @@ void hth_events_round(hearth_model *model)
         if (is_over)
             source_free(source);
     }
-    model->told = NULL;
+    model->listed = NULL;
 }
 
 /* ---- requests ---- */

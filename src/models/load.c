@@ -231,7 +231,7 @@ static void note_work(const hearth_work *work, void *user_data)
 {
     hearth_model *model = user_data;
 
-    if (work->kind == HEARTH_WORK_ENDS || work->kind == HEARTH_WORK_TOLD)
+    if (work->kind == HEARTH_WORK_ENDS || work->kind == HEARTH_WORK_DELIVERED)
         hth_events_round(model);
     if (model->on_work)
         model->on_work(work, model->work_user_data);

@@ -125,7 +125,7 @@ struct hearth_model {
     bool is_listed;
     hearth_work_fn on_work; /* the caller's; NULL: none */
     void *work_user_data;
-    hth_event_source *told; /* sources with events of this round; scheduler thread */
+    hth_event_source *listed; /* sources with events of this round; scheduler thread */
     hth_pulse pulse;
 
     /* The engine part; changes only while `users` is 0 and `unloading` is set. */

@@ -38,8 +38,8 @@ hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner
                               hth_prefix_saved *out, hearth_error *err);
 
 /*
- * Put the rows of a file into the cache; the caller frees out->tokens. HEARTH_MISUSE for a file of another model or salt, or with more tokens than
- * the context has room for. Other statuses as for hth_row_import.
+ * Put the rows of a file into the cache; the caller frees out->tokens. HEARTH_MISUSE for a file of another model or
+ * salt, or with more tokens than the context has room for. Other statuses as for hth_row_import.
  */
 hearth_status hth_prefix_restore(hearth_model *model, const hth_prefix_owner *owner, const char *path,
                                  hth_imported *out, hearth_error *err);

@@ -43,12 +43,12 @@ static hearth_status check_transfer(const hearth_transfer *out, const char *func
     return HEARTH_OK;
 }
 
-static void tell(hearth_transfer *out, hearth_transfer told, const hth_key *key)
+static void tell(hearth_transfer *out, hearth_transfer values, const hth_key *key)
 {
     if (!out)
         return;
-    memcpy(told.key, key->bytes, sizeof(told.key));
-    hth_struct_write(out, &told, sizeof(told));
+    memcpy(values.key, key->bytes, sizeof(values.key));
+    hth_struct_write(out, &values, sizeof(values));
 }
 
 static void tell_exported(hearth_transfer *out, const hth_exported *exported, const hth_key *key)

@@ -258,11 +258,10 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     request->adapters = hth_adapter_set_ref(adapters);
     status = hth_model_keyspace(model, adapters, given->cache_salt, &request->keyspace, err);
     if (status == HEARTH_OK)
-        status = check_tokens(model, "stop_tokens", request->options.stop_tokens,
-                              request->options.n_stop_tokens, err);
+        status = check_tokens(model, "stop_tokens", request->options.stop_tokens, request->options.n_stop_tokens, err);
     if (status == HEARTH_OK)
-        status = check_tokens(model, "draft_tokens", request->options.draft_tokens,
-                              request->options.n_draft_tokens, err);
+        status =
+            check_tokens(model, "draft_tokens", request->options.draft_tokens, request->options.n_draft_tokens, err);
     if (first)
         request->n_parent = first->request->n_parent;
     else if (status == HEARTH_OK)

@@ -1,8 +1,8 @@
 /*
  * key_file.c - reads keys from a separate configuration file
  *
- * A user who can write to the file can add a key, so its owner and mode are checked (hth_trusted_file_check). The file has only
- * digests of keys, but limits and salts are private, too.
+ * A user who can write to the file can add a key, so its owner and mode are checked (hth_trusted_file_check). The file
+ * has only digests of keys, but limits and salts are private, too.
  */
 #include "options/key_file.h"
 

@@ -1,6 +1,6 @@
 /*
- * llama_flag_table.c - every flag and environment variable of llama-server, with its meaning in Hearth; docs/flags.md has
- * the same table for readers
+ * llama_flag_table.c - every flag and environment variable of llama-server, with its meaning in Hearth; docs/flags.md
+ * has the same table for readers
  */
 #include "options/llama_flags.h"
 

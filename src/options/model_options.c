@@ -265,7 +265,7 @@ static const hth_option reply_rows[] = {
       "the folder of the LoRA adapters that operators may load while the server runs (POST "
       "/admin/models/NAME/adapters/load); without it, none",
       .offset = AT(adapters.directory), .key = "lora_dir", .is_path = true },
-    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody reads is cancelled after this time",
+    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that its client does not read is cancelled after this time",
       .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
     { "draft-max", 0, HTH_OPTION_U32, "N",
       "guess up to N next tokens of a reply, and verify them together, 0 (none; 14 with --draft-model) to 14; requests "

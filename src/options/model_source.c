@@ -16,7 +16,9 @@
 #include "hub/pull.h"
 #include "hub/registry.h"
 
-/* ---- the view of a download: a bar with speed and remaining time on a terminal, otherwise a line for each tenth ---- */
+/*
+ * ---- the view of a download: a bar with speed and remaining time on a terminal, otherwise a line for each tenth ----
+ */
 
 typedef struct view {
     hth_progress bar;

@@ -31,8 +31,8 @@ hearth_status hth_model_source_pull(const char *text, const char *revision, bool
                                     hearth_error *err);
 
 /*
- * Find a file as above, for a server, which downloads nothing itself; the file may be missing. The path belongs to the pool. After a
- * failure, problems has the message, and text is returned.
+ * Find a file as above, for a server, which downloads nothing itself; the file may be missing. The path belongs to the
+ * pool. After a failure, problems has the message, and text is returned.
  */
 const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems);
 

@@ -535,7 +535,9 @@ static hearth_status read_member(const member *m, json_t *object, const char *ke
     return status;
 }
 
-/* The row of an option of a request, and the offset in hth_run_options that the row's offset is relative to; or NULL. */
+/*
+ * The row of an option of a request, and the offset in hth_run_options that the row's offset is relative to; or NULL.
+ */
 static const hth_option *option_of_request(const char *key, size_t *offset)
 {
     const hth_option *row = hth_option_table_find(&hth_run_options_table, key);

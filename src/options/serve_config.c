@@ -159,8 +159,8 @@ typedef struct model_name {
 enum { NAMES_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
 
 /*
- * Write the model's names to out, [NAMES_MAX]: first its own name and its aliases, then from *first_adapter on the names
- * of its adapters. Returns their number.
+ * Write the model's names to out, [NAMES_MAX]: first its own name and its aliases, then from *first_adapter on the
+ * names of its adapters. Returns their number.
  */
 static size_t list_names(const loader *l, const hth_serve_model *model, model_name *out, size_t *first_adapter)
 {

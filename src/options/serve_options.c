@@ -241,8 +241,8 @@ static const hth_option worker_stream_rows[] = {
     { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream shows that it is alive after this time of silence; 0: never",
       .offset = IN_SERVER(relay.keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
     { "linger-ms", 0, HTH_OPTION_MS, "MS",
-      "after its client left, the prompt of a request is computed further for this time, while nobody waits for its "
-      "place; 0: not at all",
+      "after its client left, the prompt of a request is computed further for this time, while no request waits for "
+      "its place; 0: not at all",
       .offset = IN_SERVER(worker.linger_ms), .low = 0, .high = 3600000, .key = "linger_ms" },
 };
 

@@ -512,11 +512,11 @@ void hth_kvc_fault_text(const hth_kvc_fault *fault, char *text, size_t capacity)
                        fault->stored, HTH_KVC_VERSION);
         break;
     case HTH_KVC_UNKNOWN_SAVE_REASON:
-        (void)snprintf(text, capacity, "its save reason is %" PRIu64 ", which is none of 0 to %d", fault->stored,
+        (void)snprintf(text, capacity, "its save reason is %" PRIu64 ", not one of 0 to %d", fault->stored,
                        HEARTH_SAVE_FINISH);
         break;
     case HTH_KVC_UNKNOWN_FINGERPRINT_MODE:
-        (void)snprintf(text, capacity, "its fingerprint mode is %" PRIu64 ", which is none of 0 to %d", fault->stored,
+        (void)snprintf(text, capacity, "its fingerprint mode is %" PRIu64 ", not one of 0 to %d", fault->stored,
                        MODE_MAX);
         break;
     case HTH_KVC_UNKNOWN_QUANT_BYTE:

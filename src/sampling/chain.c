@@ -158,7 +158,10 @@ static void keep_top_p(hth_choices *c, float p)
     c->is_all = true;
 }
 
-/* An array of [*n_out] logits whose finite ones from *floor_out on are all that remain. Those of the list are copied. */
+/*
+ * The remaining logits: those of *n_out that are finite and at least *floor_out. If the list is complete, it is copied
+ * into own.
+ */
 static const float *remaining(hth_choices *c, size_t *n_out, float *floor_out)
 {
     *n_out = c->is_all ? c->n : c->n_vocab;

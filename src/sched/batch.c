@@ -125,25 +125,25 @@ static float price_of(const hth_batch *batch, uint32_t n_streams, uint32_t n_max
 static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
     uint64_t token_ns = hth_row_costs_of(&batch->costs, n_streams) / n_streams;
-    uint32_t n = 0, n_wishing = 0, n_each;
+    uint32_t n = 0, n_drafting = 0, n_each;
 
     for (uint32_t i = 0; i < batch->n_slots; i++)
-        n_wishing += batch->n_tokens[i] == 1 && batch->slots[i]->n_draft == 0;
-    n_each = n_wishing > 0 ? (n_max - n_streams) / n_wishing : 0;
+        n_drafting += batch->n_tokens[i] == 1 && batch->slots[i]->n_draft == 0;
+    n_each = n_drafting > 0 ? (n_max - n_streams) / n_drafting : 0;
     if (n_each > HEARTH_DRAFT_MAX)
         n_each = HEARTH_DRAFT_MAX;
     for (uint32_t i = 0; i < batch->n_slots; i++) {
         hth_slot *slot = batch->slots[i];
 
-        if (batch->n_tokens[i] == 1 && slot->n_draft == 0 && hth_slot_wish_draft(slot, n_each, &batch->wishes[n]))
+        if (batch->n_tokens[i] == 1 && slot->n_draft == 0 && hth_slot_draft_job(slot, n_each, &batch->jobs[n]))
             n++;
     }
     if (n == 0)
         return;
-    hth_draft_model_guess(batch->place->draft_model, batch->wishes, n,
-                          price_of(batch, n_streams, n_streams + n * n_each), token_ns);
+    hth_draft_model_guess(batch->place->draft_model, batch->jobs, n, price_of(batch, n_streams, n_streams + n * n_each),
+                          token_ns);
     for (uint32_t i = 0; i < n; i++)
-        hth_slot_take_draft(batch->wishes[i].owner, &batch->wishes[i]);
+        hth_slot_take_draft(batch->jobs[i].owner, &batch->jobs[i]);
 }
 
 /* The slot whose next draft token, after the chosen ones, is the likeliest; n_slots: no slot has more. */

@@ -64,12 +64,12 @@ typedef struct hth_batch {
     hth_pulse *pulse;
     hearth_plan_item items[HTH_PARALLEL_MAX]; /* [n_slots]; likewise the next two */
     uint32_t n_tokens[HTH_PARALLEL_MAX];
-    hth_draft_wish wishes[HTH_PARALLEL_MAX]; /* scratch space */
-    hth_batch_row *rows;                     /* [n_batch] */
-    uint32_t n_fill;                         /* rows of the scratch sequence after them */
-    uint32_t scratch;                        /* its id, with n_fill */
-    uint32_t n_fills;                        /* evaluations that were due to be padded */
-    uint32_t n_sequences;                    /* with rows */
+    hth_draft_job jobs[HTH_PARALLEL_MAX]; /* scratch space */
+    hth_batch_row *rows;                  /* [n_batch] */
+    uint32_t n_fill;                      /* rows of the scratch sequence after them */
+    uint32_t scratch;                     /* its id, with n_fill */
+    uint32_t n_fills;                     /* evaluations that were due to be padded */
+    uint32_t n_sequences;                 /* with rows */
     hth_row_costs costs;
 } hth_batch;
 

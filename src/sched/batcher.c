@@ -422,7 +422,7 @@ static void batcher_tell(hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         uint32_t n_running = batcher->n_running;
 
-        if (batcher->running[i]->state == HTH_SLOT_TELL && hth_slot_tell(batcher->running[i], &batcher->n_to_tell))
+        if (batcher->running[i]->state == HTH_SLOT_DELIVER && hth_slot_tell(batcher->running[i], &batcher->n_to_tell))
             start_again(batcher, i);
         if (batcher->n_running < n_running)
             i--;
@@ -685,8 +685,8 @@ static void relieve(hth_batcher *batcher)
     for (uint32_t i = batcher->n_running; i-- > 0;) {
         const hth_slot *slot = batcher->running[i];
 
-        /* A slot in TELL has few cells or none, but cells are promised to it. */
-        if ((slot->state != HTH_SLOT_EVALUATE && slot->state != HTH_SLOT_TELL) || !hth_slot_waits_for_reader(slot))
+        /* A slot in DELIVER has few cells or none, but cells are promised to it. */
+        if ((slot->state != HTH_SLOT_EVALUATE && slot->state != HTH_SLOT_DELIVER) || !hth_slot_waits_for_reader(slot))
             continue;
         if (!slot->cannot_suspend && suspend_at(batcher, i))
             return;
@@ -757,7 +757,7 @@ static void use_logits(hth_batcher *batcher)
         }
         hth_slot_end_draft(slot);
     }
-    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
+    hth_workplace_note(&batcher->place, HEARTH_WORK_DELIVERED, NULL, 0);
     for (uint32_t i = 0; i < batcher->batch->n_slots; i++) {
         hth_slot *slot = batcher->batch->slots[i];
 
@@ -873,7 +873,7 @@ static bool is_busy(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        if (is_ready(slot) || (slot->state == HTH_SLOT_TELL && !hth_slot_is_paused(slot)) ||
+        if (is_ready(slot) || (slot->state == HTH_SLOT_DELIVER && !hth_slot_is_paused(slot)) ||
             slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
             (slot->is_short && n_available(batcher) > 0) ||
             (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
@@ -903,7 +903,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++)
         hth_slot_draw(batcher->running[i]); /* from saved logits */
     end_complete(batcher);
-    hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
+    hth_workplace_note(&batcher->place, HEARTH_WORK_DELIVERED, NULL, 0);
     gather_ready(batcher);
     batcher_evaluate(batcher);
     end_complete(batcher);

@@ -1,8 +1,8 @@
 /*
  * draft_model.c - seats, their statistics, and the evaluations that serve them all
  *
- * One call of hth_draft_model_guess evaluates in rounds. In a round, each open wish has rows: some of the tokens that
- * its sequence lacks, up to the next save point, or the token that was guessed last. A wish whose sequence is complete
+ * One call of hth_draft_model_guess evaluates in rounds. In a round, each open job has rows: some of the tokens that
+ * its sequence lacks, up to the next save point, or the token that was guessed last. A job whose sequence is complete
  * gets a guess from the logits.
  */
 #include "sched/draft_model.h"
@@ -159,10 +159,10 @@ static void move_class(hth_draft_model *model, uint8_t c, bool is_right)
 }
 
 /* Compare the latest guesses with the tokens drawn since then, up to the first wrong guess. */
-static void learn(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish)
+static void learn(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_job *job)
 {
-    for (uint32_t i = 0; i < seat->n_guessed && seat->guessed_at + i < wish->n_tokens; i++) {
-        bool is_right = wish->tokens[seat->guessed_at + i] == seat->guessed[i];
+    for (uint32_t i = 0; i < seat->n_guessed && seat->guessed_at + i < job->n_tokens; i++) {
+        bool is_right = job->tokens[seat->guessed_at + i] == seat->guessed[i];
 
         move(&seat->rate, is_right, SEAT_PART);
         move(&model->rate, is_right, MODEL_PART);
@@ -262,10 +262,10 @@ static void give_up(hth_draft_model *model, hth_draft_seat *seat, const hearth_t
     seat->n_true = seat->n_guessed = seat->n_needed = 0;
 }
 
-/* Is there room for all tokens of the wish, in addition to the sequences of the other seats? */
-static bool fits(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_wish *wish)
+/* Is there room for all tokens of the job, in addition to the sequences of the other seats? */
+static bool fits(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_job *job)
 {
-    uint64_t n = (uint64_t)wish->n_tokens + HEARTH_DRAFT_MAX;
+    uint64_t n = (uint64_t)job->n_tokens + HEARTH_DRAFT_MAX;
 
     for (uint32_t i = 0; i < model->n_seats; i++)
         n += &model->seats[i] == seat ? 0 : model->seats[i].n_needed;
@@ -294,12 +294,12 @@ static bool waits_for_another(const hth_draft_model *model, const hth_draft_seat
 }
 
 /* For a seat that is about to begin: is its prompt cheap enough for the rest of its reply? */
-static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_wish *wish,
+static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_job *job,
                     uint32_t n_known, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
-    uint64_t n_missing = wish->n_tokens > n_known ? wish->n_tokens - n_known : 0;
-    uint64_t n_written = wish->n_tokens - request->n_prompt;
+    uint64_t n_missing = job->n_tokens > n_known ? job->n_tokens - n_known : 0;
+    uint64_t n_written = job->n_tokens - request->n_prompt;
     uint64_t n_rest = request->options.n_predict > 0 && (uint64_t)request->options.n_predict > n_written
                         ? (uint64_t)request->options.n_predict - n_written
                         : model->place->n_ctx;
@@ -308,16 +308,16 @@ static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, co
 }
 
 /* Look up prompt and reply: the sequence begins with shared cells, and rows beyond them are restored. */
-static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
+static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_job *job, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
     bool reads = !request->options.no_cache_read;
     hth_keyspace keyspace;
     hth_pool_query query = {
         .keyspace = &keyspace,
-        .tokens = wish->tokens,
-        .n_tokens = wish->n_tokens,
-        .n_limit = reads ? wish->n_tokens - 1 : 0,
+        .tokens = job->tokens,
+        .n_tokens = job->n_tokens,
+        .n_limit = reads ? job->n_tokens - 1 : 0,
     };
     hth_sequence *sequence;
     uint32_t n_live;
@@ -326,7 +326,7 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     if (hth_pool_assign(model->pool, &query, &seat->entry, &n_live, NULL) != HEARTH_OK)
         return false;
     sequence = seat->entry->sequence;
-    if (hth_sequence_lookup(sequence, wish->tokens, wish->n_tokens, wish->n_tokens - 1, reads, &seat->lookup, NULL) !=
+    if (hth_sequence_lookup(sequence, job->tokens, job->n_tokens, job->n_tokens - 1, reads, &seat->lookup, NULL) !=
         HEARTH_OK) {
         (void)hth_sequence_shorten(sequence, 0); /* its keys belong to a different prompt */
         hth_pool_release(model->pool, seat->entry, NULL, 0);
@@ -335,15 +335,15 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     }
     if (seat->lookup.n_cached > n_live) {
         (void)hth_sequence_shorten(sequence, n_live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
-        seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
+        seat->restored = malloc(job->n_tokens * sizeof(*seat->restored));
         if (seat->restored) { /* if out of memory, there is no restore */
-            memcpy(seat->restored, wish->tokens, wish->n_tokens * sizeof(*seat->restored));
+            memcpy(seat->restored, job->tokens, job->n_tokens * sizeof(*seat->restored));
             seat->restore = hth_restore_begin(sequence, &seat->lookup, seat->restored);
         }
     }
-    seat->is_out = !may_pay(model, seat, wish, seat->restore ? seat->lookup.n_cached : n_live, token_ns);
+    seat->is_out = !may_pay(model, seat, job, seat->restore ? seat->lookup.n_cached : n_live, token_ns);
     if (seat->is_out)
-        give_up(model, seat, wish->tokens, wish->n_tokens);
+        give_up(model, seat, job->tokens, job->n_tokens);
     else if (!seat->restore)
         end_restore(seat);
     return !seat->is_out;
@@ -390,29 +390,29 @@ void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32
 /* ---- one evaluation ---- */
 
 /* The next save point of the sequence, or the end of its tokens. */
-static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
+static uint32_t end_of_rows(const hth_draft_job *job, uint32_t begin)
 {
-    uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS, n_prompt = wish->request->n_prompt;
+    uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS, n_prompt = job->request->n_prompt;
 
     if (begin < n_prompt && n_prompt < end)
         end = n_prompt;
-    return end < wish->n_tokens + wish->n ? end : wish->n_tokens + wish->n;
+    return end < job->n_tokens + job->n ? end : job->n_tokens + job->n;
 }
 
-/* Does the sequence of the wish lack at most the tokens of a step? */
-static bool is_step(const hth_draft_wish *wish)
+/* Does the sequence of the job lack at most the tokens of a step? */
+static bool is_step(const hth_draft_job *job)
 {
-    return wish->n_tokens + wish->n - hth_sequence_n_tokens((*wish->seat)->entry->sequence) <= STEP_ROWS;
+    return job->n_tokens + job->n - hth_sequence_n_tokens((*job->seat)->entry->sequence) <= STEP_ROWS;
 }
 
-/* Write the rows of one wish. */
-static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
+/* Write the rows of one job. */
+static void add_rows(hth_draft_model *model, hth_draft_job *job)
 {
-    hth_draft_seat *seat = *wish->seat;
+    hth_draft_seat *seat = *job->seat;
     const hth_sequence *sequence = seat->entry->sequence;
-    uint32_t begin = hth_sequence_n_tokens(sequence), end = end_of_rows(wish, begin);
+    uint32_t begin = hth_sequence_n_tokens(sequence), end = end_of_rows(job, begin);
     uint32_t n_room = model->place->n_batch - model->n_rows;
-    bool is_prompt = !is_step(wish);
+    bool is_prompt = !is_step(job);
 
     if (is_prompt && n_room > model->n_left)
         n_room = model->n_left;
@@ -421,7 +421,7 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
     seat->first_row = model->n_rows;
     seat->n_rows = end - begin;
     for (uint32_t i = begin; i < end; i++) {
-        hearth_token token = i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
+        hearth_token token = i < job->n_tokens ? job->tokens[i] : job->guess[i - job->n_tokens];
 
         if ((uint32_t)token >= model->place->n_vocab) { /* the target has more tokens */
             model->n_rows = seat->first_row;
@@ -433,16 +433,16 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
             .token = token,
             .position = i,
             .sequence = hth_sequence_id(sequence),
-            .wants_logits = i + 1 == wish->n_tokens + wish->n,
+            .wants_logits = i + 1 == job->n_tokens + job->n,
         };
     }
     if (is_prompt)
         model->n_left -= seat->n_rows;
-    wish->is_open = seat->n_rows > 0; /* otherwise the rest is done in the next tick */
+    job->is_open = seat->n_rows > 0; /* otherwise the rest is done in the next tick */
 }
 
-/* Evaluate the rows of n_wishes. False if they give no guesses. */
-static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
+/* Evaluate the rows of n_jobs. False if they give no guesses. */
+static bool evaluate(hth_draft_model *model, uint32_t n_jobs)
 {
     const hth_workplace *place = model->place;
     uint64_t begin_ns = hth_workplace_now(place), spent_ns;
@@ -464,7 +464,7 @@ static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
     if (status != HEARTH_OK || result != HTH_DECODE_OK)
         return false;
     spent_ns = hth_workplace_now(place) - begin_ns;
-    if (model->n_rows <= STEP_ROWS * n_wishes)
+    if (model->n_rows <= STEP_ROWS * n_jobs)
         hth_move_mean(&model->step_ns, spent_ns);
     if (model->n_rows >= HTH_CHUNK_MIN)
         hth_move_mean(&model->row_ns, spent_ns / model->n_rows + 1);
@@ -528,72 +528,72 @@ static hearth_token draw(const hth_draft_model *model, const hth_draft_seat *sea
     return token;
 }
 
-/* Take the guess from the logits of its last row. The wish closes when the next guess would cost more than it saves. */
-static void take_guess(hth_draft_model *model, hth_draft_wish *wish, float price, float step_price)
+/* Take the guess from the logits of its last row. The job closes when the next guess would cost more than it saves. */
+static void take_guess(hth_draft_model *model, hth_draft_job *job, float price, float step_price)
 {
-    hth_draft_seat *seat = *wish->seat;
-    uint32_t at = wish->n_tokens + wish->n;
+    hth_draft_seat *seat = *job->seat;
+    uint32_t at = job->n_tokens + job->n;
     const float *logits = model->place->backend->logits(model->place->context, seat->first_row + seat->n_rows - 1);
     float probability = 0;
     hearth_token token = logits ? draw(model, seat, logits, at, &probability) : HTH_NO_TOKEN;
 
-    wish->is_open = false;
+    job->is_open = false;
     if (token < 0 || (uint32_t)token >= model->options.n_vocab)
         return;
-    if (wish->n == 0) {
+    if (job->n == 0) {
         seat->guessed_at = at;
         if (seat->is_look)
             seat->n_rest = seat->n_pause = seat->n_pause < PAUSE_MAX ? 2 * seat->n_pause : PAUSE_MAX;
     }
-    seat->guessed[wish->n] = token;
-    seat->classes[wish->n] = class_of(probability);
-    seat->n_guessed = wish->n + 1;
-    wish->all_right *= model->probability[seat->classes[wish->n]];
-    if (wish->all_right <= price)
+    seat->guessed[job->n] = token;
+    seat->classes[job->n] = class_of(probability);
+    seat->n_guessed = job->n + 1;
+    job->all_right *= model->probability[seat->classes[job->n]];
+    if (job->all_right <= price)
         return;
-    wish->right[wish->n] = wish->all_right;
-    wish->guess[wish->n++] = token;
-    wish->is_open = wish->n < wish->n_max && wish->all_right * seat->rate > price + step_price;
+    job->right[job->n] = job->all_right;
+    job->guess[job->n++] = token;
+    job->is_open = job->n < job->n_max && job->all_right * seat->rate > price + step_price;
 }
 
 /* Use the results of an evaluation that succeeded. */
-static void use(hth_draft_model *model, hth_draft_wish *wish, float price, float step_price)
+static void use(hth_draft_model *model, hth_draft_job *job, float price, float step_price)
 {
-    hth_draft_seat *seat = *wish->seat;
+    hth_draft_seat *seat = *job->seat;
     hth_sequence *sequence = seat->entry->sequence;
 
     for (uint32_t i = 0; i < seat->n_rows; i++)
         hth_sequence_extend(sequence, &model->rows[seat->first_row + i].token, 1);
-    if (hth_sequence_n_tokens(sequence) == wish->n_tokens + wish->n)
-        take_guess(model, wish, price, step_price);
-    if (hth_sequence_n_tokens(sequence) <= wish->n_tokens) {
+    if (hth_sequence_n_tokens(sequence) == job->n_tokens + job->n)
+        take_guess(model, job, price, step_price);
+    if (hth_sequence_n_tokens(sequence) <= job->n_tokens) {
         seat->n_true = hth_sequence_n_tokens(sequence);
         save(seat, model->place);
     }
 }
 
-/* Prepare the sequence of a wish for an evaluation. False if it gets no guesses now. */
-static bool prepare(hth_draft_model *model, hth_draft_wish *wish, float cost, uint64_t until_ns, uint64_t token_ns)
+/* Prepare the sequence of a job for an evaluation. False if it gets no guesses now. */
+static bool prepare(hth_draft_model *model, hth_draft_job *job, float cost, uint64_t until_ns, uint64_t token_ns)
 {
-    hth_draft_seat *seat = *wish->seat;
+    hth_draft_seat *seat = *job->seat;
 
     if (!seat)
-        seat = *wish->seat = sit(model, wish->request);
+        seat = *job->seat = sit(model, job->request);
     if (!seat)
         return false;
-    learn(model, seat, wish);
-    if (seat->is_out || !fits(model, seat, wish)) {
-        give_up(model, seat, wish->tokens, wish->n_tokens);
+    learn(model, seat, job);
+    if (seat->is_out || !fits(model, seat, job)) {
+        give_up(model, seat, job->tokens, job->n_tokens);
         return false;
     }
     if (!is_worth(model, seat, cost) || (!seat->entry && waits_for_another(model, seat)) ||
-        (!seat->entry && !begin(model, seat, wish, token_ns)))
+        (!seat->entry && !begin(model, seat, job, token_ns)))
         return false;
-    seat->n_needed = wish->n_tokens + HEARTH_DRAFT_MAX;
+    seat->n_needed = job->n_tokens + HEARTH_DRAFT_MAX;
     if (!restore(model, seat, until_ns))
         return false;
-    cut(seat, wish->tokens, wish->n_tokens - 1); /* the logits after the last token are needed */
-    if (!is_step(wish))
+    cut(seat, job->tokens, job->n_tokens - 1); /* the logits after the last token are needed */
+    if (!is_step(job))
         seat->n_filled = model->n_calls;
     return true;
 }
@@ -606,7 +606,7 @@ static uint32_t n_in_time(const hth_draft_model *model, uint64_t slice_ns)
     return n < HTH_CHUNK_MIN ? HTH_CHUNK_MIN : n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint32_t n, float price, uint64_t token_ns)
+void hth_draft_model_guess(hth_draft_model *model, hth_draft_job *jobs, uint32_t n, float price, uint64_t token_ns)
 {
     uint64_t longest_ns = hth_ms_to_ns(model->options.max_tick_ms) / TICK_PART;
     uint64_t slice_ns = token_ns > 0 && token_ns < longest_ns ? token_ns : longest_ns;
@@ -616,9 +616,9 @@ void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint3
     model->n_calls++;
     model->n_left = n_in_time(model, slice_ns);
     for (uint32_t i = 0; i < n; i++) {
-        wishes[i].n = 0;
-        wishes[i].all_right = 1;
-        wishes[i].is_open = !model->is_broken && prepare(model, &wishes[i], price + step_price, until_ns, token_ns);
+        jobs[i].n = 0;
+        jobs[i].all_right = 1;
+        jobs[i].is_open = !model->is_broken && prepare(model, &jobs[i], price + step_price, until_ns, token_ns);
     }
     for (;;) {
         uint32_t n_open = 0;
@@ -626,24 +626,24 @@ void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint3
 
         model->n_rows = 0;
         for (uint32_t i = 0; i < n; i++) /* replies first, so that a long prompt does not use up their rows */
-            if (wishes[i].is_open && is_step(&wishes[i]))
-                add_rows(model, &wishes[i]);
+            if (jobs[i].is_open && is_step(&jobs[i]))
+                add_rows(model, &jobs[i]);
         for (uint32_t i = 0; i < n; i++) {
-            if (wishes[i].is_open && !is_step(&wishes[i]))
-                add_rows(model, &wishes[i]);
-            n_open += wishes[i].is_open;
+            if (jobs[i].is_open && !is_step(&jobs[i]))
+                add_rows(model, &jobs[i]);
+            n_open += jobs[i].is_open;
         }
         if (n_open == 0)
             return;
         is_evaluated = evaluate(model, n_open);
         for (uint32_t i = 0; i < n; i++) {
-            if (!wishes[i].is_open)
+            if (!jobs[i].is_open)
                 continue;
             if (is_evaluated)
-                use(model, &wishes[i], price, step_price);
+                use(model, &jobs[i], price, step_price);
             else
-                hth_sequence_roll_back((*wishes[i].seat)->entry->sequence);
-            wishes[i].is_open &= is_evaluated;
+                hth_sequence_roll_back((*jobs[i].seat)->entry->sequence);
+            jobs[i].is_open &= is_evaluated;
         }
     }
 }

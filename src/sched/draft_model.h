@@ -44,7 +44,7 @@ void hth_draft_model_close(hth_draft_model *model); /* all replies must have lef
 void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *request, hth_keyspace *out);
 
 /* A request for guesses of the tokens that follow these. */
-typedef struct hth_draft_wish {
+typedef struct hth_draft_job {
     const hth_request *request; /* borrowed until the reply leaves its seat */
     hth_draft_seat **seat;      /* the reply's seat, owned by the draft model; *seat NULL: none yet */
     const hearth_token *tokens; /* [n_tokens], prompt and reply; borrowed during the call */
@@ -57,15 +57,15 @@ typedef struct hth_draft_wish {
     /* Used by the draft model. */
     float all_right; /* the probability that all are right */
     bool is_open;
-} hth_draft_wish;
+} hth_draft_job;
 
 /*
- * Guess for n wishes of different replies, n >= 1. This evaluates: for prompts it takes about token_ns or a quarter of
+ * Guess for n jobs of different replies, n >= 1. This evaluates: for prompts it takes about token_ns or a quarter of
  * max_tick_ms, whichever is shorter, and for each guess one step. price is the cost of verifying a token, as a fraction
- * of token_ns, the time of a token without guesses; 0: unknown. A wish may get no guesses, if its prompt is not
+ * of token_ns, the time of a token without guesses; 0: unknown. A job may get no guesses, if its prompt is not
  * evaluated yet or guesses do not pay.
  */
-void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint32_t n, float price, uint64_t token_ns);
+void hth_draft_model_guess(hth_draft_model *model, hth_draft_job *jobs, uint32_t n, float price, uint64_t token_ns);
 
 /*
  * The reply has ended or was preempted with these tokens, prompt and reply: save and release its sequence. Afterwards

@@ -167,11 +167,11 @@ static void tell_work_locked(hth_embedder *embedder)
 
     DL_FOREACH(embedder->line, job)
     {
-        if (!job->on_worked || job->tokens_told == job->tokens_done)
+        if (!job->on_worked || job->tokens_reported == job->tokens_done)
             continue;
-        job->tokens_told = job->tokens_done;
+        job->tokens_reported = job->tokens_done;
         pthread_mutex_unlock(&embedder->lock);
-        job->on_worked(job->tokens_told, job->user_data);
+        job->on_worked(job->tokens_reported, job->user_data);
         pthread_mutex_lock(&embedder->lock);
     }
 }

@@ -77,8 +77,8 @@ typedef struct hth_embed_job {
     size_t n_taken;           /* inputs that were evaluated or are in progress */
     size_t tokens_taken;      /* of their tokens */
     size_t n_done;
-    uint64_t tokens_done; /* of their tokens */
-    uint64_t tokens_told; /* reported to on_worked */
+    uint64_t tokens_done;     /* of their tokens */
+    uint64_t tokens_reported; /* reported to on_worked */
     uint64_t submitted_ns, begun_ns;
 } hth_embed_job;
 

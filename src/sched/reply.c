@@ -353,7 +353,7 @@ static void echo_token(hth_reply *reply, hearth_token token)
 static uint32_t echo_some(hth_reply *reply, uint32_t n)
 {
     const hth_request *request = reply->request;
-    uint32_t n_before = reply->n_prompt_told;
+    uint32_t n_before = reply->n_prompt_delivered;
     const char *text = "";
     size_t n_left = 0;
 
@@ -361,26 +361,26 @@ static uint32_t echo_some(hth_reply *reply, uint32_t n)
         reply->echo = hth_text_stream_new(NULL, 0); /* without stop texts, which do not apply to the prompt */
     if (!reply->echo)
         end_without_memory(reply);
-    while (!reply->ended && reply->n_prompt_told < request->n_prompt && reply->n_prompt_told - n_before < n)
-        echo_token(reply, request->prompt[reply->n_prompt_told++]);
-    reply->has_told = reply->ended || reply->n_prompt_told == request->n_prompt;
-    if (!reply->ended && reply->has_told) {
+    while (!reply->ended && reply->n_prompt_delivered < request->n_prompt && reply->n_prompt_delivered - n_before < n)
+        echo_token(reply, request->prompt[reply->n_prompt_delivered++]);
+    reply->is_delivered = reply->ended || reply->n_prompt_delivered == request->n_prompt;
+    if (!reply->ended && reply->is_delivered) {
         if (!hth_text_stream_finish(reply->echo, &text, &n_left))
             end_without_memory(reply);
         else
             echo_piece(reply, text, n_left);
     }
-    return reply->n_prompt_told - n_before;
+    return reply->n_prompt_delivered - n_before;
 }
 
 /* Deliver at most n more pieces of the replay; returns how many. */
 static uint32_t tell_some(hth_reply *reply, uint32_t n)
 {
-    uint32_t n_before = reply->n_pieces_told;
+    uint32_t n_before = reply->n_pieces_delivered;
 
-    while (!reply->refused && reply->n_pieces_told < reply->n_pieces && reply->n_pieces_told - n_before < n) {
-        uint32_t i = reply->n_pieces_told++, n_bytes = reply->pieces[i];
-        char *text = reply->result->text + reply->n_bytes_told;
+    while (!reply->refused && reply->n_pieces_delivered < reply->n_pieces && reply->n_pieces_delivered - n_before < n) {
+        uint32_t i = reply->n_pieces_delivered++, n_bytes = reply->pieces[i];
+        char *text = reply->result->text + reply->n_bytes_delivered;
         char after = text[n_bytes];
 
         text[n_bytes] = '\0'; /* callbacks get terminated text */
@@ -389,21 +389,21 @@ static uint32_t tell_some(hth_reply *reply, uint32_t n)
         else
             (void)announce(reply, i - reply->n_echoed, true, text, n_bytes);
         text[n_bytes] = after;
-        reply->n_bytes_told += n_bytes;
+        reply->n_bytes_delivered += n_bytes;
     }
-    reply->has_told = reply->refused || reply->n_pieces_told == reply->n_pieces;
-    return reply->n_pieces_told - n_before;
+    reply->is_delivered = reply->refused || reply->n_pieces_delivered == reply->n_pieces;
+    return reply->n_pieces_delivered - n_before;
 }
 
 uint32_t hth_reply_tell(hth_reply *reply, uint32_t n)
 {
-    if (reply->has_told)
+    if (reply->is_delivered)
         return 0;
     if (reply->pieces)
         return tell_some(reply, n);
     if (reply->request->options.echo && reply->request->options.n_replayed == 0)
         return echo_some(reply, n);
-    reply->has_told = true;
+    reply->is_delivered = true;
     return 0;
 }
 
@@ -461,7 +461,7 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
     reply->is_silent = true;
     if (request->options.echo)
         (void)echo_some(reply, request->n_prompt); /* the loop below reports an end */
-    reply->has_told = false;
+    reply->is_delivered = false;
     reply->n_echoed = reply->n_pieces;
     for (uint32_t i = 0; i < request->options.n_replayed; i++) {
         hearth_token token = request->options.replayed[i];

@@ -20,8 +20,8 @@ typedef struct hth_reply {
     uint32_t n_max;          /* maximum number of tokens: n_predict, or as many as fit in the context */
     uint64_t first_token_ns; /* time of the first drawn token; 0: none yet */
     bool ended;
-    bool has_told;  /* all text before the first drawn token was delivered */
-    bool was_whole; /* it has ended because the replayed tokens are the whole reply */
+    bool is_delivered; /* all text before the first drawn token was delivered */
+    bool was_whole;    /* it has ended because the replayed tokens are the whole reply */
 
     /* Used by the reply. */
     const hth_workplace *place;
@@ -33,13 +33,13 @@ typedef struct hth_reply {
     bool is_silent;   /* no callbacks, during the replay */
 
     hth_text_stream *echo; /* for the prompt's text; NULL: not begun */
-    uint32_t n_prompt_told;
+    uint32_t n_prompt_delivered;
 
     uint32_t *pieces; /* [n_pieces], lengths in bytes of the replayed texts to deliver; NULL: none */
     uint32_t n_pieces;
     uint32_t n_echoed; /* leading pieces of the echoed prompt */
-    uint32_t n_pieces_told;
-    size_t n_bytes_told;
+    uint32_t n_pieces_delivered;
+    size_t n_bytes_delivered;
 
     size_t text_capacity;
     size_t tokens_capacity;

@@ -33,8 +33,8 @@ struct hth_request {
     /* Fixed at creation. */
     uint64_t id;
     /*
-     * The public request, with copies of stop, stop_tokens, replayed, draft_tokens, session_id and parent_key, which are
-     * owned; its other pointers are NULL. n_predict is 0 with prefill_only. no_cache_read is also set with
+     * The public request, with copies of stop, stop_tokens, replayed, draft_tokens, session_id and parent_key, which
+     * are owned; its other pointers are NULL. n_predict is 0 with prefill_only. no_cache_read is also set with
      * prompt_logprobs, logprobs with n_top_logprobs, is_resumed with replayed tokens. n_parent_digits is 1 .. 64.
      */
     hearth_request options;

@@ -43,7 +43,7 @@ bool hth_slot_is_paused(const hth_slot *slot)
 
 bool hth_slot_waits_for_reader(const hth_slot *slot)
 {
-    return hth_slot_is_paused(slot) && (slot->was_prefilled || slot->state == HTH_SLOT_TELL);
+    return hth_slot_is_paused(slot) && (slot->was_prefilled || slot->state == HTH_SLOT_DELIVER);
 }
 
 /* ---- making ---- */
@@ -456,7 +456,7 @@ static void tell_known(const hth_slot *slot)
     const hth_request *request = slot->request;
     uint32_t n_cached = slot->reply->result->stats.cached_tokens;
 
-    if (request->options.on_progress && (n_cached > 0 || slot->has_told_restore))
+    if (request->options.on_progress && (n_cached > 0 || slot->has_reported_restore))
         request->options.on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt,
                                      request->options.user_data);
 }
@@ -516,16 +516,16 @@ static void attempt_all(hth_slot *slot)
 
 bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
 {
-    if (slot->reply->has_told)
+    if (slot->reply->is_delivered)
         return true;
-    if (slot->state != HTH_SLOT_TELL)
+    if (slot->state != HTH_SLOT_DELIVER)
         hth_reply_reserve(slot->reply);
-    slot->state = HTH_SLOT_TELL;
+    slot->state = HTH_SLOT_DELIVER;
     slot->tells = true;
     *n_tokens -= hth_reply_tell(slot->reply, hth_slot_is_paused(slot) ? 0 : *n_tokens);
     if (slot->reply->ended && !slot->reply->was_whole)
         slot->state = HTH_SLOT_ENDING;
-    return slot->state == HTH_SLOT_TELL && slot->reply->has_told;
+    return slot->state == HTH_SLOT_DELIVER && slot->reply->is_delivered;
 }
 
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
@@ -563,7 +563,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
         result = hth_restore_step(slot->restore, &slot->restored);
         if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* not for later restores */
             report_progress(slot, HEARTH_PHASE_RESTORE);
-            slot->has_told_restore = true;
+            slot->has_reported_restore = true;
         }
         if (result == HTH_RESTORE_MORE && (hth_slot_is_cancelled(slot) || hth_workplace_now(slot->place) >= until_ns))
             break;
@@ -838,11 +838,11 @@ void hth_slot_plan_draft(hth_slot *slot, float least)
         put(slot, guess, right, hth_draft_guess(draft, least, n_max, guess, right));
 }
 
-bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
+bool hth_slot_draft_job(hth_slot *slot, uint32_t n_max, hth_draft_job *out)
 {
     if (!has_room(slot, &n_max) || n_max < slot->request->draft_min)
         return false;
-    *out = (hth_draft_wish){
+    *out = (hth_draft_job){
         .request = slot->request,
         .seat = &slot->seat,
         .tokens = slot->tokens,
@@ -853,9 +853,9 @@ bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
     return true;
 }
 
-void hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish)
+void hth_slot_take_draft(hth_slot *slot, const hth_draft_job *job)
 {
-    put(slot, wish->guess, wish->right, wish->n);
+    put(slot, job->guess, job->right, job->n);
 }
 
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i)

@@ -2,7 +2,7 @@
  * slot.h - the place of one request: from the queue through its prompt to the end of its reply
  *
  *   WAITING   in the queue: the request has not run yet, or it was preempted
- *   TELL      runs; each tick delivers a part of the echoed prompt or of the replayed reply
+ *   DELIVER      runs; each tick delivers a part of the echoed prompt or of the replayed reply
  *   PARENT    runs; waits for rows that another process may be writing: until its own lookup finds them, nothing was
  *             published for a tenth of session_resume_wait_ms, or that time is over
  *   PREFIX    runs; waits for a prefix that another request is computing
@@ -32,7 +32,7 @@
 
 typedef enum hth_slot_state {
     HTH_SLOT_WAITING,
-    HTH_SLOT_TELL,
+    HTH_SLOT_DELIVER,
     HTH_SLOT_PARENT,
     HTH_SLOT_PREFIX,
     HTH_SLOT_RESTORE,
@@ -70,7 +70,7 @@ struct hth_slot {
     bool lacks_logits; /* all of the prompt was known, but not the logits after it */
     bool has_begun;    /* the first restore is over: the statistics have the hit */
     bool tells;        /* it delivers known text, or did so when it was suspended */
-    bool has_told_restore;
+    bool has_reported_restore;
     bool was_prefilled;                  /* the end of the prompt was evaluated or restored */
     hth_draft *draft;                    /* the source of its drafts; NULL: not needed yet */
     hth_draft_seat *seat;                /* in the draft model; NULL: none */
@@ -134,7 +134,7 @@ bool hth_slot_waits_for_reader(const hth_slot *slot);
 
 /*
  * Deliver at most *n_tokens tokens of the echoed prompt or the replayed reply, and subtract the delivered ones from
- * *n_tokens. True if everything is delivered and the slot can begin; otherwise it is in TELL or ENDING.
+ * *n_tokens. True if everything is delivered and the slot can begin; otherwise it is in DELIVER or ENDING.
  */
 bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens);
 /* Assign a sequence and begin to restore the known prefix. Ends in RESTORE or EVALUATE; ENDING after a failure. */
@@ -191,10 +191,10 @@ void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
  * as long as the request's minimum. least: see hth_draft_guess.
  */
 void hth_slot_plan_draft(hth_slot *slot, float least);
-/* The same for the draft model: make a wish for at most n_max tokens. False if the slot has no wish. */
-bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out);
-/* The wish was granted, perhaps with no tokens. */
-void hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish);
+/* The same for the draft model: fill in a job for at most n_max tokens. False if no draft may follow. */
+bool hth_slot_draft_job(hth_slot *slot, uint32_t n_max, hth_draft_job *out);
+/* The draft model has done the job; its guess may be empty. */
+void hth_slot_take_draft(hth_slot *slot, const hth_draft_job *job);
 /* Was token i of the draft drawn, so that the logits after it are valid, and does the reply continue? */
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i);
 /* Nothing more is drawn: cut the sequence and discard the draft. */

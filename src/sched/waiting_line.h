@@ -4,10 +4,10 @@
  * The order is by priority, then by arrival. A request's priority rises by one for each aging_ns that it has waited, so
  * that none starves. So the order of two requests depends on the time. A preempted request keeps its number.
  *
- * Newcomers have never run. Among newcomers of one priority the order never changes: the first has the lowest number and has waited longest.
- * So each priority has one list of newcomers, and only the first of each list is compared. A returned slot has run
- * before. It has an old number but has waited for a shorter time, so each returned slot is compared individually.
- * Returned slots are few, because each was preempted.
+ * Newcomers have never run. Among newcomers of one priority the order never changes: the first has the lowest number
+ * and has waited longest. So each priority has one list of newcomers, and only the first of each list is compared. A
+ * returned slot has run before. It has an old number but has waited for a shorter time, so each returned slot is
+ * compared individually. Returned slots are few, because each was preempted.
  *
  * The time limit of a newcomer is fixed when it arrives. A heap gives the next limit. The batcher watches the limits of
  * returned slots.

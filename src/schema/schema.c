@@ -7,9 +7,9 @@
  *   4. drop each alternative that no text can complete (for example, a required member with the schema false), so that
  *      a reply that follows the grammar never gets stuck
  *
- * A goal is identified by its items. So recursion in a schema becomes recursion in the grammar. A goal is compiled to its
- * open alternatives, or its listed values, or its types. If it has an open anyOf, each alternative of it, together with
- * the items, becomes a goal of its own. Alternatives that certainly have no value are left out, because otherwise
+ * A goal is identified by its items. So recursion in a schema becomes recursion in the grammar. A goal is compiled to
+ * its open alternatives, or its listed values, or its types. If it has an open anyOf, each alternative of it, together
+ * with the items, becomes a goal of its own. Alternatives that certainly have no value are left out, because otherwise
  * combinations of alternatives would multiply needlessly.
  */
 #include "schema/schema.h"

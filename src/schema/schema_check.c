@@ -109,7 +109,7 @@ static hth_schema_answer no(hth_schema_answer a)
     return a == HTH_UNKNOWN ? a : a == HTH_YES ? HTH_NO : HTH_YES;
 }
 
-static hth_schema_answer told(bool is_so)
+static hth_schema_answer answer_of(bool is_so)
 {
     return is_so ? HTH_YES : HTH_NO;
 }
@@ -133,11 +133,11 @@ static hth_schema_answer number_accepts(const json_t *schema, const json_t *valu
             return HTH_NO;
     }
     if (json_is_integer(step) && json_is_integer(value) && json_integer_value(step) > 0)
-        return told(json_integer_value(value) % json_integer_value(step) == 0);
+        return answer_of(json_integer_value(value) % json_integer_value(step) == 0);
     if (json_number_value(step) > 0) {
         double times = of / json_number_value(step);
 
-        return fabs(times) > 1e15 ? HTH_UNKNOWN : told(fabs(times - round(times)) < 1e-9 * (1 + fabs(times)));
+        return fabs(times) > 1e15 ? HTH_UNKNOWN : answer_of(fabs(times - round(times)) < 1e-9 * (1 + fabs(times)));
     }
     return HTH_YES;
 }
@@ -175,7 +175,7 @@ static hth_schema_answer array_accepts(check *c, const json_t *schema, const jso
 {
     const json_t *prefix = json_object_get(schema, "prefixItems"), *rest = json_object_get(schema, "items");
     const json_t *contains = json_object_get(schema, "contains");
-    hth_schema_answer answer = told(is_within(schema, "minItems", "maxItems", json_array_size(value)));
+    hth_schema_answer answer = answer_of(is_within(schema, "minItems", "maxItems", json_array_size(value)));
     size_t n_yes = 0, n_unknown = 0, i, j;
     json_t *item, *other;
 
@@ -204,8 +204,8 @@ static hth_schema_answer array_accepts(check *c, const json_t *schema, const jso
     } else if (contains) {
         const json_t *least = json_object_get(schema, "minContains"), *most = json_object_get(schema, "maxContains");
 
-        answer = all(answer, told((double)n_yes >= (least ? json_number_value(least) : 1) &&
-                                  (!most || (double)n_yes <= json_number_value(most))));
+        answer = all(answer, answer_of((double)n_yes >= (least ? json_number_value(least) : 1) &&
+                                       (!most || (double)n_yes <= json_number_value(most))));
     }
     return json_object_get(schema, "unevaluatedItems") ? all(answer, HTH_UNKNOWN) : answer;
 }
@@ -243,7 +243,7 @@ static hth_schema_answer member_accepts(check *c, const json_t *schema, const ch
 static hth_schema_answer object_accepts(check *c, const json_t *schema, const json_t *value)
 {
     static const char *const dependencies[] = { "dependentRequired", "dependentSchemas", "dependencies" };
-    hth_schema_answer answer = told(is_within(schema, "minProperties", "maxProperties", json_object_size(value)));
+    hth_schema_answer answer = answer_of(is_within(schema, "minProperties", "maxProperties", json_object_size(value)));
     const char *name;
     json_t *one, *other;
     size_t i;
@@ -284,7 +284,7 @@ static hth_schema_answer combination_accepts(check *c, const json_t *schema, con
         n_unknown += is_one == HTH_UNKNOWN;
     }
     if (given)
-        answer = all(answer, n_yes > 1 ? HTH_NO : n_unknown > 0 ? HTH_UNKNOWN : told(n_yes == 1));
+        answer = all(answer, n_yes > 1 ? HTH_NO : n_unknown > 0 ? HTH_UNKNOWN : answer_of(n_yes == 1));
     given = json_object_get(schema, "not");
     if (given)
         answer = all(answer, no(accepts(c, given, value)));
@@ -353,7 +353,7 @@ static hth_schema_answer accepts(check *c, const json_t *schema, const json_t *v
     hth_schema_answer answer;
 
     if (json_is_boolean(schema))
-        return told(json_is_true(schema));
+        return answer_of(json_is_true(schema));
     if (!json_is_object(schema) || c->depth >= DEPTH_MAX || !hth_schema_spend(c->w, c->path, 24))
         return HTH_UNKNOWN;
     c->depth++;

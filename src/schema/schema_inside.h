@@ -185,8 +185,8 @@ bool hth_schema_count_code(hth_schema_work *w, const hth_nfa *nfa, uint32_t path
 /* ---- schema_items.c ---- */
 
 /*
- * Expand the items and return the rule of their goal, compiled later. HTH_GBNF_NONE: they accept nothing. Takes the items
- * over, or leaves some to be freed.
+ * Expand the items and return the rule of their goal, compiled later. HTH_GBNF_NONE: they accept nothing. Takes the
+ * items over, or leaves some to be freed.
  */
 uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 /* Replace the items by the closed set of items (schema_items.c). A oneOf calls it again, so its depth is bounded. */
@@ -210,7 +210,9 @@ uint32_t hth_schema_types(hth_schema_work *w, const hth_schema_items *items);
 uint32_t hth_schema_path_of(const hth_schema_items *items, const char *keyword);
 /* A count of one subschema, such as minItems; fallback if it is absent or dropped. */
 uint32_t hth_schema_count(hth_schema_work *w, const hth_schema_item *item, const char *keyword, uint32_t fallback);
-/* The bounds of a count of all items, such as minItems and maxItems: *least 0 and *most UINT32_MAX if there are none. */
+/*
+ * The bounds of a count of all items, such as minItems and maxItems: *least 0 and *most UINT32_MAX if there are none.
+ */
 void hth_schema_counts(hth_schema_work *w, const hth_schema_items *items, const char *const keywords[2],
                        uint32_t *least, uint32_t *most);
 

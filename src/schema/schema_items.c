@@ -465,17 +465,17 @@ bool hth_schema_says_of(const hth_schema_items *items, uint32_t type)
 uint32_t hth_schema_types(hth_schema_work *w, const hth_schema_items *items)
 {
     uint32_t types = HTH_TYPE_ALL, implied = 0;
-    bool is_told = w->is_literal;
+    bool is_stated = w->is_literal;
 
     for (size_t i = 0; i < items->n && hth_schema_spend(w, items->at[i].path, 32); i++) {
         const json_t *schema = items->at[i].schema;
 
         types &= hth_schema_types_of(w, schema, items->at[i].path);
-        is_told = is_told || json_object_get(schema, "type") || json_object_get(schema, "const") ||
-                  json_object_get(schema, "enum");
+        is_stated = is_stated || json_object_get(schema, "type") || json_object_get(schema, "const") ||
+                    json_object_get(schema, "enum");
         implied |= types_of_keywords(schema);
     }
-    return is_told || (types & implied) == 0 ? types : types & implied;
+    return is_stated || (types & implied) == 0 ? types : types & implied;
 }
 
 uint32_t hth_schema_path_of(const hth_schema_items *items, const char *keyword)

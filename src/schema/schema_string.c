@@ -32,8 +32,8 @@
 #define TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{3})?" ZONE
 
 /*
- * The pattern of a format; NULL: unknown. The patterns exclude some texts of their formats: leap days and seconds, names
- * in other scripts.
+ * The pattern of a format; NULL: unknown. The patterns exclude some texts of their formats: leap days and seconds,
+ * names in other scripts.
  */
 static const char *pattern_of_format(const char *format)
 {

@@ -1,6 +1,6 @@
 /*
  * Event n is in ring[n % HTH_EVENT_FEED_RING]. A listener wants a snapshot, or the event at its place. An event is
- * written in the turn of the loop after the one that told it, because the state of a model may be changing then.
+ * written in the turn of the loop after the one that reported it, because the state of a model may be changing then.
  */
 #include "supervisor/event_feed.h"
 

@@ -57,9 +57,9 @@ static void tell_progress(hth_model_worker *worker)
 {
     const unsigned step = (unsigned)(worker->life.progress * PROGRESS_STEPS);
 
-    if (step <= worker->life.told_progress)
+    if (step <= worker->life.reported_progress)
         return;
-    worker->life.told_progress = step;
+    worker->life.reported_progress = step;
     tell(worker, worker->state == HTH_WORKER_READY ? "hashing" : "progress",
          json_pack("{s:s, s:f}", "model", worker->name, "progress", (double)step / PROGRESS_STEPS));
 }
@@ -206,10 +206,11 @@ static void note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, 
 /*
  * ---- the memory that a model will take, measured before it is loaded ----
  *
- * A short-lived process of the worker's program reads the metadata of the model and reports its needs (hth_measure_run). A
- * model that waits for its place is in no plan before that. The answer is kept (learned.h), and reused while file and
- * options are the same. Without an answer, the size of the files plus a constant for the process is the estimate. After
- * a process that was killed, by a signal or because it was late, another one is started, later each time.
+ * A short-lived process of the worker's program reads the metadata of the model and reports its needs
+ * (hth_measure_run). A model that waits for its place is in no plan before that. The answer is kept (learned.h), and
+ * reused while file and options are the same. Without an answer, the size of the files plus a constant for the process
+ * is the estimate. After a process that was killed, by a signal or because it was late, another one is started, later
+ * each time.
  */
 
 enum {
@@ -287,7 +288,8 @@ static uint64_t answer_ns(const hth_model_worker *worker)
 /* Has it waited so long that it enters without known needs? */
 static bool waited_long(const hth_model_worker *worker)
 {
-    return worker->wished_ns > 0 && hth_os_monotonic_ns() > worker->wished_ns + TURN_TIMES * answer_ns(worker);
+    return worker->waits_since_ns > 0 &&
+           hth_os_monotonic_ns() > worker->waits_since_ns + TURN_TIMES * answer_ns(worker);
 }
 
 /* There was no answer this time. */
@@ -323,7 +325,7 @@ static bool must_look(const hth_model_worker *worker, uint64_t now_ns)
         return true;
     if (needs->fit.n_layers_max > 0 && worker->n_sights != shared->n_sights)
         return true;
-    return worker->answered_ns < worker->wished_ns &&
+    return worker->answered_ns < worker->waits_since_ns &&
            (worker->answered_ns == 0 ||
             now_ns >= worker->answered_ns + hth_ms_to_ns(shared->options->needs_again_ms)) &&
            shared->may_see_more(needs, shared->user_data);
@@ -360,8 +362,7 @@ static bool ask(hth_model_worker *worker)
         worker->shared->n_asked++;
         return true;
     }
-    hth_warn(worker->shared->log, "model '%s': nobody can be asked for the memory that it takes: %s", worker->name,
-             err.message);
+    hth_warn(worker->shared->log, "model '%s': the memory that it takes is unknown: %s", worker->name, err.message);
     ask_later(worker, now_ns);
     return false;
 }
@@ -472,7 +473,7 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;
-    worker->wished_ns = 0; /* other options may need a new measurement */
+    worker->waits_since_ns = 0; /* other options may need a new measurement */
     note_file(worker);
     return true;
 }
@@ -529,7 +530,7 @@ hth_place hth_model_worker_place(const hth_model_worker *worker)
     if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
         return HTH_PLACE_OUT;
     return worker->state == HTH_WORKER_STOPPING && !worker->life.start_again && !worker->life.is_condemned &&
-                   !worker->life.told_by_others
+                   !worker->life.stopped_by_others
              ? HTH_PLACE_LEAVING
              : HTH_PLACE_IN;
 }
@@ -575,11 +576,11 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     if (worker->n_drops != worker->shared->n_drops)
         hth_model_worker_find_weights(worker);
     if (hth_model_worker_is_in(worker) || !wants || !has_company(worker)) {
-        worker->wished_ns = 0;
+        worker->waits_since_ns = 0;
         return;
     }
-    if (worker->wished_ns == 0)
-        worker->wished_ns = hth_os_monotonic_ns();
+    if (worker->waits_since_ns == 0)
+        worker->waits_since_ns = hth_os_monotonic_ns();
     note_file(worker);
     hth_model_worker_find_weights(worker);
     worker->waits_for_needs = ask(worker);
@@ -711,12 +712,12 @@ void hth_model_worker_tell_residency(hth_model_worker *worker)
 {
     const hth_residency residency = residency_of(worker);
 
-    if (residency == worker->told_residency)
+    if (residency == worker->reported_residency)
         return;
     tell(worker, "residency",
          json_pack("{s:s, s:s, s:s}", "model", worker->name, "residency", hth_residency_name(residency), "before",
-                   hth_residency_name(worker->told_residency)));
-    worker->told_residency = residency;
+                   hth_residency_name(worker->reported_residency)));
+    worker->reported_residency = residency;
 }
 
 static void view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out)
@@ -997,7 +998,7 @@ static void on_stopping(void *user_data)
     if (worker->state != HTH_WORKER_STARTING && worker->state != HTH_WORKER_READY)
         return; /* this server sent it */
     worker->state = HTH_WORKER_STOPPING;
-    worker->life.told_by_others = true;
+    worker->life.stopped_by_others = true;
     worker->life.kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) was told to end, not by this server", worker->name,
              hth_worker_process_pid(worker->process));
@@ -1036,7 +1037,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
         .ready_ms = worker->life.ready_ns > 0 ? (now_ns - worker->life.ready_ns) / 1000000 : 0,
         .has_served = worker->life.has_served,
     };
-    bool was_asked, was_told;
+    bool was_asked, was_stopped;
     hearth_error err;
 
     take_answer(worker, now_ns);
@@ -1044,17 +1045,17 @@ void hth_model_worker_reap(hth_model_worker *worker)
         return;
     if (hth_worker_process_said_stopping(worker->process))
         on_stopping(worker); /* its end was seen before its message was read */
-    was_told = worker->life.told_by_others && hth_worker_process_ended_in_order(worker->process);
-    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->life.is_condemned && !worker->life.told_by_others;
-    if (!was_asked && !was_told) {
+    was_stopped = worker->life.stopped_by_others && hth_worker_process_ended_in_order(worker->process);
+    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->life.is_condemned && !worker->life.stopped_by_others;
+    if (!was_asked && !was_stopped) {
         worker->n_deaths++;
         suspect_rows(worker);
     }
-    bury(worker, was_asked || was_told);
-    if (was_told)
+    bury(worker, was_asked || was_stopped);
+    if (was_stopped)
         remember_death(worker, "it was told to end, not by this server", "");
     if (!was_asked && !worker->shared->is_stopping &&
-        !(was_told && worker->on_demand && worker->waiters.n == 0 &&
+        !(was_stopped && worker->on_demand && worker->waiters.n == 0 &&
           !hth_model_worker_is_external(worker))) { /* the next request starts it */
         pause_before_next(worker, &life);
         return;
@@ -1128,7 +1129,7 @@ static void on_ready(void *user_data)
     worker->state = HTH_WORKER_READY;
     worker->was_ready = true;
     worker->life.progress = 1;
-    worker->life.told_progress = 0; /* of hashing, from here on */
+    worker->life.reported_progress = 0; /* of hashing, from here on */
     worker->life.ready_ns = hth_os_monotonic_ns();
     worker->used_ns = worker->life.ready_ns; /* idle time begins here */
     hth_model_worker_find_weights(worker);
@@ -1262,7 +1263,7 @@ void hth_model_worker_stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t
         /* It must end now. The time until SIGKILL only gets shorter. */
         worker->life.kill_ns = worker->life.kill_ns > kill_ns ? kill_ns : worker->life.kill_ns;
         worker->life.is_condemned = false;
-        worker->life.told_by_others = false;
+        worker->life.stopped_by_others = false;
         return;
     }
     worker->life.kill_ns = kill_ns;

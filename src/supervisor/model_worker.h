@@ -93,13 +93,13 @@ typedef struct hth_worker_life {
     uint64_t started_ns;
     uint64_t progress_ns;                     /* STARTING: time of the last progress */
     float progress;                           /* STARTING: of the load; READY: the part of the file that is hashed */
-    unsigned told_progress;                   /* in twentieths */
+    unsigned reported_progress;               /* in twentieths */
     uint64_t ready_ns;                        /* 0: not yet */
     uint64_t doubted_ns;                      /* READY: when a connection broke; 0: never */
     uint64_t kill_ns;                         /* STOPPING: when SIGKILL comes; 0: it was sent */
     bool is_condemned;                        /* STOPPING: killed for verdict */
     bool start_again;                         /* STOPPING: a new process follows */
-    bool told_by_others;                      /* STOPPING: another process sent SIGTERM, not this server */
+    bool stopped_by_others;                   /* STOPPING: another process sent SIGTERM, not this server */
     bool has_served;                          /* see hth_supervisor_note_served */
     uint64_t ram_stuck_ns, ram_file_stuck_ns; /* when a tier freed less than was ordered; 0: never */
     char verdict[HTH_WORKER_CAUSE_BYTES];
@@ -168,7 +168,7 @@ struct hth_model_worker {
     bool drops_rows;       /* likewise its rows in memory */
     bool must_compact;     /* its process is to be replaced by a new one; set by the supervisor, like the next one */
     bool is_compacting;    /* the replacement is in progress */
-    hth_residency told_residency;
+    hth_residency reported_residency;
     hth_departure departs; /* the cause while its process is told to end */
     uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
     uint64_t n_departures; /* to make room, after a long idle time, or under pressure */
@@ -193,11 +193,11 @@ struct hth_model_worker {
     hth_worker_process *asked;          /* the process that measures the needs; NULL: none */
     uint64_t asked_ns;
     uint64_t answered_ns; /* when a measuring process reported to this server, including free device memory; 0: never */
-    uint64_t wished_ns;   /* since when it waits for its place; 0: it does not wait */
-    uint64_t ask_ns;      /* the earliest time of the next measurement */
-    unsigned n_killed;    /* measuring processes that were killed before they answered, or could not start */
-    unsigned n_sights;    /* the server's number of sights when the answer was made */
-    hth_model_needs answer; /* the lines reported so far */
+    uint64_t waits_since_ns; /* since when it waits for its place; 0: it does not wait */
+    uint64_t ask_ns;         /* the earliest time of the next measurement */
+    unsigned n_killed;       /* measuring processes that were killed before they answered, or could not start */
+    unsigned n_sights;       /* the server's number of sights when the answer was made */
+    hth_model_needs answer;  /* the lines reported so far */
 
     char last_cause[HTH_WORKER_CAUSE_BYTES]; /* of the last death, "" */
     char last_death[512];                    /* with its last lines, which are not for clients */

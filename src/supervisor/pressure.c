@@ -94,37 +94,37 @@ bool hth_pressure_read_command(const char *text, uint64_t total_bytes, hth_memor
     return true;
 }
 
-/* ---- patience ---- */
+/* ---- departures ---- */
 
 enum { HELPS = 8 }; /* a mapped file counts for its model, but the system could have freed it before */
 
-void hth_patience_judge(hth_patience *patience, uint64_t wanted_bytes, uint64_t coming_bytes)
+void hth_departures_judge(hth_departures *departures, uint64_t wanted_bytes, uint64_t coming_bytes)
 {
-    const uint64_t longest_ns = patience->first_ns << HTH_PATIENCE_DOUBLINGS;
+    const uint64_t longest_ns = departures->first_ns << HTH_DEPARTURES_DOUBLINGS;
 
     if (wanted_bytes == 0) {
-        *patience = (hth_patience){ .first_ns = patience->first_ns };
+        *departures = (hth_departures){ .first_ns = departures->first_ns };
         return;
     }
-    if (patience->leaving_bytes == 0 || coming_bytes > 0)
+    if (departures->leaving_bytes == 0 || coming_bytes > 0)
         return;
-    if (wanted_bytes < patience->wanted_bytes &&
-        patience->wanted_bytes - wanted_bytes >= patience->leaving_bytes / HELPS)
-        patience->wait_ns = 0;
+    if (wanted_bytes < departures->wanted_bytes &&
+        departures->wanted_bytes - wanted_bytes >= departures->leaving_bytes / HELPS)
+        departures->wait_ns = 0;
     else
-        patience->wait_ns =
-            patience->wait_ns == 0 ? patience->first_ns : hth_smaller(2 * patience->wait_ns, longest_ns);
-    patience->leaving_bytes = 0;
+        departures->wait_ns =
+            departures->wait_ns == 0 ? departures->first_ns : hth_smaller(2 * departures->wait_ns, longest_ns);
+    departures->leaving_bytes = 0;
 }
 
-void hth_patience_note(hth_patience *patience, uint64_t wanted_bytes, uint64_t leaving_bytes)
+void hth_departures_note(hth_departures *departures, uint64_t wanted_bytes, uint64_t leaving_bytes)
 {
-    if (patience->leaving_bytes == 0)
-        patience->wanted_bytes = wanted_bytes;
-    patience->leaving_bytes += leaving_bytes;
+    if (departures->leaving_bytes == 0)
+        departures->wanted_bytes = wanted_bytes;
+    departures->leaving_bytes += leaving_bytes;
 }
 
-bool hth_patience_keeps(const hth_patience *patience, uint64_t used_ns, uint64_t now_ns)
+bool hth_departures_keep(const hth_departures *departures, uint64_t used_ns, uint64_t now_ns)
 {
-    return now_ns < used_ns || now_ns - used_ns < patience->wait_ns;
+    return now_ns < used_ns || now_ns - used_ns < departures->wait_ns;
 }

@@ -49,7 +49,7 @@ bool hth_pressure_read_command(const char *text, uint64_t total_bytes, hth_memor
 
 /* ---- how long idle models stay under pressure ---- */
 
-enum { HTH_PATIENCE_DOUBLINGS = 8 };
+enum { HTH_DEPARTURES_DOUBLINGS = 8 };
 
 /*
  * The state of one source of pressure. Zeros: no wait. A model leaves to free memory. If another program takes that
@@ -57,22 +57,22 @@ enum { HTH_PATIENCE_DOUBLINGS = 8 };
  * without use after which the next model may leave. A departure that helps, or the end of the pressure, resets this
  * time.
  */
-typedef struct hth_patience {
-    uint64_t first_ns;      /* the wait after the first departure in vain; it doubles HTH_PATIENCE_DOUBLINGS times */
+typedef struct hth_departures {
+    uint64_t first_ns;      /* the wait after the first departure in vain; it doubles HTH_DEPARTURES_DOUBLINGS times */
     uint64_t wait_ns;       /* models leave after this time without use */
     uint64_t wanted_bytes;  /* before the departures that are to be judged */
     uint64_t leaving_bytes; /* of these; 0: none */
-} hth_patience;
+} hth_departures;
 
 /*
  * wanted_bytes must leave now (0: the pressure is over), and coming_bytes are about to become free. When all of those
  * have left, judge the departures: they helped if wanted_bytes fell by at least an eighth of their bytes.
  */
-void hth_patience_judge(hth_patience *patience, uint64_t wanted_bytes, uint64_t coming_bytes);
+void hth_departures_judge(hth_departures *departures, uint64_t wanted_bytes, uint64_t coming_bytes);
 /* Models with leaving_bytes were told to leave. */
-void hth_patience_note(hth_patience *patience, uint64_t wanted_bytes, uint64_t leaving_bytes);
+void hth_departures_note(hth_departures *departures, uint64_t wanted_bytes, uint64_t leaving_bytes);
 
 /* Must a model that was last used at used_ns stay? */
-bool hth_patience_keeps(const hth_patience *patience, uint64_t used_ns, uint64_t now_ns);
+bool hth_departures_keep(const hth_departures *departures, uint64_t used_ns, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A program that fails is no pressure, and is told once until it succeeds again.
+ * A program that fails counts as no pressure. Its failure is logged once, until it succeeds again.
  */
 #include "supervisor/pressure_watch.h"
 
@@ -28,9 +28,9 @@ typedef struct source {
     hth_short_program *program; /* NULL: the source is the system */
     hth_memory_limits sample;
     bool is_pressed;
-    bool was_told; /* its failure was logged */
-    bool was_patient;
-    hth_patience patience;
+    bool was_logged; /* its failure was logged */
+    bool was_waiting;
+    hth_departures departures;
     uint64_t asked_bytes; /* since the start */
     uint64_t started_ns;  /* the time of the last program's start */
 } source;
@@ -98,20 +98,20 @@ static void judge(source *s)
         tell(s);
         hold(s->watch);
     }
-    s->patience.first_ns = hth_ms_to_ns(FIRST_WAIT_POLLS * settings->poll_ms);
+    s->departures.first_ns = hth_ms_to_ns(FIRST_WAIT_POLLS * settings->poll_ms);
     if (n_bytes == 0) {
-        hth_patience_judge(&s->patience, 0, 0);
+        hth_departures_judge(&s->departures, 0, 0);
         return;
     }
     s->asked_bytes += n_bytes;
-    (void)s->watch->orders.relieve(n_bytes, s->kind == DEVICES, &s->patience,
+    (void)s->watch->orders.relieve(n_bytes, s->kind == DEVICES, &s->departures,
                                    s->watch->orders.user_data); /* the next sample shows the effect */
-    if (s->patience.wait_ns > 0 && !s->was_patient)
+    if (s->departures.wait_ns > 0 && !s->was_waiting)
         hth_warn(s->watch->log,
                  "memory stays short although models left (%s); another program takes it, so idle models stay longer "
                  "before they leave",
                  names[s->kind]);
-    s->was_patient = s->patience.wait_ns > 0;
+    s->was_waiting = s->departures.wait_ns > 0;
 }
 
 static void on_ended(const char *output, bool is_good, void *user_data)
@@ -125,13 +125,13 @@ static void on_ended(const char *output, bool is_good, void *user_data)
                                              : hth_pressure_read_command(output, hth_os_memory_bytes(), &s->sample));
     if (!is_good) {
         s->sample.n = 0;
-        if (!s->was_told)
+        if (!s->was_logged)
             hth_warn(s->watch->log,
                      "the source of memory pressure '%s' fails, or prints something else than numbers: "
                      "'%.500s'",
                      names[s->kind], output);
     }
-    s->was_told = !is_good;
+    s->was_logged = !is_good;
     judge(s);
 }
 
@@ -170,9 +170,9 @@ static void start_program(source *s)
         s->started_ns = now_ns;
     if (status == HEARTH_OK || (status == HEARTH_BUSY && now_ns < s->started_ns + hth_ms_to_ns(2 * PROGRAM_TIMEOUT_MS)))
         return;
-    if (!s->was_told)
+    if (!s->was_logged)
         hth_warn(s->watch->log, "the source of memory pressure '%s' fails: %s", names[s->kind], err.message);
-    s->was_told = true;
+    s->was_logged = true;
     s->sample.n = 0; /* the last one is old */
     judge(s);
 }
@@ -235,7 +235,7 @@ json_t *hth_pressure_watch_json(const hth_pressure_watch *watch)
             (void)json_object_set_new(page, names[i],
                                       json_pack("{s:b, s:f, s:I, s:I, s:o}", "pressed", s->is_pressed, "use",
                                                 hth_pressure_use(&s->sample), "asked_bytes", (json_int_t)s->asked_bytes,
-                                                "idle_ms", (json_int_t)(s->patience.wait_ns / 1000000), "limits",
+                                                "idle_ms", (json_int_t)(s->departures.wait_ns / 1000000), "limits",
                                                 limits_json(s)));
     }
     return page;

@@ -20,8 +20,8 @@ typedef struct hth_pressure_watch hth_pressure_watch;
 
 /* The orders that it gives. */
 typedef struct hth_pressure_orders {
-    /* Free n_bytes of devices or of the host. Returns the bytes that will be free. patience: of a source, or NULL. */
-    uint64_t (*relieve)(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data);
+    /* Free n_bytes of devices or of the host. Returns the bytes that will be free. departures: of a source, or NULL. */
+    uint64_t (*relieve)(uint64_t n_bytes, bool is_device, hth_departures *departures, void *user_data);
     void (*hold)(bool is_held, void *user_data);
     void *user_data;
 } hth_pressure_orders;

@@ -59,7 +59,7 @@ static plan plan_of(const hth_ram_holder *holders, size_t n, uint64_t budget, ui
 
 /* ---- models that get more ---- */
 
-static uint64_t wish_of(const plan *p, const hth_ram_holder *h, urgency *urgency_out)
+static uint64_t request_of(const plan *p, const hth_ram_holder *h, urgency *urgency_out)
 {
     const uint64_t room = less(h->most_bytes, h->share_bytes), unused = less(h->share_bytes, h->used_bytes);
     const uint64_t due = less(hth_smaller(h->most_bytes, p->least), h->share_bytes);
@@ -77,7 +77,7 @@ static uint64_t wish_of(const plan *p, const hth_ram_holder *h, urgency *urgency
 }
 
 /* The next model after last with a need of this urgency; the most recently used first. */
-static ptrdiff_t next_wish(const plan *p, urgency wanted, ptrdiff_t last)
+static ptrdiff_t next_request(const plan *p, urgency wanted, ptrdiff_t last)
 {
     ptrdiff_t next = NONE;
 
@@ -88,7 +88,7 @@ static ptrdiff_t next_wish(const plan *p, urgency wanted, ptrdiff_t last)
 
         if (used_ns > last_ns || (last != NONE && used_ns == last_ns && (ptrdiff_t)i <= last))
             continue;
-        if ((next == NONE || used_ns > p->holders[next].used_ns) && wish_of(p, &p->holders[i], &found) > 0 &&
+        if ((next == NONE || used_ns > p->holders[next].used_ns) && request_of(p, &p->holders[i], &found) > 0 &&
             found == wanted)
             next = (ptrdiff_t)i;
     }
@@ -100,12 +100,13 @@ static void grant(plan *p, urgency wanted)
     ptrdiff_t i = NONE;
     urgency found;
 
-    while ((i = next_wish(p, wanted, i)) != NONE) {
+    while ((i = next_request(p, wanted, i)) != NONE) {
         const hth_ram_holder *h = &p->holders[i];
-        const uint64_t wish = wish_of(p, h, &found);
+        const uint64_t requested = request_of(p, h, &found);
         const uint64_t there = found == URGENCY_DUE ? p->free : less(p->free, p->reserve);
-        const uint64_t given = h->takes_orders ? hth_smaller(wish, there) : 0; /* one that loads gets its part later */
-        const uint64_t missing = less(wish, h->takes_orders ? given : p->free);
+        const uint64_t given =
+            h->takes_orders ? hth_smaller(requested, there) : 0; /* one that loads gets its part later */
+        const uint64_t missing = less(requested, h->takes_orders ? given : p->free);
 
         p->shares[i] += given;
         p->free -= given;
@@ -131,7 +132,7 @@ static uint64_t unused_of(const plan *p, const hth_ram_holder *h)
     const uint64_t kept = hth_larger(h->used_bytes + KEPT_STEPS * p->step, h->is_pinned ? p->fair : p->least);
     urgency found;
 
-    return wish_of(p, h, &found) == 0 ? less(left_of(h), kept) : 0;
+    return request_of(p, h, &found) == 0 ? less(left_of(h), kept) : 0;
 }
 
 /* The bytes of an idle model, used or not; of a pinned one, only the unused bytes. */
@@ -230,7 +231,7 @@ void hth_ram_shares_plan(const hth_ram_holder *holders, size_t n, uint64_t budge
 
     for (size_t i = 0; i < n; i++) {
         shares[i] = holders[i].share_bytes;
-        *(wish_of(&p, &holders[i], &asked) > 0 ? &coming_of_askers : &coming) += holders[i].coming_bytes;
+        *(request_of(&p, &holders[i], &asked) > 0 ? &coming_of_askers : &coming) += holders[i].coming_bytes;
     }
     for (urgency u = URGENCY_DUE; u < N_URGENCIES; u++)
         grant(&p, u);
@@ -248,11 +249,11 @@ uint64_t hth_ram_share_at_start(const hth_ram_holder *holders, size_t n, uint64_
 {
     const plan p = plan_of(holders, n, budget_bytes, NULL, &i);
     const uint64_t own = hth_smaller(holders[i].share_bytes, p.free), beside_reserve = less(p.free, p.reserve);
-    uint64_t n_models = 0, wish;
+    uint64_t n_models = 0, requested;
 
     for (size_t k = 0; k < n; k++)
         n_models += holders[k].most_bytes > 0;
-    wish = n_models > 0 ? hth_larger(budget_bytes / n_models, p.step) : 0;
-    wish = hth_larger(hth_smaller(wish, beside_reserve), hth_smaller(p.least, p.free));
-    return hth_smaller(holders[i].most_bytes, hth_larger(wish, own));
+    requested = n_models > 0 ? hth_larger(budget_bytes / n_models, p.step) : 0;
+    requested = hth_larger(hth_smaller(requested, beside_reserve), hth_smaller(p.least, p.free));
+    return hth_smaller(holders[i].most_bytes, hth_larger(requested, own));
 }

@@ -1,6 +1,6 @@
 /*
  * Its end is seen by SIGCHLD. Then its pipe is read to the end and the process is reaped. Until it is reaped, no other
- * process has its number, so that the killing signal reaches nobody else.
+ * process has its number, so that the signal that kills it reaches no other process.
  */
 #include "supervisor/short_program.h"
 

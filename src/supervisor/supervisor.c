@@ -599,19 +599,20 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 /* ---- pressure ---- */
 
 /* Judge the earlier departures, and mark models that stay because they were used lately. */
-static void mark_recently_used(hth_patience *patience, uint64_t n_bytes, hth_relief_model *models, size_t n)
+static void mark_recently_used(hth_departures *departures, uint64_t n_bytes, hth_relief_model *models, size_t n)
 {
     const uint64_t now_ns = hth_os_monotonic_ns();
     uint64_t coming_bytes = 0;
 
     for (size_t i = 0; i < n; i++)
         coming_bytes += models[i].coming_bytes;
-    hth_patience_judge(patience, n_bytes, coming_bytes);
+    hth_departures_judge(departures, n_bytes, coming_bytes);
     for (size_t i = 0; i < n; i++)
-        models[i].stays = hth_patience_keeps(patience, models[i].used_ns, now_ns);
+        models[i].stays = hth_departures_keep(departures, models[i].used_ns, now_ns);
 }
 
-uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device, hth_patience *patience)
+uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device,
+                                hth_departures *departures)
 {
     const size_t n = n_workers(supervisor);
     hth_relief_model *models = calloc(n + 1, sizeof(*models));
@@ -621,13 +622,13 @@ uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bo
     if (models && orders && !supervisor->shared.is_stopping) {
         for (size_t i = 0; i < n; i++)
             hth_model_worker_relief(worker_at(supervisor, i), is_device, &models[i]);
-        if (patience)
-            mark_recently_used(patience, n_bytes, models, n);
+        if (departures)
+            mark_recently_used(departures, n_bytes, models, n);
         freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
         for (size_t i = 0; i < n; i++) {
             hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);
-            if (patience && orders[i].leaves)
-                hth_patience_note(patience, n_bytes, models[i].model_bytes);
+            if (departures && orders[i].leaves)
+                hth_departures_note(departures, n_bytes, models[i].model_bytes);
         }
         on_change(supervisor);
     }

@@ -130,10 +130,11 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 /* ---- pressure ---- */
 
 /*
- * Free n_bytes, as far as idle models, rows (relief.h) and the caller's patience (NULL: no limit) allow. is_device:
+ * Free n_bytes, as far as idle models, rows (relief.h) and earlier departures (NULL: none are noted) allow. is_device:
  * memory of devices. Returns the bytes that will be free soon, including those that were already leaving.
  */
-uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device, hth_patience *patience);
+uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device,
+                                hth_departures *departures);
 /* While memory is short, a model enters only when all others, except pinned ones, have left. */
 void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held);
 

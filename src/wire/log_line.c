@@ -52,7 +52,9 @@ void hth_line_end(hth_line *line)
 
 /* ---- characters ---- */
 
-/* Each returns the bytes it wrote for a character of n bytes, 0 for an invalid byte; 0: the character needs no escape. */
+/*
+ * Each returns the bytes it wrote for a character of n bytes, 0 for an invalid byte; 0: the character needs no escape.
+ */
 typedef size_t escape_fn(const char *text, size_t n, char out[ESCAPED_BYTES]);
 
 static size_t escape_plain(const char *text, size_t n, char out[ESCAPED_BYTES])

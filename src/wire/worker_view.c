@@ -43,7 +43,7 @@ const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS] = {
     { "", "up_ms", NULL, NULL, NULL, NULL, NULL, WORKER(up_ms) },
     { "", "starts", "hearth_worker_starts_total", "counter", "Processes that were started for the model.", NULL, NULL,
       WORKER(n_starts) },
-    { "", "deaths", "hearth_worker_deaths_total", "counter", "Workers that ended without being told to.", NULL, NULL,
+    { "", "deaths", "hearth_worker_deaths_total", "counter", "Workers that ended without an order to.", NULL, NULL,
       WORKER(n_deaths) },
     { "", "hangs", "hearth_worker_hangs_total", "counter",
       "Workers that were killed because they hung; they count as deaths, too.", NULL, NULL, WORKER(n_hangs) },

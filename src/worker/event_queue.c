@@ -272,23 +272,23 @@ static void keep_text(waiting_reply *reply, const hearth_event *event)
 
 static hth_reply_event end_event(hth_request_events *events, const hearth_event *event, uint32_t reply)
 {
-    hearth_result *told = &events->replies[reply].result;
+    hearth_result *copy = &events->replies[reply].result;
 
     if (event->result) {
-        *told = *event->result; /* borrows its arrays */
+        *copy = *event->result; /* borrows its arrays */
         events->replies[reply].stats = *event->result->stats;
     }
-    told->stats = &events->replies[reply].stats;
-    told->status = event->status;
+    copy->stats = &events->replies[reply].stats;
+    copy->status = event->status;
     if (event->error)
-        told->error = *event->error;
+        copy->error = *event->error;
     if (events->replies[reply].text.failed)
-        told->status = hth_fail(&told->error, HEARTH_NO_MEMORY, "no memory for the reply");
-    if (told->status == HEARTH_NO_MEMORY)
-        told->finish_reason = HEARTH_FINISH_NONE;
+        copy->status = hth_fail(&copy->error, HEARTH_NO_MEMORY, "no memory for the reply");
+    if (copy->status == HEARTH_NO_MEMORY)
+        copy->finish_reason = HEARTH_FINISH_NONE;
     if (reply == 0 && event->result)
         note_slot(events, event);
-    return (hth_reply_event){ .kind = HTH_REPLY_EVENT_DONE, .reply = reply, .result = told };
+    return (hth_reply_event){ .kind = HTH_REPLY_EVENT_DONE, .reply = reply, .result = copy };
 }
 
 /* False: the event is held back with its reply. */

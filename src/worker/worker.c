@@ -75,8 +75,8 @@ typedef struct worker {
     const char *shown;     /* its name for clients */
     char loading_problem[64];
     unsigned n_turns;
-    int told_percent; /* of loading, then of hashing */
-    bool told_hashing;
+    int sent_percent; /* of loading, then of hashing */
+    bool sent_hashing;
     bool is_serving;
     bool is_draining;
     uint32_t drain_ms;    /* the time limit of running replies while draining */
@@ -99,7 +99,7 @@ typedef struct worker {
     uint64_t evict_ram_bytes, evict_ram_file_bytes; /* likewise */
     bool has_ram_quota;                             /* it is not in force yet */
     bool has_eviction;                              /* it has not begun yet */
-    hth_ram_tier_totals told_ram;                   /* of the RAM tier, as last reported to the front */
+    hth_ram_tier_totals sent_ram;                   /* of the RAM tier, as last reported to the front */
     hearth_status load_status;
     hearth_error load_error;
     atomic_bool has_identified; /* likewise for these */
@@ -140,7 +140,7 @@ static void on_work(const hearth_work *work, void *user_data)
     switch (work->kind) {
     case HEARTH_WORK_BEGINS: hth_status_page_tick_begin(w->page); break;
     case HEARTH_WORK_ENDS: hth_status_page_tick_end(w->page); break;
-    case HEARTH_WORK_TOLD: break;
+    case HEARTH_WORK_DELIVERED: break;
     case HEARTH_WORK_ROWS_BEGIN: hth_status_page_restoring(w->page, work->keys, work->n_keys); break;
     case HEARTH_WORK_ROWS_END: hth_status_page_restoring(w->page, NULL, 0); break;
     }
@@ -288,16 +288,16 @@ static void complete_defaults(worker *w)
 /* Report the RAM tier to the front if it changed, or if must. */
 static void tell_ram(worker *w, bool must)
 {
-    const hth_ram_tier_totals *told = &w->told_ram;
+    const hth_ram_tier_totals *sent = &w->sent_ram;
     hth_ram_tier_totals now;
 
     if (!hth_runtime_cache(w->runtime))
         return;
     hth_cache_ram_totals(hth_runtime_cache(w->runtime), &now);
-    if (must || now.bytes_max != told->bytes_max || now.bytes != told->bytes ||
-        now.rows_displaced != told->rows_displaced)
+    if (must || now.bytes_max != sent->bytes_max || now.bytes != sent->bytes ||
+        now.rows_displaced != sent->rows_displaced)
         tell(w, "ram %" PRIu64 " %" PRIu64 " %" PRIu64, now.bytes_max, now.bytes, now.rows_displaced);
-    w->told_ram = now;
+    w->sent_ram = now;
 }
 
 static void loaded(worker *w)
@@ -349,7 +349,7 @@ static void identified(worker *w)
         end_with(w, w->identify_status, &w->identify_error);
         return;
     }
-    if (w->told_hashing)
+    if (w->sent_hashing)
         tell(w, "hashing 1");
     (void)hearth_model_info_get(w->model, &info, NULL); /* cannot fail: it is loaded */
     digest_of(w, &info, digest);
@@ -703,14 +703,14 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
     (void)what;
     if (w->page)
         hth_status_page_loop_turns(w->page);
-    if (w->is_loading && percent != w->told_percent) {
+    if (w->is_loading && percent != w->sent_percent) {
         tell(w, "loading %d.%02d", percent / 100, percent % 100);
         (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded, %d %%", percent);
-        w->told_percent = percent;
-    } else if (w->has_thread && percent != w->told_percent) { /* the engine has loaded; the file is still hashed */
+        w->sent_percent = percent;
+    } else if (w->has_thread && percent != w->sent_percent) { /* the engine has loaded; the file is still hashed */
         tell(w, "hashing %d.%02d", percent / 100, percent % 100);
-        w->told_percent = percent;
-        w->told_hashing = true;
+        w->sent_percent = percent;
+        w->sent_hashing = true;
     }
     stop_if_drained(w);
     take_order(w);
@@ -850,7 +850,7 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
                  .write = options->runtime->log,
                  .user_data = options->runtime->log_user_data },
         .err = err,
-        .told_percent = -1,
+        .sent_percent = -1,
         .live_adapters = { .directory = options->adapters ? options->adapters->directory : NULL },
     };
 

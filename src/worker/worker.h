@@ -45,10 +45,10 @@ typedef struct hth_worker_options {
 hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *err);
 
 /*
- * Write the needs of the model to fd as lines "needs ..." (needs_text.h), for the front, which does not load the engine.
- * It starts a short process for this before it starts a worker, because the engine may end the process. Uses the model's
- * path and options, adapters, memory found on devices, log and sandbox of the options. Must run on the process' first
- * thread, before any other thread exists. Statuses as hth_model_needs_ask.
+ * Write the needs of the model to fd as lines "needs ..." (needs_text.h), for the front, which does not load the
+ * engine. It starts a short process for this before it starts a worker, because the engine may end the process. Uses
+ * the model's path and options, adapters, memory found on devices, log and sandbox of the options. Must run on the
+ * process' first thread, before any other thread exists. Statuses as hth_model_needs_ask.
  */
 hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_error *err);
 

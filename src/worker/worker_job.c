@@ -45,11 +45,11 @@ typedef struct job_step {
 /* The facts about a reply that the client has received. */
 typedef struct job_reply {
     uint32_t n_tokens;
-    uint32_t n_cached;   /* tokens of its prompt; final with the first token */
-    bool has_cached;     /* n_cached is from the previous worker and does not change */
-    bool is_cached_told; /* the CACHED frame was sent to the front */
-    uint64_t read_ns;    /* when its first PREFILL event came; 0: none came */
-    uint32_t n_read;     /* tokens of its prompt in the context, as of the last PREFILL event */
+    uint32_t n_cached;    /* tokens of its prompt; final with the first token */
+    bool has_cached;      /* n_cached is from the previous worker and does not change */
+    bool has_sent_cached; /* the CACHED frame was sent to the front */
+    uint64_t read_ns;     /* when its first PREFILL event came; 0: none came */
+    uint32_t n_read;      /* tokens of its prompt in the context, as of the last PREFILL event */
     bool has_new_line;
 } job_reply;
 
@@ -70,15 +70,15 @@ struct hth_job {
     uint64_t said_ns; /* time of the last write, or of the start */
     bool has_begun;   /* the chunked reply has begun */
     bool has_head;    /* the HEAD frame was written */
-    bool has_told_model;
+    bool has_sent_model;
     bool is_paused;
-    bool is_writing;        /* all replies have ended, or vectors are ready; the body is sent piece by piece */
-    size_t backlog;         /* bytes, at the last check */
-    atomic_bool is_gone;    /* the client disconnected: the preparation can be skipped */
-    atomic_uint n_worked;   /* tokens of completed inputs for embeddings; set by the model's threads */
-    unsigned n_worked_told; /* reported in WORK frames */
-    uint32_t n_ended;       /* replies whose DONE was read */
-    job_reply *replies;     /* [n_replies] */
+    bool is_writing;      /* all replies have ended, or vectors are ready; the body is sent piece by piece */
+    size_t backlog;       /* bytes, at the last check */
+    atomic_bool is_gone;  /* the client disconnected: the preparation can be skipped */
+    atomic_uint n_worked; /* tokens of completed inputs for embeddings; set by the model's threads */
+    unsigned n_work_sent; /* reported in WORK frames */
+    uint32_t n_ended;     /* replies whose DONE was read */
+    job_reply *replies;   /* [n_replies] */
     hth_frame_summary summary;
     hth_task task;
 };
@@ -224,13 +224,13 @@ static void add_step(hth_job *job)
     };
     unsigned flags = (s->has_begun ? HTH_STEP_BEGINS : 0) | (s->has_ended ? HTH_STEP_ENDS : 0);
 
-    if (!is_stream || hth_api_reply_has_untold(reply, s->reply)) {
+    if (!is_stream || hth_api_reply_has_unwritten(reply, s->reply)) {
         tokens.logprobs = s->logprobs;
         tokens.n_logprobs = s->n_logprobs;
     }
-    if (!job->has_told_model && !job->task.known.has_model)
+    if (!job->has_sent_model && !job->task.known.has_model)
         hth_frame_add_model(wire, job->task.digest);
-    job->has_told_model = true;
+    job->has_sent_model = true;
     if (hth_api_reply_failure(reply) != 0)
         flags |= HTH_STEP_FAILS; /* the last frame of the reply */
     if (piece->n > 0 && !job->has_head)
@@ -376,9 +376,9 @@ static void take_cached(hth_job *job, const hth_reply_event *event)
     if (event->kind == HTH_REPLY_EVENT_DONE && !reply->has_cached)
         reply->n_cached = event->result->stats->cached_tokens;
     if (event->kind == HTH_REPLY_EVENT_PROGRESS || event->kind == HTH_REPLY_EVENT_PREFILL || reply->has_cached ||
-        reply->is_cached_told)
+        reply->has_sent_cached)
         return;
-    reply->is_cached_told = true;
+    reply->has_sent_cached = true;
     if (job->is_framed && hth_known_at(&job->task.known, event->reply)->n == 0)
         hth_frame_add_cached(&job->jobs->wire, event->reply, reply->n_cached);
 }
@@ -438,7 +438,7 @@ static void take_end(hth_job *job, const hth_reply_event *event)
     const hth_frame_outcome *outcome = hth_known_outcome(known, event->reply);
     hearth_result result = *event->result; /* borrows its texts and arrays */
     hearth_stats stats = *event->result->stats;
-    hth_frame_outcome told;
+    hth_frame_outcome ended;
 
     result.stats = &stats;
     stats.cached_tokens = job->replies[event->reply].n_cached;
@@ -453,8 +453,8 @@ static void take_end(hth_job *job, const hth_reply_event *event)
     hth_api_reply_done(job->task.reply, event->reply, &result, &job->jobs->piece);
     if (!job->is_framed || hth_known_at(known, event->reply)->has_ended || hth_api_reply_failure(job->task.reply) != 0)
         return;
-    told = outcome_of(&result);
-    hth_frame_add_outcome(&job->jobs->wire, event->reply, &told);
+    ended = outcome_of(&result);
+    hth_frame_add_outcome(&job->jobs->wire, event->reply, &ended);
 }
 
 static void take_event(hth_job *job, const hth_reply_event *event)
@@ -1186,9 +1186,9 @@ static void tell_work(hth_jobs *jobs)
     {
         const unsigned n = atomic_load_explicit(&job->n_worked, memory_order_relaxed);
 
-        if (!job->exchange || !job->is_preparing || !job->is_framed || n == job->n_worked_told)
+        if (!job->exchange || !job->is_preparing || !job->is_framed || n == job->n_work_sent)
             continue;
-        job->n_worked_told = n;
+        job->n_work_sent = n;
         hth_buffer_clear(&jobs->wire);
         hth_frame_add_work(&jobs->wire, n);
         write_wire(job, 200, body_type, false);

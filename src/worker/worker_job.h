@@ -18,8 +18,8 @@ typedef struct hth_job hth_job;
 typedef struct hth_jobs hth_jobs;
 
 /*
- * Starts the threads of the lanes. shared: with the queue, the settings, the defaults and the adapters. silence_ms: after
- * this time of silence a stream sends a keep-alive; 0: never. HEARTH_NO_MEMORY, HEARTH_IO.
+ * Starts the threads of the lanes. shared: with the queue, the settings, the defaults and the adapters. silence_ms:
+ * after this time of silence a stream sends a keep-alive; 0: never. HEARTH_NO_MEMORY, HEARTH_IO.
  */
 hearth_status hth_jobs_new(const hth_task_shared *shared, uint32_t silence_ms, hth_jobs **out, hearth_error *err);
 /* The model is loaded. It must outlive the jobs, and may not accept requests yet. shown: its name in replies. */

@@ -59,7 +59,7 @@ static bool read_number(order *o)
         o->number = UINT32_MAX;
     if (o->number >= info.n_parallel)
         hth_api_fail(&o->task->error, HTH_API_INVALID_VALUE, NULL,
-                     "Invalid slot ID: '%s' is none of 0 to %u, the slots of this model", text, info.n_parallel - 1);
+                     "Invalid slot ID: '%s' is not one of 0 to %u, the slots of this model", text, info.n_parallel - 1);
     return o->number < info.n_parallel;
 }
 

@@ -20,8 +20,8 @@
 /* Read the path and the query into the task. */
 void hth_slot_order_read(hth_http_exchange *exchange, hth_task *task);
 /*
- * Carry out the order, with the salt in the request's options: set the task's answer or its error. Blocks on files, so it
- * runs on a lane's thread.
+ * Carry out the order, with the salt in the request's options: set the task's answer or its error. Blocks on files, so
+ * it runs on a lane's thread.
  */
 void hth_slot_order_run(hth_task *task);
 

@@ -425,7 +425,8 @@ bool hth_task_run(hth_task *task)
     case HTH_TASK_EMBED: return embed(task);
     case HTH_TASK_GENERATE: (void)(prepare(task) && make_reply(task) && submit(task)); break; /* it has the error */
     case HTH_TASK_ANSWER:
-        (void)hth_api_answer(task->shared->model, task->request, &task->answer, &task->error); /* the error is in the task */
+        (void)hth_api_answer(task->shared->model, task->request, &task->answer,
+                             &task->error); /* task keeps the error */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
     case HTH_TASK_PREFIXES: list_prefixes(task); break;

@@ -258,14 +258,14 @@ TEST(a_folder_that_models_share_is_counted_once)
     assert_true(orders[0].leaves && !orders[1].leaves);
 }
 
-/* ---- patience ---- */
+/* ---- departures ---- */
 
 enum { MODEL_BYTES = 100, POLLS = 10000 };
 
 /* A machine of 1000 bytes with models and other programs. */
 typedef struct machine {
     hth_relief_model models[MODELS];
-    hth_patience patience;
+    hth_departures departures;
     uint64_t others_bytes;
     bool is_leak; /* the others take all that is free */
     bool is_pressed;
@@ -291,14 +291,14 @@ static void look(machine *m, uint64_t now_ns)
     const uint64_t wanted = hth_pressure_decide(&sample, &marks, &m->is_pressed);
     hth_relief_order orders[MODELS];
 
-    hth_patience_judge(&m->patience, wanted, 0);
+    hth_departures_judge(&m->departures, wanted, 0);
     for (size_t i = 0; i < MODELS; i++)
-        m->models[i].stays = hth_patience_keeps(&m->patience, m->models[i].used_ns, now_ns);
+        m->models[i].stays = hth_departures_keep(&m->departures, m->models[i].used_ns, now_ns);
     (void)hth_relief_plan(m->models, MODELS, wanted, false, orders);
     for (size_t i = 0; i < MODELS; i++) {
         if (!orders[i].leaves)
             continue;
-        hth_patience_note(&m->patience, wanted, MODEL_BYTES);
+        hth_departures_note(&m->departures, wanted, MODEL_BYTES);
         m->n_departures++;
         m->models[i] = (hth_relief_model){ .used_ns = m->models[i].used_ns };
     }
@@ -306,7 +306,7 @@ static void look(machine *m, uint64_t now_ns)
 
 TEST(a_leak_of_another_program_does_not_unload_models_over_and_over)
 {
-    machine m = { .is_leak = true, .patience = { .first_ns = 2 } };
+    machine m = { .is_leak = true, .departures = { .first_ns = 2 } };
     uint64_t random = hth_test_seed();
 
     for (uint64_t now_ns = 1; now_ns <= POLLS; now_ns++) {
@@ -319,7 +319,7 @@ TEST(a_leak_of_another_program_does_not_unload_models_over_and_over)
 
 TEST(models_whose_end_makes_room_leave_at_once)
 {
-    machine m = { .others_bytes = 250, .patience = { .first_ns = 2 } };
+    machine m = { .others_bytes = 250, .departures = { .first_ns = 2 } };
 
     for (size_t i = 0; i < MODELS; i++)
         m.models[i] = (hth_relief_model){ .used_ns = 1, .model_bytes = MODEL_BYTES, .may_leave = true };

@@ -72,7 +72,7 @@ hearth_status hth_stub_tokenize(const hth_engine_model *model, const char *text,
     if (!model || (!text && n_bytes > 0) || (!tokens && capacity > 0) || !n_out || !result)
         return hth_fail(err, HEARTH_MISUSE, "tokenize needs a model, a text and room");
     if (n_bytes >= LONG_BYTES && !wait_for_reading(model, stop))
-        return hth_fail(err, HEARTH_CANCELLED, "nobody waits for the tokens of the text any more");
+        return hth_fail(err, HEARTH_CANCELLED, "no client waits for the tokens of the text any more");
     if (flags & HEARTH_TOKENIZE_BOS) {
         if (n < capacity)
             tokens[n] = TOKEN_BOS;

@@ -240,7 +240,7 @@ typedef struct relay_stage {
 
     /* What came of it. */
     unsigned n_relayed, n_over;
-    hth_record record;                                  /* of the last that is over */
+    hth_access_record record;                           /* of the last that is over */
     char why[sizeof(((hth_api_error *)NULL)->message)]; /* what its why points to */
 
     /* The workers' script. */
@@ -410,7 +410,7 @@ static void play(fake_connection *connection, const fake_request *request, void 
     hth_buffer_deinit(&out);
 }
 
-static void on_over(const hth_record *record, void *user_data)
+static void on_over(const hth_access_record *record, void *user_data)
 {
     relay_stage *stage = user_data;
 

@@ -101,9 +101,9 @@ static void assert_time(const char *text)
             fail_msg("not a time: %.30s", text);
 }
 
-static hth_record record_of_chat(void)
+static hth_access_record record_of_chat(void)
 {
-    return (hth_record){
+    return (hth_access_record){
         .request_id = "req-1",
         .trace_id = "0af7651916cd43dd8448eb211c80319c",
         .key = "alice",
@@ -141,7 +141,7 @@ static hth_record record_of_chat(void)
 FIXTURE_TEST(a_request_is_one_line_of_json)
 {
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_ERROR);
-    hth_record record = record_of_chat();
+    hth_access_record record = record_of_chat();
     json_t *line;
 
     hth_server_log_request(log, &record);
@@ -185,7 +185,7 @@ FIXTURE_TEST(a_request_is_one_line_of_json)
 FIXTURE_TEST(what_a_request_did_not_have_is_left_out)
 {
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
-    hth_record record = { .request_id = "r", .key = "", .peer = "unix", .method = "GET", .path = "/health" };
+    hth_access_record record = { .request_id = "r", .key = "", .peer = "unix", .method = "GET", .path = "/health" };
     json_t *line;
 
     record.endpoint = "/health";
@@ -217,7 +217,7 @@ FIXTURE_TEST(each_kind_of_status_has_an_outcome)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
-        hth_record record = record_of_chat();
+        hth_access_record record = record_of_chat();
         json_t *line;
 
         record.status = cases[i].status;
@@ -233,7 +233,7 @@ FIXTURE_TEST(each_kind_of_status_has_an_outcome)
 FIXTURE_TEST(a_request_for_people_is_one_short_line)
 {
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
-    hth_record record = record_of_chat();
+    hth_access_record record = record_of_chat();
     const char *text;
 
     record.status = 499;
@@ -251,13 +251,13 @@ FIXTURE_TEST(a_request_for_people_is_one_short_line)
 FIXTURE_TEST(a_refusal_says_its_reason)
 {
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
-    hth_record record = { .request_id = "req-1",
-                          .key = "alice",
-                          .method = "GET",
-                          .path = "/v1/models",
-                          .status = 401,
-                          .reason = "expired",
-                          .why = "the API key 'alice' is expired" };
+    hth_access_record record = { .request_id = "req-1",
+                                 .key = "alice",
+                                 .method = "GET",
+                                 .path = "/v1/models",
+                                 .status = 401,
+                                 .reason = "expired",
+                                 .why = "the API key 'alice' is expired" };
     json_t *line;
 
     hth_server_log_request(log, &record);
@@ -281,7 +281,7 @@ FIXTURE_TEST(a_line_never_shows_a_query)
 
     for (int i = 0; i < 2; i++) {
         hth_server_log *log = log_open(f, formats[i], HEARTH_LOG_INFO);
-        hth_record record = record_of_chat();
+        hth_access_record record = record_of_chat();
 
         record.path = "/v1/models?key=sk-secret&prompt=mine";
         hth_server_log_request(log, &record);
@@ -322,7 +322,7 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
         hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO), *text_log;
         char *text = repeated(patterns[i], 60000);
-        hth_record record = record_of_chat();
+        hth_access_record record = record_of_chat();
         hth_frame_summary *summary = &record.summary;
         json_t *line;
 
@@ -370,7 +370,7 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
 FIXTURE_TEST(a_text_cannot_pretend_to_be_the_next_field)
 {
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
-    hth_record record = record_of_chat();
+    hth_access_record record = record_of_chat();
 
     record.has_summary = false;
     record.path = "/x 200 POST\nforged\x1b[2J";

@@ -84,7 +84,7 @@ STUB_TEST(log_probabilities_do_not_wait_for_text_for_ever)
         reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
         say_nothing(reply, rows[i].n_top, &out, &n_longest);
         assert_true(hth_api_reply_has_ended(reply));
-        assert_false(hth_api_reply_has_untold(reply, 0));
+        assert_false(hth_api_reply_has_unwritten(reply, 0));
         assert_int_equal(n_longest < out.n / 2, rows[i].leaves_before_the_end);
         events = hth_test_events(hth_buffer_text(&out));
         assert_int_equal(count_entries(rows[i].kind, events), N_TOKENS);

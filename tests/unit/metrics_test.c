@@ -63,14 +63,16 @@ static void assert_sample(fixture *f, const char *sample, double value)
         fail_msg("%s is %g, not %g\n%s", sample, found, value, f->page.text);
 }
 
-static hth_record record_of(const char *endpoint, const char *model, int status)
+static hth_access_record record_of(const char *endpoint, const char *model, int status)
 {
-    return (hth_record){ .endpoint = endpoint, .model = model, .status = status, .path = endpoint, .method = "POST" };
+    return (hth_access_record){
+        .endpoint = endpoint, .model = model, .status = status, .path = endpoint, .method = "POST"
+    };
 }
 
-static hth_record chat_record(void)
+static hth_access_record chat_record(void)
 {
-    hth_record record = record_of("/v1/chat/completions", "chat", 200);
+    hth_access_record record = record_of("/v1/chat/completions", "chat", 200);
 
     record.has_summary = true;
     record.duration_ms = 300;
@@ -127,8 +129,8 @@ FIXTURE_TEST(a_page_before_the_first_request_is_well_formed_and_shows_every_mode
 
 FIXTURE_TEST(a_request_counts_by_endpoint_model_and_status)
 {
-    hth_record record = chat_record(), gone = record_of("/v1/chat/completions", "chat", 499);
-    hth_record health = record_of("/health", "", 200);
+    hth_access_record record = chat_record(), gone = record_of("/v1/chat/completions", "chat", 499);
+    hth_access_record health = record_of("/health", "", 200);
 
     hth_metrics_note(f->metrics, &record);
     hth_metrics_note(f->metrics, &record);
@@ -143,7 +145,7 @@ FIXTURE_TEST(a_request_counts_by_endpoint_model_and_status)
 
 FIXTURE_TEST(what_a_model_did_counts_by_tokens_hits_and_misses)
 {
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
 
     hth_metrics_note(f->metrics, &record);
     record.summary.figures.hit = HEARTH_HIT_EXACT;
@@ -165,7 +167,7 @@ FIXTURE_TEST(what_a_model_did_counts_by_tokens_hits_and_misses)
 
 FIXTURE_TEST(the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for)
 {
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
 
     record.is_stream = true;
     record.first_byte_ms = 5000; /* the worker started meanwhile */
@@ -201,7 +203,7 @@ FIXTURE_TEST(several_tokens_that_come_together_share_their_time)
 
 FIXTURE_TEST(a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last)
 {
-    hth_record record = record_of("/tokenize", "chat", 200);
+    hth_access_record record = record_of("/tokenize", "chat", 200);
 
     record.duration_ms = 5;
     hth_metrics_note(f->metrics, &record);
@@ -281,7 +283,7 @@ FIXTURE_TEST(the_front_tells_of_itself)
 
 FIXTURE_TEST(a_model_that_is_not_configured_is_another_one)
 {
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
 
     for (int i = 0; i < 100; i++) {
         char name[32];
@@ -300,7 +302,7 @@ FIXTURE_TEST(a_model_that_went_from_the_configuration_keeps_what_was_counted)
 {
     const hth_server_model fewer[] = { { .name = "embed" }, { .name = "other" }, { .name = "new" } };
     hth_server_options options = hth_server_options_default();
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
 
     hth_metrics_note(f->metrics, &record);
     options.models = fewer;
@@ -316,7 +318,7 @@ FIXTURE_TEST(names_of_models_are_escaped)
 {
     const hth_server_model odd[] = { { .name = "a\"b\\c\nd\xc3\xa9" } };
     hth_server_options options = hth_server_options_default();
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
 
     options.models = odd;
     options.n_models = 1;
@@ -328,7 +330,7 @@ FIXTURE_TEST(names_of_models_are_escaped)
 
 FIXTURE_TEST(endpoints_reasons_and_statuses_beyond_a_bound_are_others)
 {
-    hth_record record = record_of("other", "chat", 404);
+    hth_access_record record = record_of("other", "chat", 404);
     char name[128];
 
     hth_metrics_note(f->metrics, &record);
@@ -354,7 +356,7 @@ FIXTURE_TEST(endpoints_reasons_and_statuses_beyond_a_bound_are_others)
 
 FIXTURE_TEST(nonsense_from_a_worker_is_bounded)
 {
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
 
     record.summary.figures.hit = record.summary.figures.tier = record.summary.figures.miss = 77777;
     record.summary.figures.queue_ms = (double)NAN;
@@ -482,7 +484,7 @@ static void add_pressure(fixture *f)
 
 FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
 {
-    hth_record record = chat_record();
+    hth_access_record record = chat_record();
     char *text = read_source("docs/monitoring.md");
     manual m = { .text = text };
     size_t n_rows = 0;

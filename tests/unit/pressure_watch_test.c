@@ -29,11 +29,11 @@ static json_t *snapshot(void *user_data)
     return json_object();
 }
 
-static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data)
+static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_departures *departures, void *user_data)
 {
     (void)n_bytes;
     (void)is_device;
-    (void)patience;
+    (void)departures;
     (void)user_data;
     return 0;
 }

@@ -30,7 +30,7 @@ typedef struct chain {
     hth_supervisor *supervisor;
     hth_proxy *proxy;
     unsigned n_over;
-    hth_record record;
+    hth_access_record record;
     pid_t killed; /* the last one; 0: none */
 } chain;
 
@@ -44,7 +44,7 @@ static void log_write(hearth_log_level level, const char *source, const char *me
         c->n_logged_bytes += (size_t)n;
 }
 
-static void on_over(const hth_record *record, void *user_data)
+static void on_over(const hth_access_record *record, void *user_data)
 {
     chain *c = user_data;
 

@@ -42,7 +42,7 @@ static void on_work(const hearth_work *work, void *user_data)
         w->is_at_work = false;
         w->n_ended++;
         break;
-    case HEARTH_WORK_TOLD:
+    case HEARTH_WORK_DELIVERED:
         w->n_wrong += !w->is_at_work || w->has_rows;
         w->n_told++;
         break;
