@@ -24,7 +24,7 @@
 #include "base/status.h"
 
 /* Increases with every change of this header. A module with another number is refused. */
-#define HTH_BACKEND_ABI 16u
+#define HTH_BACKEND_ABI 17u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
