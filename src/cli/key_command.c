@@ -475,10 +475,12 @@ static int hash_given(void)
     if (!fgets(key, sizeof(key), stdin))
         return hth_say("no key came on standard input", HTH_EXIT_FAILED);
     n = strcspn(key, "\r\n");
-    if (n == 0 || n > GIVEN_KEY_BYTES_MAX || strspn(key, " \t") > 0 || key[n - 1] == ' ')
+    if (n == 0 || n > GIVEN_KEY_BYTES_MAX || strchr(" \t", key[0]) || strchr(" \t", key[n - 1])) {
+        hth_wipe(key, sizeof(key));
         return hth_sayf(HTH_EXIT_FAILED,
-                        "a key is a line of 1 to %d characters that neither begins nor ends with a space",
+                        "a key is a line of 1 to %d characters that neither begins nor ends with a space or a tab",
                         GIVEN_KEY_BYTES_MAX);
+    }
     key[n] = '\0';
     digest_of(key, hex);
     hth_wipe(key, sizeof(key));
