@@ -510,14 +510,21 @@ void hth_model_setup_init(hth_model_setup *out)
 bool hth_model_setup_template(const hth_model_setup *setup, char **out)
 {
     const char *given = setup->chat_template, *file = setup->chat_template_file;
+    char *text = NULL;
 
-    *out = NULL;
     if (given && file)
         return hth_say("--chat-template and --chat-template-file exclude each other; give one", false);
-    if (!given && !file)
-        return true;
-    *out = given && hth_chat_template_is_given(given) ? strdup(given) : hth_text_file_read(given ? given : file);
-    return *out != NULL;
+    if (given && hth_chat_template_is_given(given)) {
+        text = strdup(given);
+        if (!text)
+            return hth_say("no memory for the chat template", false);
+    } else if (given || file) {
+        text = hth_text_file_read(given ? given : file);
+        if (!text)
+            return false;
+    }
+    *out = text;
+    return true;
 }
 
 hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup)
