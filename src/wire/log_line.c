@@ -18,10 +18,9 @@ enum {
 
 static void add(hth_line *line, const char *text, size_t n)
 {
-    if (n > ROOM - line->n) {
-        line->is_full = true;
+    line->is_full |= n > ROOM - line->n;
+    if (line->is_full)
         return;
-    }
     memcpy(line->text + line->n, text, n);
     line->n += n;
 }

@@ -533,6 +533,21 @@ TEST(standard_error_is_never_closed)
     assert_true(fcntl(STDERR_FILENO, F_GETFD) >= 0);
 }
 
+TEST(a_full_line_accepts_no_more_text)
+{
+    hth_line line = { .n = 0 };
+    char text[HTH_SERVER_LOG_LINE_MAX];
+
+    memset(text, 'a', sizeof(text));
+    text[sizeof(text) - 2] = '\0';
+    hth_line_add(&line, text);
+    hth_line_add(&line, "bb"); /* there is room for one byte */
+    hth_line_add(&line, "c");
+    hth_line_end(&line);
+    assert_int_equal(line.n, sizeof(text) - 1);
+    assert_memory_equal(line.text + line.n - 2, "a\n", 2);
+}
+
 /* ---- nobody waits ---- */
 
 FIXTURE_TEST(lines_that_a_full_pipe_does_not_take_are_lost_and_told_of)
