@@ -10,7 +10,7 @@
 #define HTH_FRONT_ACCESS_LOG_H
 
 #include "base/log.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 #include "wire/frames.h"
 
 /* ---- the facts about one request for logs and metrics, at its end ---- */
