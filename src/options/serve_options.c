@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "http/origin.h"
+#include "options/default_options.h"
 #include "options/values.h"
 #include "supervisor/pressure_library.h"
 
