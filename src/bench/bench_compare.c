@@ -42,8 +42,11 @@ static const json_t *find_row(const json_t *rows, const json_t *like)
     size_t i;
     json_t *row;
 
-    json_array_foreach(rows, i,
-                       row) if (strcmp(hth_bench_row_name(row, name), hth_bench_row_name(like, other)) == 0) return row;
+    json_array_foreach(rows, i, row)
+    {
+        if (strcmp(hth_bench_row_name(row, name), hth_bench_row_name(like, other)) == 0)
+            return row;
+    }
     return NULL;
 }
 

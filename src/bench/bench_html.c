@@ -119,7 +119,10 @@ char *hth_bench_html(const json_t *report)
     if (*hth_bench_text(report, "headline"))
         add_element(&out, "p class=\"headline\"", hth_bench_text(report, "headline"));
     add_facts(&out, report);
-    json_array_foreach(json_object_get(report, "sections"), i, section) add_section(&out, section);
+    json_array_foreach(json_object_get(report, "sections"), i, section)
+    {
+        add_section(&out, section);
+    }
     hth_buffer_add_text(&out, "</main>\n</body>\n</html>\n");
     if (out.failed)
         hth_buffer_deinit(&out);

@@ -288,7 +288,11 @@ static bool are_numbers(const json_t *rows)
     size_t i;
     json_t *row;
 
-    json_array_foreach(rows, i, row) if (!isfinite(hth_bench_cell(row, 0))) return false;
+    json_array_foreach(rows, i, row)
+    {
+        if (!isfinite(hth_bench_cell(row, 0)))
+            return false;
+    }
     return true;
 }
 

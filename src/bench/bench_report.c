@@ -153,7 +153,11 @@ static bool has_value(const json_t *rows, size_t column)
     size_t i;
     json_t *row;
 
-    json_array_foreach(rows, i, row) if (json_is_number(json_array_get(row, column))) return true;
+    json_array_foreach(rows, i, row)
+    {
+        if (json_is_number(json_array_get(row, column)))
+            return true;
+    }
     return false;
 }
 
@@ -170,7 +174,10 @@ void hth_bench_section_tidy(json_t *section)
         (void)snprintf(note + strlen(note), sizeof(note) - strlen(note), " Not measured here: %s.",
                        hth_bench_text(json_array_get(columns, column), "title"));
         json_array_remove(columns, column);
-        json_array_foreach(rows, i, row) json_array_remove(row, column);
+        json_array_foreach(rows, i, row)
+        {
+            json_array_remove(row, column);
+        }
     }
     json_object_set_new(section, "note", json_string(note));
 }
@@ -250,7 +257,10 @@ hearth_status hth_bench_report_read(const char *path, json_t **out, hearth_error
     if (!report)
         return hth_fail(err, HEARTH_CORRUPT, "'%s' is no JSON: %s; give a file that 'hearth bench --json' wrote", path,
                         where.text);
-    json_array_foreach(sections, i, section) ok = ok && is_section(section);
+    json_array_foreach(sections, i, section)
+    {
+        ok = ok && is_section(section);
+    }
     if (!ok) {
         json_decref(report);
         return hth_fail(err, HEARTH_CORRUPT, "'%s' is no report of this version of 'hearth bench --json'", path);

@@ -62,7 +62,10 @@ double hth_bench_cost(double with, const double without[2]);
 const char *hth_bench_text(const json_t *object, const char *key);
 /* A cell of a row; NAN: none. */
 double hth_bench_cell(const json_t *row, size_t column);
-/* Three significant digits, or more before the point; "-" for NAN. Returns text. */
+/*
+ * About three significant digits; integers without decimals, values below 1 with three decimals; "-" for NAN. Returns
+ * text.
+ */
 const char *hth_bench_number(double value, char text[32]);
 /* The name of a row, for display. Returns text. */
 const char *hth_bench_row_name(const json_t *row, char text[64]);
@@ -70,7 +73,10 @@ const char *hth_bench_row_name(const json_t *row, char text[64]);
 /* Read a report from a file and check its form. */
 hearth_status hth_bench_report_read(const char *path, json_t **out, hearth_error *err);
 
-/* Print it as tables of text. Sections with at most nine columns fit into 80 characters. */
+/*
+ * Print it as tables of text, without control characters, because a report may come from a file. Columns are as wide as
+ * their contents; notes and headline are wrapped at 80 bytes.
+ */
 void hth_bench_table_print(const json_t *report, FILE *out);
 
 /* The page: one HTML file without scripts, which loads nothing. The caller frees it. NULL if out of memory. */

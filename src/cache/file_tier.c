@@ -272,7 +272,7 @@ const hth_pin_folder *hth_file_tier_pin_folder(const hth_file_tier *tier)
 bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key)
 {
     for (size_t i = 0; i < n; i++)
-        if (hth_pin_is_there(&tiers[i]->pin_folder, key))
+        if (hth_pin_file_exists(&tiers[i]->pin_folder, key))
             return true;
     return false;
 }
@@ -966,7 +966,7 @@ static removed_count remove_evicted(hth_file_tier *tier, hth_row_meta *rows, siz
     for (size_t i = 0; i < n; i++) {
         int rc = -ENAMETOOLONG;
         bool ours = true;
-        bool stays = bears(&rows[i], kept, n_kept) || hth_pin_is_there(&tier->pin_folder, &rows[i].id.key) ||
+        bool stays = bears(&rows[i], kept, n_kept) || hth_pin_file_exists(&tier->pin_folder, &rows[i].id.key) ||
                      (tier->is_needed && tier->is_needed(&rows[i], tier->user_data));
 
         if (stays)

@@ -217,7 +217,7 @@ hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, 
             status = check_again(set, key, err);
         if (status != HEARTH_OK && added) /* if this fails, 'hearth cache stat' shows the pin */
             (void)hth_pin_remove(folder, key, NULL);
-        if (status != HEARTH_OK || added || hth_pin_is_there(folder, key))
+        if (status != HEARTH_OK || added || hth_pin_file_exists(folder, key))
             return status;
     }
     return hth_fail(err, HEARTH_BUSY, "other callers pin and unpin the prefix; try again");

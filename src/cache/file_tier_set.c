@@ -51,7 +51,7 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
         if (i == link->number)
             continue;
-        if (hth_pin_is_there(hth_file_tier_pin_folder(set->roots[i]), &meta->id.key) ||
+        if (hth_pin_file_exists(hth_file_tier_pin_folder(set->roots[i]), &meta->id.key) ||
             hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK || !totals.complete ||
             hth_index_has_children(index_of(set, i), meta, &has, NULL) != HEARTH_OK || has)
             return true;

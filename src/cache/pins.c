@@ -36,7 +36,7 @@ static bool read_name(const char *name, void *user_data)
     hth_pins *pins = r->pins;
     hth_key key, *keys;
 
-    if (strlen(name) != NAME_BYTES || !hth_hex_decode(name, key.bytes, HTH_KEY_BYTES))
+    if (!hth_is_hex(name, NAME_BYTES) || !hth_hex_decode(name, key.bytes, HTH_KEY_BYTES))
         return true;
     keys = (hth_key *)hth_grown(pins->keys, pins->n, &pins->capacity, sizeof(*keys));
     r->out_of_memory = !keys;
@@ -91,7 +91,7 @@ bool hth_pins_has(const hth_pins *pins, const hth_key *key)
 
 /* ---- one pin ---- */
 
-bool hth_pin_is_there(const hth_pin_folder *folder, const hth_key *key)
+bool hth_pin_file_exists(const hth_pin_folder *folder, const hth_key *key)
 {
     char path[PATH_BYTES];
     hth_fs_stat st;
@@ -125,6 +125,13 @@ static int make_folder(const hth_pin_folder *folder)
     return hth_fs_sync_directory(folder->fs, end == folder->directory ? "/" : parent);
 }
 
+static hearth_status success(bool added, bool *added_out)
+{
+    if (added_out)
+        *added_out = added;
+    return HEARTH_OK;
+}
+
 hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool *added_out, hearth_error *err)
 {
     char path[PATH_BYTES];
@@ -132,12 +139,10 @@ hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool
     hth_fs_stat st;
     int fd, rc;
 
-    if (added_out)
-        *added_out = false;
     if (!path_of(folder->directory, key, path))
         return too_long(folder->directory, err);
     if (hth_fs_stat_path(folder->fs, path, &st) == 0)
-        return HEARTH_OK;
+        return success(false, added_out);
     rc = make_folder(folder);
     if (rc != 0)
         return hth_fail_errno(err, -rc, "cannot make the folder of pins '%s'", folder->directory);
@@ -146,7 +151,7 @@ hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool
         return status;
     fd = hth_fs_open(folder->fs, path, HTH_FS_CREATE);
     if (fd == -EEXIST)
-        return HEARTH_OK;
+        return success(false, added_out);
     if (fd < 0)
         return hth_fail_errno(err, -fd, "cannot make the pin '%s'", path);
     hth_fs_close(folder->fs, fd);
@@ -155,9 +160,7 @@ hearth_status hth_pin_add(const hth_pin_folder *folder, const hth_key *key, bool
         (void)hth_fs_remove(folder->fs, path); /* if this fails, too, 'hearth cache stat' counts the pin */
         return hth_fail_errno(err, -rc, "cannot make the pin '%s' durable", path);
     }
-    if (added_out)
-        *added_out = true;
-    return HEARTH_OK;
+    return success(true, added_out);
 }
 
 hearth_status hth_pin_remove(const hth_pin_folder *folder, const hth_key *key, hearth_error *err)

@@ -23,6 +23,7 @@
 #include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
+#include "options/default_options.h"
 #include "options/model_source.h"
 #include "options/option_table.h"
 #include "options/values.h"

@@ -32,7 +32,7 @@
 #include "options/manual.h"
 #include "options/values.h"
 
-enum { DRAWN_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
+enum { KEY_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
 
 typedef struct key_options {
     hth_key_entry entry;
@@ -128,8 +128,8 @@ static const hth_manual remove_manual = {
     .name = "remove",
     .alias = "rm",
     .summary = "remove a key from a file",
-    .usage = "usage: hearth key remove NAME --file FILE\n\nRemoves a key from a file. A running server takes the file "
-             "over with SIGHUP.\n\n",
+    .usage = "usage: hearth key remove NAME --file FILE\n\nRemoves a key from a file. A running server reads the file "
+             "again on SIGHUP.\n\n",
     .options = HTH_OPTION_ROWS(file_rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
@@ -141,7 +141,7 @@ static const hth_manual expire_manual = {
              "\n"
              "Sets the time from which a key is refused: a date (2027-01-31, in UTC), some time from now (90d, 12h), "
              "at once\n"
-             "(now), or never. A running server takes the file over with SIGHUP.\n"
+             "(now), or never. A running server reads the file again on SIGHUP.\n"
              "\n",
     .options = HTH_OPTION_ROWS(file_rows),
     .arguments = HTH_COMPLETE_NOTHING,
@@ -152,7 +152,7 @@ static const hth_manual hash_manual = {
     .summary = "print the digest of a key",
     .usage = "usage: hearth key hash\n"
              "\n"
-             "Reads a key from standard input and prints its SHA-256 for a block in the file of keys.\n"
+             "Reads a key from standard input and prints its digest for a block in the file of keys.\n"
              "\n",
     .options = HTH_OPTION_ROWS(hash_rows),
 };
@@ -163,7 +163,7 @@ static const hth_manual *const manuals[] = { &new_manual,    &list_manual, &remo
 const hth_manual hth_key_manual = {
     .name = "key",
     .summary = "manage the keys of a server's clients",
-    .usage = "Keys for the clients of 'hearth serve', in a file of which a server has the path ('keys', --keys).\n\n",
+    .usage = "Keys for the clients of 'hearth serve', in the file that the server's 'keys' (--keys) names.\n\n",
     .closing = "'hearth help key VERB' explains a verb and its options.\n",
     .verbs = manuals,
 };
@@ -179,14 +179,14 @@ static void digest_of(const char *key, char hex[2 * HTH_SHA256_BYTES + 1])
 }
 
 /* "hk_" and 43 of 62 characters, 256 bits. Bytes that would bias the choice of characters are drawn again. */
-static void draw_key(char key[KEY_BYTES])
+static void generate_key(char key[KEY_BYTES])
 {
     static const char characters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     enum { N = sizeof(characters) - 1, EVEN = 256 / N * N };
     size_t n = 3;
 
     memcpy(key, "hk_", n);
-    while (n < 3 + DRAWN_CHARACTERS) {
+    while (n < 3 + KEY_CHARACTERS) {
         uint8_t byte;
 
         hth_os_random(&byte, 1);
@@ -266,8 +266,8 @@ static bool has_key(const hth_server_options *keys, const char *name)
 
 /*
  * Keep other 'hearth key' processes from changing a file in this directory between our read and our write. A lock on
- * the file itself would not help, because it is replaced. Returns a descriptor to close; -1: no lock, and the command
- * continues without it.
+ * the file itself would not help, because it is replaced. Returns a descriptor to close, or -1. The command goes on
+ * without a lock if the folder cannot be opened or locked.
  */
 static int lock_folder_of(const char *path)
 {
@@ -276,9 +276,11 @@ static int lock_folder_of(const char *path)
     char *folder = slash == whole ? strdup("/") : slash ? strndup(whole, (size_t)(slash - whole)) : strdup(".");
     int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
-    if (fd >= 0)
-        while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
-            ;
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR) {
+            (void)close(fd); /* it was not even read */
+            fd = -1;
+        }
     free(folder);
     free(real);
     return fd;
@@ -290,19 +292,26 @@ static void unlock_folder(int fd)
         (void)close(fd);
 }
 
-/* Give the new file the owner of the old one, and let the same group read it, before it is renamed. */
+/*
+ * Give the new file, before it gets its name, the owner of the old one and those of its rights that a key file may
+ * have: owner read and write, group read.
+ */
 static void keep_owner(int fd, const char *path, const struct stat *old)
 {
     const mode_t mode = old->st_mode & (S_IRUSR | S_IWUSR | S_IRGRP);
 
     if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(fd, old->st_uid, old->st_gid) != 0)
-        (void)fprintf(stderr, "hearth: warning: '%s' belongs to you now, since its owner cannot be kept: %s\n", path,
-                      strerror(errno));
+        (void)fprintf(stderr,
+                      "hearth: warning: the owner and group of '%s' could not be kept: %s; it now belongs to you\n",
+                      path, strerror(errno));
     if (fchmod(fd, mode) != 0)
         (void)fprintf(stderr, "hearth: warning: the mode of '%s' cannot be kept: %s\n", path, strerror(errno));
 }
 
-/* Write the text as the whole file. old is the old file, for its owner; NULL: none yet. A symbolic link is kept. */
+/*
+ * Write the text as the whole file. old is the old file, for its owner and rights; NULL: none yet. A symbolic link is
+ * kept.
+ */
 static bool write_file(const char *path, const struct stat *old, const char *text, size_t n)
 {
     hth_whole_file *file = NULL;
@@ -431,7 +440,7 @@ static void print_keys(const hth_server_options *keys)
 
 /* ---- the command ---- */
 
-/* Show the key only after it has been written. */
+/* Show the key only after its block has been written. */
 static int make_new(const key_options *o)
 {
     char key[KEY_BYTES], *block;
@@ -440,7 +449,7 @@ static int make_new(const key_options *o)
     int exit_code = HTH_EXIT_FAILED;
     size_t n = 0;
 
-    draw_key(key);
+    generate_key(key);
     block = make_block(o, key, &n);
     if (!block || !pool)
         (void)hth_say("no memory", 0);
@@ -456,7 +465,7 @@ static int make_new(const key_options *o)
         exit_code = hth_output_end(HTH_EXIT_OK);
         if (exit_code == HTH_EXIT_OK && isatty(STDERR_FILENO))
             (void)fprintf(stderr, "The first line is the key, which is shown only now. %s\n",
-                          o->file ? "A running server takes it over with SIGHUP."
+                          o->file ? "A running server reads the file again on SIGHUP."
                                   : "What follows belongs in the file that 'keys' (--keys) names.");
     }
     hth_wipe(key, sizeof(key));
@@ -475,10 +484,12 @@ static int hash_given(void)
     if (!fgets(key, sizeof(key), stdin))
         return hth_say("no key came on standard input", HTH_EXIT_FAILED);
     n = strcspn(key, "\r\n");
-    if (n == 0 || n > GIVEN_KEY_BYTES_MAX || strspn(key, " \t") > 0 || key[n - 1] == ' ')
+    if (n == 0 || n > GIVEN_KEY_BYTES_MAX || strchr(" \t", key[0]) || strchr(" \t", key[n - 1])) {
+        hth_wipe(key, sizeof(key));
         return hth_sayf(HTH_EXIT_FAILED,
-                        "a key is a line of 1 to %d characters that neither begins nor ends with a space",
+                        "a key is a line of 1 to %d characters that neither begins nor ends with a space or a tab",
                         GIVEN_KEY_BYTES_MAX);
+    }
     key[n] = '\0';
     digest_of(key, hex);
     hth_wipe(key, sizeof(key));
@@ -511,7 +522,7 @@ static int with_file(const hth_manual *verb, const key_options *o)
             hth_say_error(&err);
         ok = status == HEARTH_OK && write_file(o->file, &old, text, n);
         if (ok && isatty(STDERR_FILENO))
-            (void)fputs("A running server takes it over with SIGHUP.\n", stderr);
+            (void)fputs("A running server reads the file again on SIGHUP.\n", stderr);
     } else if (ok) {
         print_keys(&keys);
         ok = hth_output_end(HTH_EXIT_OK) == HTH_EXIT_OK;

@@ -12,6 +12,7 @@
 #include "console/output.h"
 #include "console/text_file.h"
 #include "options/commands.h"
+#include "options/default_options.h"
 #include "options/serve_options.h"
 #include "options/values.h"
 #include "supervisor/pressure_library.h"

@@ -130,7 +130,7 @@ static void add_tokenizer(list *l, const hth_tokenizer *tokenizer)
         [HTH_SPECIAL_UNKNOWN] = "tokenizer.ggml.unknown_token_id",
         [HTH_SPECIAL_PAD] = "tokenizer.ggml.padding_token_id",
     };
-    const hth_vocabulary *v = &tokenizer->vocabulary;
+    const hth_token_list *v = &tokenizer->vocabulary;
     hth_meta *item;
 
     add_text(l, "tokenizer.ggml.model", v->model);

@@ -92,7 +92,7 @@ static bool find_number(span message, uint64_t number, uint64_t *value)
     return true;
 }
 
-static hearth_status read_piece(const char *file, span message, uint64_t id, hth_vocabulary *vocabulary,
+static hearth_status read_piece(const char *file, span message, uint64_t id, hth_token_list *vocabulary,
                                 hearth_error *err)
 {
     uint64_t type = HTH_TOKEN_NORMAL;
@@ -114,7 +114,7 @@ static hearth_status read_piece(const char *file, span message, uint64_t id, hth
     }
     if (type < HTH_TOKEN_NORMAL || type > HTH_TOKEN_BYTE)
         return hth_fail(err, HEARTH_CORRUPT, "'%s': piece %llu is of no known type", file, (unsigned long long)id);
-    status = hth_vocabulary_set(vocabulary, file, id, (const char *)piece.at, (size_t)(piece.end - piece.at),
+    status = hth_token_list_set(vocabulary, file, id, (const char *)piece.at, (size_t)(piece.end - piece.at),
                                 (hth_token_type)type, err);
     if (status != HEARTH_OK)
         return status;
@@ -138,7 +138,7 @@ static hearth_status check_settings(const char *file, const settings *s, hearth_
     return HEARTH_OK;
 }
 
-hearth_status hth_sentencepiece_read(const char *file, const uint8_t *bytes, size_t n_bytes, hth_vocabulary *vocabulary,
+hearth_status hth_sentencepiece_read(const char *file, const uint8_t *bytes, size_t n_bytes, hth_token_list *vocabulary,
                                      hearth_error *err)
 {
     span message = { bytes, bytes + n_bytes };

@@ -68,7 +68,7 @@ static void free_sources(sources *s)
 /* ---- tokens ---- */
 
 /* HEARTH_NOT_FOUND if there is no tokenizer.model. */
-static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
+static hearth_status read_pieces(const sources *s, hth_token_list *vocabulary, hearth_error *err)
 {
     hth_mapped_file file;
     hearth_status status = hth_mapped_file_open(s->folder, "tokenizer.model", MODEL_BYTES_MAX, &file, err);
@@ -81,7 +81,7 @@ static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, h
 }
 
 /* {"<piece>": id}; other files say whether they are special. */
-static hearth_status add_listed(const json_t *added, hth_vocabulary *vocabulary, hearth_error *err)
+static hearth_status add_listed(const json_t *added, hth_token_list *vocabulary, hearth_error *err)
 {
     const char *piece;
     json_t *id;
@@ -90,7 +90,7 @@ static hearth_status add_listed(const json_t *added, hth_vocabulary *vocabulary,
     {
         uint64_t number = 0;
         hearth_status status = hth_json_size(id, &number)
-                                 ? hth_vocabulary_add(vocabulary, "added_tokens.json", number, piece,
+                                 ? hth_token_list_add(vocabulary, "added_tokens.json", number, piece,
                                                       /* is_special= */ false, err)
                                  : hth_fail(err, HEARTH_CORRUPT, "'added_tokens.json': '%.100s' has no id", piece);
 
@@ -101,7 +101,7 @@ static hearth_status add_listed(const json_t *added, hth_vocabulary *vocabulary,
 }
 
 /* "added_tokens_decoder": {"<id>": {"content": ..., "special": ...}} */
-static hearth_status add_decoder(const json_t *decoder, hth_vocabulary *vocabulary, hearth_error *err)
+static hearth_status add_decoder(const json_t *decoder, hth_token_list *vocabulary, hearth_error *err)
 {
     const char *key;
     json_t *token;
@@ -113,7 +113,7 @@ static hearth_status add_decoder(const json_t *decoder, hth_vocabulary *vocabula
         unsigned long id = strtoul(key, &end, 10);
         hearth_status status =
             content && *key && !*end
-                ? hth_vocabulary_add(vocabulary, "tokenizer_config.json", id, content,
+                ? hth_token_list_add(vocabulary, "tokenizer_config.json", id, content,
                                      json_is_true(json_object_get(token, "special")), err)
                 : hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': the added token '%.40s' is not an id", key);
 
@@ -123,7 +123,7 @@ static hearth_status add_decoder(const json_t *decoder, hth_vocabulary *vocabula
     return HEARTH_OK;
 }
 
-static hearth_status read_vocabulary(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
+static hearth_status read_vocabulary(const sources *s, hth_token_list *vocabulary, hearth_error *err)
 {
     const json_t *prefix = json_object_get(s->tokenizer_config, "add_prefix_space");
     hearth_status status = read_pieces(s, vocabulary, err);
@@ -142,7 +142,7 @@ static hearth_status read_vocabulary(const sources *s, hth_vocabulary *vocabular
     if (status == HEARTH_OK)
         status = add_decoder(json_object_get(s->tokenizer_config, "added_tokens_decoder"), vocabulary, err);
     if (status == HEARTH_OK)
-        status = hth_vocabulary_fill(vocabulary, s->folder, err);
+        status = hth_token_list_fill(vocabulary, s->folder, err);
     return status;
 }
 
@@ -164,18 +164,18 @@ static bool special_number(const json_t *object, const char *key, uint64_t *id)
     return hth_json_size(json_is_array(value) ? json_array_get(value, 0) : value, id);
 }
 
-/* A model does not work without its bos or eos; the other tokens may be leftovers of training. */
+/* A bos or eos that is named must exist; other named tokens may be leftovers of training. */
 static hearth_status read_special(const sources *s, hth_special which, hth_tokenizer *out, hearth_error *err)
 {
     const char *text = special_text(s, which);
     uint64_t id = 0;
 
-    if (text && hth_vocabulary_find(&out->vocabulary, text, &out->special[which])) {
+    if (text && hth_token_list_find(&out->vocabulary, text, &out->special[which])) {
         out->has_special[which] = true;
         return HEARTH_OK;
     }
     if (text && (which == HTH_SPECIAL_BOS || which == HTH_SPECIAL_EOS))
-        return hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': %s is '%.100s', which is no token",
+        return hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': %s is '%.100s', which is not a token",
                         specials[which].text_key, text);
     if (text || !(special_number(s->generation_config, specials[which].id_key, &id) ||
                   special_number(s->config, specials[which].id_key, &id)))
@@ -197,7 +197,7 @@ static hearth_status read_specials(const sources *s, hth_tokenizer *out, hearth_
 {
     const json_t *bos = json_object_get(s->tokenizer_config, "add_bos_token");
     const json_t *eos = json_object_get(s->tokenizer_config, "add_eos_token");
-    hth_vocabulary *vocabulary = &out->vocabulary;
+    hth_token_list *vocabulary = &out->vocabulary;
 
     for (hth_special which = 0; which < HTH_N_SPECIALS; which++) {
         hearth_status status = read_special(s, which, out, err);
@@ -262,7 +262,7 @@ hearth_status hth_tokenizer_read(const char *folder, const json_t *config, size_
 {
     sources s = { .folder = folder, .config = config };
     hth_tokenizer made = { 0 };
-    hearth_status status = hth_vocabulary_init(&made.vocabulary, n_vocab, err);
+    hearth_status status = hth_token_list_init(&made.vocabulary, n_vocab, err);
 
     if (status == HEARTH_OK)
         status = read_sources(&s, err);
@@ -282,7 +282,7 @@ hearth_status hth_tokenizer_read(const char *folder, const json_t *config, size_
 
 void hth_tokenizer_deinit(hth_tokenizer *tokenizer)
 {
-    hth_vocabulary_deinit(&tokenizer->vocabulary);
+    hth_token_list_deinit(&tokenizer->vocabulary);
     free(tokenizer->chat_template);
     *tokenizer = (hth_tokenizer){ 0 };
 }

@@ -135,7 +135,7 @@ static const char *name_of(const steps *pre, bool ignores_merges)
     return is_bytes ? find_pattern(regex, has_digits, ignores_merges) : NULL;
 }
 
-hearth_status hth_cutting_of_bytes(const json_t *tokenizer, const char **pre, hearth_error *err)
+hearth_status hth_pretokenizer_of_bytes(const json_t *tokenizer, const char **pre, hearth_error *err)
 {
     const json_t *normalizer = json_object_get(tokenizer, "normalizer");
     const json_t *cutter = json_object_get(tokenizer, "pre_tokenizer");
@@ -180,7 +180,7 @@ static bool cuts_nothing(const json_t *step)
     return is_type(step, "Split") && strcmp(text_of(json_object_get(step, "pattern"), "String"), " ") == 0;
 }
 
-hearth_status hth_cutting_of_pieces(const json_t *tokenizer, bool *adds_space, hearth_error *err)
+hearth_status hth_pretokenizer_of_pieces(const json_t *tokenizer, bool *adds_space, hearth_error *err)
 {
     const json_t *normalizer = json_object_get(tokenizer, "normalizer");
     const json_t *cutter = json_object_get(tokenizer, "pre_tokenizer");
@@ -217,7 +217,7 @@ static bool is_byte_piece(const char *piece)
            strspn(piece + 3, "0123456789ABCDEFabcdef") == 2;
 }
 
-static hearth_status read_tokens(const json_t *model, bool has_bytes, hth_vocabulary *vocabulary, hearth_error *err)
+static hearth_status read_tokens(const json_t *model, bool has_bytes, hth_token_list *vocabulary, hearth_error *err)
 {
     json_t *vocab = json_object_get(model, "vocab"), *id;
     const char *unknown = json_string_value(json_object_get(model, "unk_token"));
@@ -235,14 +235,14 @@ static hearth_status read_tokens(const json_t *model, bool has_bytes, hth_vocabu
 
         if (!hth_json_size(id, &number))
             return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "': the token '%.100s' has no id", piece);
-        status = hth_vocabulary_set(vocabulary, FILE_NAME, number, piece, strlen(piece), type, err);
+        status = hth_token_list_set(vocabulary, FILE_NAME, number, piece, strlen(piece), type, err);
         if (status != HEARTH_OK)
             return status;
     }
     return HEARTH_OK;
 }
 
-hearth_status hth_tokenizer_json_add(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err)
+hearth_status hth_tokenizer_json_add(const json_t *tokenizer, hth_token_list *vocabulary, hearth_error *err)
 {
     const json_t *added = json_object_get(tokenizer, "added_tokens");
 
@@ -253,7 +253,7 @@ hearth_status hth_tokenizer_json_add(const json_t *tokenizer, hth_vocabulary *vo
 
         if (!hth_json_size(json_object_get(token, "id"), &id))
             return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "': an added token has no id");
-        status = hth_vocabulary_add(vocabulary, FILE_NAME, id, text_of(token, "content"),
+        status = hth_token_list_add(vocabulary, FILE_NAME, id, text_of(token, "content"),
                                     json_is_true(json_object_get(token, "special")), err);
         if (status != HEARTH_OK)
             return status;
@@ -295,7 +295,7 @@ static char *join(const char *left, const char *between, const char *right)
 }
 
 /* "gpt2": the engine stores merges as text. A space inside a part would be read as the space between the parts. */
-static bool keep_merge(hth_vocabulary *vocabulary, const char *left, const char *right)
+static bool keep_merge(hth_token_list *vocabulary, const char *left, const char *right)
 {
     char *joined = *left && *right && !strchr(left, ' ') && !strchr(right, ' ') ? join(left, " ", right) : NULL;
 
@@ -310,7 +310,7 @@ static bool keep_merge(hth_vocabulary *vocabulary, const char *left, const char 
  * the same order. It differs for two merges of one piece: the engine takes the left pair, not the lower rank. Pieces
  * without a merge are merged last, not never.
  */
-static bool score_merge(const json_t *vocab, hth_vocabulary *vocabulary, size_t rank, const char *left,
+static bool score_merge(const json_t *vocab, hth_token_list *vocabulary, size_t rank, const char *left,
                         const char *right)
 {
     char *joined = join(left, "", right);
@@ -325,7 +325,7 @@ static bool score_merge(const json_t *vocab, hth_vocabulary *vocabulary, size_t 
     return true;
 }
 
-static hearth_status read_merges(const json_t *model, bool has_bytes, hth_vocabulary *vocabulary, hearth_error *err)
+static hearth_status read_merges(const json_t *model, bool has_bytes, hth_token_list *vocabulary, hearth_error *err)
 {
     const json_t *merges = json_object_get(model, "merges"), *vocab = json_object_get(model, "vocab");
     size_t n = json_array_size(merges);
@@ -350,7 +350,7 @@ static hearth_status read_merges(const json_t *model, bool has_bytes, hth_vocabu
 
 /* ---- top level ---- */
 
-hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err)
+hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_token_list *vocabulary, hearth_error *err)
 {
     const json_t *model = json_object_get(tokenizer, "model");
     bool has_bytes = json_is_true(json_object_get(model, "byte_fallback"));
@@ -366,8 +366,8 @@ hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *v
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "'" FILE_NAME "' has ignore_merges and byte_fallback, which the engine does not have together");
     vocabulary->model = has_bytes ? "llama" : "gpt2";
-    status = has_bytes ? hth_cutting_of_pieces(tokenizer, &vocabulary->adds_space, err)
-                       : hth_cutting_of_bytes(tokenizer, &vocabulary->pre, err);
+    status = has_bytes ? hth_pretokenizer_of_pieces(tokenizer, &vocabulary->adds_space, err)
+                       : hth_pretokenizer_of_bytes(tokenizer, &vocabulary->pre, err);
     if (status == HEARTH_OK)
         status = read_tokens(model, has_bytes, vocabulary, err);
     if (status == HEARTH_OK)

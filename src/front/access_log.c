@@ -24,7 +24,7 @@
 #include "base/status.h"
 #include "wire/log_line.h"
 
-/* Bounds of texts, in bytes as written. All texts and numbers of a line together are below HTH_SERVER_LOG_LINE_MAX. */
+/* Bounds of texts, in bytes as written. All of a line together are below HTH_SERVER_LOG_LINE_BYTES_MAX. */
 enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
 
 typedef struct log_sink {
@@ -224,10 +224,10 @@ static void format_event(const hth_server_log *log, hearth_log_level level, cons
     hth_line_add_time(line, log->is_short);
     hth_line_addf(line, " %-7s ", level_name(level));
     if (strcmp(source, "hearth") != 0) {
-        hth_line_add_plain(line, source, NAME_MAX_BYTES, false);
+        hth_line_add_escaped(line, source, NAME_MAX_BYTES, false);
         hth_line_add(line, ": ");
     }
-    hth_line_add_plain(line, message, MESSAGE_MAX, false);
+    hth_line_add_escaped(line, message, MESSAGE_MAX, false);
     hth_line_end(line);
 }
 
@@ -342,7 +342,7 @@ static void add_column(hth_line *line, const char *text, size_t width, size_t n_
 {
     size_t begin = line->n;
 
-    hth_line_add_plain(line, text && *text ? text : "-", n_max, true);
+    hth_line_add_escaped(line, text && *text ? text : "-", n_max, true);
     do
         hth_line_add(line, " ");
     while (line->n - begin <= width && !line->is_full);
@@ -353,7 +353,7 @@ static void add_note(hth_line *line, const char *name, const char *value)
     if (!value || !*value)
         return;
     hth_line_addf(line, "  %s ", name);
-    hth_line_add_plain(line, value, NAME_MAX_BYTES, true);
+    hth_line_add_escaped(line, value, NAME_MAX_BYTES, true);
 }
 
 static double or_zero(double ms)
@@ -396,7 +396,7 @@ static void format_text(const hth_server_log *log, const hth_access_record *reco
     add_note(line, "id", record->request_id);
     if (record->why && *record->why) {
         hth_line_add(line, "  why: ");
-        hth_line_add_plain(line, record->why, WHY_MAX, false);
+        hth_line_add_escaped(line, record->why, WHY_MAX, false);
     }
     hth_line_end(line);
 }

@@ -1,7 +1,7 @@
 /*
  * access_log.h - the server's log: one line for each request and each event, as text for people or JSON for programs
  *
- * The log never has a prompt or a key. A line is one write of at most HTH_SERVER_LOG_LINE_MAX bytes, with control
+ * The log never has a prompt or a key. A line is one write of at most HTH_SERVER_LOG_LINE_BYTES_MAX bytes, with control
  * characters escaped. Logging never waits for a reader: a line that a full pipe or disk refuses is lost, and the next
  * written line is preceded by the number of lost ones. The process must ignore SIGPIPE. All functions of an
  * hth_server_log except new and free may be called on any thread.
@@ -10,7 +10,7 @@
 #define HTH_FRONT_ACCESS_LOG_H
 
 #include "base/log.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 #include "wire/frames.h"
 
 /* ---- the facts about one request for logs and metrics, at its end ---- */

@@ -26,8 +26,8 @@
 #include "front/metrics.h"
 #include "http/http.h"
 #include "supervisor/event_feed.h"
-#include "supervisor/options.h"
 #include "supervisor/pressure_watch.h"
+#include "supervisor/server_options.h"
 #include "supervisor/supervisor.h"
 
 typedef struct hth_admin {

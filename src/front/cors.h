@@ -10,7 +10,7 @@
 #define HTH_FRONT_CORS_H
 
 #include "http/http.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 /* Add the headers of https://fetch.spec.whatwg.org/#http-cors-protocol. False: no origin, or a forbidden one. */
 bool hth_cors_add(const hth_server_options *options, hth_http_exchange *exchange);

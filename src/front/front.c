@@ -551,7 +551,7 @@ static hearth_status listen_all(hth_front *front, const hth_server_options *opti
         else
             status = listen_at(front, address, HTH_FRONT_PUBLIC, &ports[i], err);
     }
-    if (status == HEARTH_OK && hth_server_has_admin(options))
+    if (status == HEARTH_OK && hth_server_has_admin_address(options))
         status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
     return status;
 }
@@ -571,7 +571,8 @@ static hearth_status make_all(hth_front *front, const hth_server_options *option
     if (status == HEARTH_OK)
         status = make_workers(front, options, err);
     if (status == HEARTH_OK)
-        front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin(options), front->hooks->user_data);
+        front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin_address(options),
+                                   front->hooks->user_data);
     free(ports);
     return status;
 }

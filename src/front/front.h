@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 /* Options under their names in the configuration file, as new JSON objects; NULL without memory. */
 typedef struct hth_options_json {

@@ -112,11 +112,12 @@ bool hth_front_may_administer(hth_front_request *r)
     if (r->use && hth_key_use_key(r->use)->is_admin)
         return true;
     /* Without keys and without an operators' listener, any client may read the metrics: they have no other place. */
-    if (!hth_front_has_keys(r) && !hth_server_has_admin(r->options->options) && strcmp(r->path, "/metrics") == 0)
+    if (!hth_front_has_keys(r) && !hth_server_has_admin_address(r->options->options) &&
+        strcmp(r->path, "/metrics") == 0)
         return true;
     hth_front_request_fail(
         r, "forbidden", HTH_API_FORBIDDEN, "%s",
-        hth_front_has_keys(r) || hth_server_has_admin(r->options->options)
+        hth_front_has_keys(r) || hth_server_has_admin_address(r->options->options)
             ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
             : "this server has no address for operators; start it with --admin unix:FILE (or --admin 127.0.0.1:8090, "
               "which all accounts of the machine reach) and ask there, or make an operator's key ('hearth help key')");

@@ -23,7 +23,7 @@
 
 #include "api/error.h"
 #include "http/http.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 struct event_base;
 

@@ -7,7 +7,7 @@
 #ifndef HTH_FRONT_KEYS_H
 #define HTH_FRONT_KEYS_H
 
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 typedef struct hth_keys hth_keys;
 

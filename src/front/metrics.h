@@ -14,7 +14,7 @@
 #include "api/buffer.h"
 #include "front/access_log.h"
 #include "http/http.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 #include "supervisor/supervisor.h"
 
 typedef struct hth_metrics hth_metrics;

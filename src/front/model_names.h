@@ -20,7 +20,7 @@
 #ifndef HTH_FRONT_MODEL_NAMES_H
 #define HTH_FRONT_MODEL_NAMES_H
 
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 /* hth_server_options.default_model: names that match no model are refused. */
 #define HTH_NO_DEFAULT_MODEL "none"

@@ -22,7 +22,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 struct event_base;
 

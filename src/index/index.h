@@ -74,7 +74,10 @@ bool hth_index_claim_rebuild(hth_index *index);
 /* Sets *found_out and, when true, *out (may be NULL). About half a microsecond; no system call, no allocation. */
 hearth_status hth_index_get(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                             hearth_error *err);
-/* The same; when the row is not found, *is_complete_out (may be NULL) says whether the index is complete (hth_index_totals). */
+/*
+ * The same; when the row is not found, *is_complete_out (may be NULL) says whether the index is complete
+ * (hth_index_totals).
+ */
 hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_meta *out, bool *found_out,
                              bool *is_complete_out, hearth_error *err);
 /* True when a row stands on this one: it begins where this one ends and has its key as parent. */

@@ -1,16 +1,15 @@
 /*
  * A request with a queue gets the callbacks of this file. They run on the scheduler thread of its model, copy their
- * arguments into the queue, and pause the reply when the queue exceeds a bound. The queue's lock is held when a pause
+ * arguments into the queue, and pause the reply when the queue reaches a bound. The queue's lock is held when a pause
  * begins and when it ends. Otherwise a pause could begin after the take that should end it, and the reply would stop
  * forever.
  *
- * A source with new events is in its model's list until the round is over. Then the threads that take events are woken,
- * and sources whose replies have all ended are freed.
+ * A source with new events is in its model's list until the round is over. Then the taker is woken, and sources whose
+ * replies have all ended are freed. The taker is the one thread that takes events of a queue.
  */
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ typedef struct event_reply event_reply;
 struct event_reply {
     hth_event_source *source;
     hth_event_block *reserve; /* memory for its last event, in case there is no other */
-    bool lost_events;         /* because memory ran out; scheduler thread */
+    bool has_lost_events;     /* because memory ran out; scheduler thread */
 
     /* Guarded by the queue's lock. */
     bool has_ended;
@@ -67,8 +66,8 @@ struct hth_event_source {
 
     /* Guarded by the queue's lock. */
     bool is_held;
-    bool has_ended_round; /* with events of it */
-    bool is_over;         /* used only by its release */
+    bool has_ended_round; /* a round with events of this source has ended */
+    bool is_over;         /* all replies have ended; if it is held, its release frees it */
     uint32_t n_ended;
     event_chain kept; /* while it is held */
     hth_event_source *prev, *next;
@@ -81,13 +80,12 @@ struct hearth_events {
     size_t n_events_max;
     size_t n_bytes_max;
 
-    atomic_bool needs_wake; /* since the takers were woken last */
-
-    /* Guards the fields below. Held around the locks of models, schedulers and loads. */
+    /* Guards the fields below. Outermost lock: the locks of models, schedulers and loads are taken while it is held. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned holders; /* the caller and the sources */
     bool is_closed;
+    bool needs_wake;                /* an event was put since the taker was woken last */
     bool is_woken;                  /* by hearth_events_wake */
     bool has_descriptors;           /* the pipe exists */
     bool is_readable;               /* the pipe has a byte */
@@ -111,9 +109,10 @@ struct hearth_events {
  * Events are written once, into blocks of memory, and returned in place. A block is reused when all its events have
  * been taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
  *
- * A put wakes no thread. Takers are woken at the end of the scheduler's round (hth_events_round), and find all events
- * of the round. The descriptor is a pipe, made on request. From the wake-up until no event is waiting, it contains one
- * byte. The byte is written and read under the queue's lock, so it agrees with the queue.
+ * A put of a reply wakes no thread; the taker is woken at the end of the scheduler's round (hth_events_round), and
+ * finds all events of the round. Loads, which have no rounds, wake the taker at once. The descriptor is a pipe, made on
+ * request. From the wake-up until no event is waiting, it contains one byte. The byte is written and read under the
+ * queue's lock, so it agrees with the queue.
  */
 
 enum {
@@ -131,7 +130,7 @@ typedef struct hth_event_record {
 static_assert(sizeof(hth_event_record) % ALIGNMENT == 0 && offsetof(hth_event_block, bytes) % ALIGNMENT == 0 &&
                   sizeof(hearth_logprob) % ALIGNMENT == 0 && sizeof(hearth_stats) % ALIGNMENT == 0 &&
                   sizeof(hearth_error) % 4 == 0,
-              "what lies behind one of them is aligned");
+              "whatever follows one of them in a block is aligned");
 
 /* ---- memory ---- */
 
@@ -241,14 +240,14 @@ static bool put_locked(hth_event_source *source, const hearth_event *event, hth_
     chain->n_events++;
     queue->n_events++;
     queue->n_bytes += n_bytes;
-    atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
+    queue->needs_wake = true;
     return true;
 }
 
-/* If events are waiting, wake the takers and make the descriptor readable. */
+/* If events are waiting, wake the taker and make the descriptor readable. */
 static void tell_locked(hearth_events *queue)
 {
-    atomic_store_explicit(&queue->needs_wake, false, memory_order_relaxed);
+    queue->needs_wake = false;
     if (queue->waiting.n_events == 0 && !queue->is_woken)
         return;
     if (queue->has_descriptors && !queue->is_readable) {
@@ -350,8 +349,8 @@ void hth_events_release(hth_event_source *source)
     is_over = source->is_over;
     if (source->has_ended_round)
         tell_locked(queue);
-    else /* the current round wakes takers at its end, so that they find all its events */
-        atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
+    else /* the current round wakes the taker at its end, so that it finds all events of the round */
+        queue->needs_wake = true;
     pthread_mutex_unlock(&queue->lock);
     if (is_over)
         source_free(source);
@@ -407,7 +406,7 @@ static bool put(event_reply *reply, const hearth_event *event)
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed) {
         is_put = put_locked(source, event, NULL);
-        reply->lost_events |= !is_put;
+        reply->has_lost_events |= !is_put;
         if ((queue->n_events >= queue->n_events_max || queue->n_bytes >= queue->n_bytes_max) && !reply->is_paused)
             pause_locked(reply);
     }
@@ -464,9 +463,9 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     event_reply *reply = reply_of(source, id);
     hearth_event event = event_of(reply, HEARTH_EVENT_DONE);
 
-    event.status = reply->lost_events ? HEARTH_NO_MEMORY : result->status;
+    event.status = reply->has_lost_events ? HEARTH_NO_MEMORY : result->status;
     if (event.status != HEARTH_OK)
-        event.error = reply->lost_events ? &no_memory : &result->error;
+        event.error = reply->has_lost_events ? &no_memory : &result->error;
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed) {
         event.result = hearth_result_ref(result);
@@ -495,7 +494,7 @@ void hth_events_round(hearth_model *model)
         source->is_listed = false;
         pthread_mutex_lock(&queue->lock);
         source->has_ended_round = true;
-        if (atomic_load_explicit(&queue->needs_wake, memory_order_relaxed))
+        if (queue->needs_wake)
             tell_locked(queue);
         source->is_over = source->n_ended == source->n_replies;
         is_over = source->is_over && !source->is_held;

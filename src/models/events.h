@@ -1,8 +1,9 @@
 /*
  * events.h - the producers of the events that hearth_events_take returns
  *
- * A source produces events: the replies of one hearth_submit, or the loading of one model. It lives until its last
- * event, and holds a reference to the queue, which the caller may close earlier.
+ * A source produces events: the replies of one hearth_submit, or the loading of one model. It lives until the end of
+ * the scheduler's round with its last event, and if it was held, until it is released; the source of a load lives until
+ * its last event. It holds a reference to the queue, which the caller may close earlier.
  *
  * A held source keeps its events until it is released. A caller uses that to prepare something between submitting and
  * the first event.
@@ -15,7 +16,10 @@
 
 typedef struct hth_event_source hth_event_source;
 
-/* Make a source for a request, and give the request callbacks that put events. HEARTH_MISUSE, HEARTH_NO_MEMORY. */
+/*
+ * Make a source for a request, and give the request callbacks that put events. The source keeps the request's user_data
+ * for its events and takes its place. HEARTH_MISUSE, HEARTH_NO_MEMORY.
+ */
 hearth_status hth_events_connect(hearth_model *model, hearth_request *request, bool is_held, hth_event_source **out,
                                  hearth_error *err);
 /* Set the ids of its replies: first_id, first_id + 1, ... Call before the scheduler gets them. */
@@ -24,8 +28,10 @@ void hth_events_begin(hth_event_source *source, uint64_t first_id);
 void hth_events_drop(hth_event_source *source);
 
 /*
- * hearth_submit for a request with a queue. The source is held: release *source_out once. text is that of
- * hth_model_prompt_of_text if request->tokens are all of its tokens, otherwise NULL.
+ * hearth_submit, with its statuses. If request has a queue and source_out is not NULL, the source is held: release
+ * *source_out once. *source_out is NULL for a request without a queue.
+ *
+ * text  the text of the prompt, if all of request->tokens came from hth_model_prompt_of_text; NULL otherwise. Borrowed.
  */
 hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, hth_prompt_text *text,
                               uint64_t *id_out, hth_event_source **source_out, hearth_error *err);

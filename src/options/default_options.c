@@ -1,7 +1,7 @@
 /*
  * default_options.c - the rows of request values, and the recommendations beside a model
  */
-#include "options/model_options.h"
+#include "options/default_options.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -21,7 +21,7 @@
 #include "options/config_file.h"
 #include "options/option_table.h"
 #include "options/pool.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 enum { HTH_KEY_NAME_BYTES_MAX = 64, HTH_KEY_MODELS_MAX = 64, HTH_KEYS_MAX = 10000, HTH_KEY_SALT_BYTES_MAX = 256 };
 

@@ -6,6 +6,7 @@
  */
 #include "options/model_options.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "options/values.h"
 
 enum { LAYERS_MAX = 10000 };
+static_assert(HTH_DEVICES_MAX == 16 && LAYERS_MAX == 10000, "messages below name these numbers");
 
 /* ---- readers of single options ----------------------------------------------------------------------------------- */
 
@@ -204,13 +206,14 @@ static const hth_option tuning_rows[] = {
     { "main-gpu", 0, HTH_OPTION_U32, "INDEX", "the GPU for --split-mode none; counts from 0",
       .offset = IN_TUNING(engine.main_gpu), .low = 0, .high = HTH_DEVICES_MAX - 1, .key = "main_gpu" },
     { "override-tensor", 0, HTH_OPTION_TEXTS, "PATTERN=BUFFER",
-      "tensors whose names match the regular expression lie there: CPU, CUDA0; several with commas, or repeated",
+      "put the tensors whose names match PATTERN into this buffer, such as CPU or CUDA0; several with commas, or "
+      "repeated",
       .offset = IN_TUNING(tensor_overrides), .n_offset = IN_TUNING(engine.n_tensor_overrides),
       .n_max = HEARTH_TENSOR_OVERRIDES_MAX, .check = check_tensors, .repeats = true, .key = "override_tensor" },
     { "cpu-moe", 0, HTH_OPTION_FLAG, NULL, "the experts of all layers stay on the CPU",
       .offset = IN_TUNING(engine.cpu_moe), .key = "cpu_moe" },
     { "n-cpu-moe", 0, HTH_OPTION_U32, "N", "the experts of the first N layers stay on the CPU",
-      .offset = IN_TUNING(engine.n_cpu_moe), .low = 0, .high = 10000, .key = "n_cpu_moe" },
+      .offset = IN_TUNING(engine.n_cpu_moe), .low = 0, .high = LAYERS_MAX, .key = "n_cpu_moe" },
     { "no-kv-offload", 0, HTH_OPTION_FLAG, NULL, "K and V stay in the memory of the machine, not on GPUs",
       .offset = IN_TUNING(engine.no_kv_offload), .key = "no_kv_offload" },
     { "rope-scaling", 0, HTH_OPTION_WORD, "KIND",
@@ -227,11 +230,11 @@ static const hth_option tuning_rows[] = {
       .offset = IN_TUNING(engine.yarn_orig_ctx), .low = 1, .high = INT32_MAX, .key = "yarn_orig_ctx" },
     { "yarn-ext-factor", 0, HTH_OPTION_NUMBER, "X", "YaRN: mix of extrapolation; 0: interpolation alone",
       .offset = IN_TUNING(engine.yarn_ext_factor), .low = 0, .high = 1e9, .key = "yarn_ext_factor" },
-    { "yarn-attn-factor", 0, HTH_OPTION_NUMBER, "X", "YaRN: factor of attention",
+    { "yarn-attn-factor", 0, HTH_OPTION_NUMBER, "X", "YaRN: scale of the attention magnitude (attn_factor)",
       .offset = IN_TUNING(engine.yarn_attn_factor), .low = 0, .high = 1e9, .key = "yarn_attn_factor" },
-    { "yarn-beta-slow", 0, HTH_OPTION_NUMBER, "X", "YaRN: bound of slow dimensions",
+    { "yarn-beta-slow", 0, HTH_OPTION_NUMBER, "X", "YaRN: high correction dimension (beta_slow)",
       .offset = IN_TUNING(engine.yarn_beta_slow), .low = 0, .high = 1e9, .key = "yarn_beta_slow" },
-    { "yarn-beta-fast", 0, HTH_OPTION_NUMBER, "X", "YaRN: bound of fast dimensions",
+    { "yarn-beta-fast", 0, HTH_OPTION_NUMBER, "X", "YaRN: low correction dimension (beta_fast)",
       .offset = IN_TUNING(engine.yarn_beta_fast), .low = 0, .high = 1e9, .key = "yarn_beta_fast" },
     { "override-kv", 0, HTH_OPTION_TEXTS, "KEY=TYPE:VALUE",
       "metadata of the model in place of the file's, with a type int, float, bool or str; several with commas, or "
@@ -300,7 +303,7 @@ static const hth_option scheduling_rows[] = {
       .offset = AT(model.max_tick_ms), .low = 1, .high = 60000, .key = "max_tick_ms" },
     { "session-idle-ms", 0, HTH_OPTION_MS, "MS", "a session gives up its cells after this time without use",
       .offset = AT(model.session_idle_ms), .low = 1, .high = UINT32_MAX, .key = "session_idle_ms" },
-    { "aging-ms", 0, HTH_OPTION_MS, "MS", "a waiting request rises by one priority after each such time",
+    { "aging-ms", 0, HTH_OPTION_MS, "MS", "a waiting request rises by one priority after each such interval",
       .offset = AT(model.aging_ms), .low = 1, .high = UINT32_MAX, .key = "aging_ms" },
 };
 
@@ -420,7 +423,7 @@ static const hth_option engine_rows[] = {
       "context in tokens, for all requests together, rounded up to 256 (default: the training length of the model, as "
       "far as memory allows)",
       .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true, .key = "context" },
-    { "batch", 'b', HTH_OPTION_U32, "N", "limit of tokens of one evaluation", .offset = AT(model.n_batch), .low = 1,
+    { "batch", 'b', HTH_OPTION_U32, "N", "the most tokens in one evaluation", .offset = AT(model.n_batch), .low = 1,
       .high = 65536, .key = "batch" },
     { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)", .offset = AT(model.n_threads),
       .low = 1, .high = 1024, .is_common = true, .key = "threads" },
@@ -436,7 +439,7 @@ static const hth_option engine_rows[] = {
       "limits",
       .offset = AT(model.fit), .is_common = true, .key = "fit" },
     { "fit-ctx", 0, HTH_OPTION_U32, "N",
-      "the least context of --fit; layers leave the GPUs before it gets smaller (default 4096)",
+      "the smallest context that --fit may choose; layers leave the GPUs before it gets smaller (default 4096)",
       .offset = AT(model.fit_n_ctx), .low = 1, .high = 1 << 24, .key = "fit_context" },
     { "fit-memory", 0, HTH_OPTION_SIZE, "SIZE",
       "memory of the host for --fit (default: that of residency.memory, or what is free)",
@@ -462,7 +465,7 @@ static const hth_option engine_rows[] = {
       .offset = AT(model.no_mmap), .key = "no_mmap" },
     { .kind = HTH_OPTION_TABLE, .table = HTH_OPTION_ROWS(tuning_rows), .offset = AT(tuning) },
     { "host-weights", 0, HTH_OPTION_TEXT, "DIR",
-      "a folder, best below /dev/shm, for weights that are repacked for the CPU: the next worker maps them",
+      "a folder, best below /dev/shm, for weights that are repacked for the CPU, so that the next worker can map them",
       .offset = AT(model.host_weights), .key = "host_weights", .is_path = true },
     { "keep-host-weights", 0, HTH_OPTION_FLAG, NULL, "they stay in the folder when the last worker of the model ends",
       .offset = AT(model.keep_host_weights), .key = "keep_host_weights" },
@@ -510,14 +513,21 @@ void hth_model_setup_init(hth_model_setup *out)
 bool hth_model_setup_template(const hth_model_setup *setup, char **out)
 {
     const char *given = setup->chat_template, *file = setup->chat_template_file;
+    char *text = NULL;
 
-    *out = NULL;
     if (given && file)
         return hth_say("--chat-template and --chat-template-file exclude each other; give one", false);
-    if (!given && !file)
-        return true;
-    *out = given && hth_chat_template_is_given(given) ? strdup(given) : hth_text_file_read(given ? given : file);
-    return *out != NULL;
+    if (given && hth_chat_template_is_given(given)) {
+        text = strdup(given);
+        if (!text)
+            return hth_say("no memory for the chat template", false);
+    } else if (given || file) {
+        text = hth_text_file_read(given ? given : file);
+        if (!text)
+            return false;
+    }
+    *out = text;
+    return true;
 }
 
 hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup)

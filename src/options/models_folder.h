@@ -6,7 +6,7 @@
 
 #include "console/problems.h"
 #include "options/pool.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 enum { HTH_FOUND_MODELS_MAX = 256 };
 

@@ -7,6 +7,7 @@
 #include "console/interrupt.h"
 #include "console/output.h"
 #include "models/model.h"
+#include "options/default_options.h"
 #include "options/model_source.h"
 
 enum { FLUSH_MS = 60000 };

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "console/output.h"
 #include "options/commands.h"
+#include "options/default_options.h"
 #include "options/values.h"
 
 /* ---- readers of single options ----------------------------------------------------------------------------------- */

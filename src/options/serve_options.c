@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "http/origin.h"
+#include "options/default_options.h"
 #include "options/values.h"
 #include "supervisor/pressure_library.h"
 
@@ -189,8 +190,8 @@ static const hth_option residency_rows[] = {
       "that is less)",
       .offset = AT(server.device_memory_bytes), .low = 0, .key = "device_memory" },
     { "ram-total", 0, HTH_OPTION_SIZE, "SIZE",
-      "of --memory, for the rows of all models (default: as much as one model may have, the largest 'ram' of them; at "
-      "most a quarter of --memory). Rows of idle models make room for those of busy ones",
+      "of --memory, for the rows of all models (default: as much as one model may have, the largest 'ram' of them, but "
+      "at most a quarter of --memory if that is set). Rows of idle models make room for those of busy ones",
       .offset = AT(server.ram_total_bytes), .low = 0, .key = "ram" },
     { "models-max", 0, HTH_OPTION_U32, "N", "most models with a worker at once; 0: no limit",
       .offset = AT(server.models_max), .low = 0, .high = 4096, .key = "models_max" },

@@ -9,7 +9,7 @@
 #define HTH_OPTIONS_SERVE_OPTIONS_H
 
 #include "options/model_options.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 
 enum {
     HTH_SERVE_MODELS_MAX = 256,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options/default_options.h"
 #include "options/serve_config.h"
 
 enum { COMMENT_WIDTH = 118, INDENT = 2 };

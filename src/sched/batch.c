@@ -100,7 +100,7 @@ static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
 /* The expected tokens per unit of time for n_rows rows, by the probabilities of their drafts. */
 static float rate_of(const hth_batch *batch, float n_tokens, uint32_t n_rows)
 {
-    return n_tokens / (float)hth_row_costs_of(&batch->costs, hth_row_costs_fill(&batch->costs, n_rows));
+    return n_tokens / (float)hth_batch_costs_of(&batch->costs, hth_batch_costs_fill(&batch->costs, n_rows));
 }
 
 /*
@@ -124,7 +124,7 @@ static float price_of(const hth_batch *batch, uint32_t n_streams, uint32_t n_max
 /* Get drafts from the draft model for the slots without a draft from the text, with at most n_max rows in total. */
 static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
-    uint64_t token_ns = hth_row_costs_of(&batch->costs, n_streams) / n_streams;
+    uint64_t token_ns = hth_batch_costs_of(&batch->costs, n_streams) / n_streams;
     uint32_t n = 0, n_drafting = 0, n_each;
 
     for (uint32_t i = 0; i < batch->n_slots; i++)
@@ -199,7 +199,7 @@ static void plan_drafts(hth_batch *batch, uint32_t n_streams)
     uint32_t n_batch = batch->place->n_batch, n_max = n_batch < HTH_CHUNK_MIN ? n_batch : HTH_CHUNK_MIN - 1;
     float least = batch->place->draft_model ? least_beside_model : least_likely;
 
-    if (n_streams >= n_max || !hth_row_costs_knows(&batch->costs, n_streams))
+    if (n_streams >= n_max || !hth_batch_costs_knows(&batch->costs, n_streams))
         return; /* no room, or nothing to compare with */
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (batch->n_tokens[i] == 1)
@@ -260,7 +260,7 @@ uint32_t hth_batch_n_idle_max(const hth_batch *batch)
 {
     const hth_idle_cost *cost = &batch->place->idle_cost;
     uint64_t cell_ps = (uint64_t)batch->n_rows * cost->row_ps + (uint64_t)batch->n_sequences * cost->sequence_ps;
-    uint64_t spent_ns = hth_row_costs_of(&batch->costs, batch->n_rows);
+    uint64_t spent_ns = hth_batch_costs_of(&batch->costs, batch->n_rows);
     uint64_t n;
 
     if (cell_ps == 0 || spent_ns == 0)
@@ -271,7 +271,7 @@ uint32_t hth_batch_n_idle_max(const hth_batch *batch)
 
 void hth_batch_fill(hth_batch *batch, uint32_t scratch, uint32_t n_cells)
 {
-    uint32_t n_rows = batch->n_rows, n = hth_row_costs_fill(&batch->costs, n_rows);
+    uint32_t n_rows = batch->n_rows, n = hth_batch_costs_fill(&batch->costs, n_rows);
 
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (!batch->items[i].is_decode)
@@ -376,8 +376,8 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     }
     note_prompt_logits(batch);
     end = hth_workplace_now(place);
-    hth_row_costs_note(&batch->costs, batch->n_rows + batch->n_fill,
-                       end - begin); /* including the prompts' log probabilities */
+    hth_batch_costs_note(&batch->costs, batch->n_rows + batch->n_fill,
+                         end - begin); /* including the prompts' log probabilities */
     for (uint32_t i = 0; i < batch->n_slots; i++) {
         hth_slot *slot = batch->slots[i];
 

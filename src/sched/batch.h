@@ -14,7 +14,7 @@
 #ifndef HTH_SCHED_BATCH_H
 #define HTH_SCHED_BATCH_H
 
-#include "sched/row_costs.h"
+#include "sched/batch_costs.h"
 #include "sched/slot.h"
 #include "sched/strategy.h"
 
@@ -70,7 +70,7 @@ typedef struct hth_batch {
     uint32_t scratch;                     /* its id, with n_fill */
     uint32_t n_fills;                     /* evaluations that were due to be padded */
     uint32_t n_sequences;                 /* with rows */
-    hth_row_costs costs;
+    hth_batch_costs costs;
 } hth_batch;
 
 /* NULL if out of memory. place and pulse are borrowed. */

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "rows/directory.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 #include "wire/needs_text.h"
 
 #define FIRST_LINE "hearth-needs 1"

@@ -11,8 +11,8 @@
 #include "api/buffer.h"
 #include "base/log.h"
 #include "supervisor/event_feed.h"
-#include "supervisor/options.h"
 #include "supervisor/pressure.h"
+#include "supervisor/server_options.h"
 
 struct event_base;
 

@@ -23,7 +23,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "supervisor/options.h"
+#include "supervisor/server_options.h"
 #include "supervisor/spawn.h"
 #include "wire/lines.h"
 #include "wire/needs_text.h"

@@ -12,16 +12,15 @@
 #include "base/utf8.h"
 
 enum {
-    ROOM = HTH_SERVER_LOG_LINE_MAX - 1, /* the newline always fits */
-    ESCAPED_BYTES = 32,                 /* of a character, with the terminator */
+    ROOM = HTH_SERVER_LOG_LINE_BYTES_MAX - 1, /* the newline always fits */
+    ESCAPED_BYTES = 32,                       /* of a character, with the terminator */
 };
 
 static void add(hth_line *line, const char *text, size_t n)
 {
-    if (n > ROOM - line->n) {
-        line->is_full = true;
+    line->is_full |= n > ROOM - line->n;
+    if (line->is_full)
         return;
-    }
     memcpy(line->text + line->n, text, n);
     line->n += n;
 }
@@ -53,7 +52,8 @@ void hth_line_end(hth_line *line)
 /* ---- characters ---- */
 
 /*
- * Each returns the bytes it wrote for a character of n bytes, 0 for an invalid byte; 0: the character needs no escape.
+ * Escape the character of n bytes at text; n is 0 for an invalid byte. Returns the number of bytes written; 0: no
+ * escape needed.
  */
 typedef size_t escape_fn(const char *text, size_t n, char out[ESCAPED_BYTES]);
 
@@ -107,7 +107,7 @@ static void add_escaped(hth_line *line, const char *text, size_t n_max, escape_f
     }
 }
 
-void hth_line_add_plain(hth_line *line, const char *text, size_t n_max, bool is_word)
+void hth_line_add_escaped(hth_line *line, const char *text, size_t n_max, bool is_word)
 {
     add_escaped(line, text, n_max, is_word ? escape_word : escape_plain);
 }

@@ -119,7 +119,7 @@ broken 1 "hidden_size is missing" config.json 's/hidden_size/hidden_length/'
 broken 1 "the engine has no name for the pre_tokenizer" tokenizer.json 's/{1,3}/{1,2}/'
 broken 1 "'tokenizer.json' is of the type 'Unigram'" tokenizer.json 's/"BPE"/"Unigram"/'
 broken 1 "merge 0 does not join" tokenizer.json 's/"h e"/"he"/'
-broken 1 "bos_token is '<|x|>', which is no token" tokenizer_config.json 's/"<|endoftext|>"/"<|x|>"/'
+broken 1 "bos_token is '<|x|>', which is not a token" tokenizer_config.json 's/"<|endoftext|>"/"<|x|>"/'
 export_as "$work/gemma3.gguf" f32
 sed -i 's/"rope_theta"/"rope_parameters": {"full_attention": {}, "sliding_attention": {"rope_type": "linear"}}, &/' "$folder/config.json"
 refuse 1 "rope_parameters scale sliding_attention" convert "$folder" -o "$result"

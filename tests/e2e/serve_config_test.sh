@@ -73,6 +73,10 @@ refuse 2 "it must be 1 to 64 letters" key new --name 'a b'
 refuse 2 "did you mean 'new'" key nwe
 refuse 2 "'key hash' takes no argument" key hash hk_x
 refuse 1 'no key came' key hash
+for key in ' hk_x' '\thk_x' 'hk_x ' 'hk_x\t'; do # a server removes such ends from a key that a client sends
+  printf "$key\n" | "$hearth" key hash >"$work/out" 2>"$work/err" && fail "a digest of '$key', which no client can send"
+  said 'neither begins nor ends with a space or a tab'
+done
 "$hearth" key new --name alice --models chat,later --requests-per-minute 1000 --salt 'it"s' >"$work/out"
 alice=$(head -n 1 "$work/out")
 expect "length of a key" "${#alice}" 46

@@ -14,28 +14,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 enum { N_TOKENS = 64, DEPTH_MAX = 32, VALUES_MAX = 10000 };
 
-static void check(hth_vocabulary *vocabulary, hearth_status status)
+static void check(hth_token_list *vocabulary, hearth_status status)
 {
-    if (status == HEARTH_OK && hth_vocabulary_fill(vocabulary, "fuzz", NULL) == HEARTH_OK)
+    if (status == HEARTH_OK && hth_token_list_fill(vocabulary, "fuzz", NULL) == HEARTH_OK)
         for (size_t i = 0; i < vocabulary->n; i++) {
             assert(vocabulary->pieces[i]);
             assert(vocabulary->types[i] >= HTH_TOKEN_NORMAL);
             assert(vocabulary->types[i] <= HTH_TOKEN_BYTE);
         }
-    hth_vocabulary_deinit(vocabulary);
+    hth_token_list_deinit(vocabulary);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    hth_vocabulary vocabulary;
+    hth_token_list vocabulary;
     json_t *tokenizer = NULL;
     bool adds_bos = false, adds_eos = false;
 
-    if (hth_vocabulary_init(&vocabulary, N_TOKENS, NULL) == HEARTH_OK)
+    if (hth_token_list_init(&vocabulary, N_TOKENS, NULL) == HEARTH_OK)
         check(&vocabulary, hth_sentencepiece_read("fuzz", bytes, n_bytes, &vocabulary, NULL));
     if (hth_json_is_within((const char *)bytes, n_bytes, DEPTH_MAX, VALUES_MAX))
         tokenizer = json_loadb((const char *)bytes, n_bytes, JSON_REJECT_DUPLICATES, NULL);
-    if (tokenizer && hth_vocabulary_init(&vocabulary, N_TOKENS, NULL) == HEARTH_OK) {
+    if (tokenizer && hth_token_list_init(&vocabulary, N_TOKENS, NULL) == HEARTH_OK) {
         check(&vocabulary, hth_tokenizer_json_read(tokenizer, &vocabulary, NULL));
         hth_tokenizer_json_ends(tokenizer, "<s>", "</s>", &adds_bos, &adds_eos);
     }

@@ -339,7 +339,7 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
         summary->figures.ttft_ms = summary->figures.decode_ms = record.duration_ms = record.first_byte_ms = 1e15;
         hth_server_log_request(log, &record);
         line = read_object(f);
-        assert_in_range(strlen(f->text), 1000, HTH_SERVER_LOG_LINE_MAX);
+        assert_in_range(strlen(f->text), 1000, HTH_SERVER_LOG_LINE_BYTES_MAX);
         assert_number(line, "resumed", UINT32_MAX);
         json_decref(line);
         hth_server_log_free(log);
@@ -348,7 +348,7 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
         log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
         hth_server_log_fn(HEARTH_LOG_INFO, text, text, log);
         line = read_object(f);
-        assert_in_range(strlen(f->text), 1000, HTH_SERVER_LOG_LINE_MAX);
+        assert_in_range(strlen(f->text), 1000, HTH_SERVER_LOG_LINE_BYTES_MAX);
         json_decref(line);
         hth_server_log_free(log);
         assert_int_equal(unlink(f->path), 0);
@@ -357,7 +357,7 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
         hth_server_log_request(text_log, &record);
         hth_server_log_fn(HEARTH_LOG_INFO, text, text, text_log);
         (void)read_all(f);
-        assert_in_range(strlen(f->text), 1000, 2 * HTH_SERVER_LOG_LINE_MAX);
+        assert_in_range(strlen(f->text), 1000, 2 * HTH_SERVER_LOG_LINE_BYTES_MAX);
         assert_non_null(strstr(f->text, "resumed 4294967295"));
         assert_ptr_equal(strchr(strchr(f->text, '\n') + 1, '\n'), f->text + strlen(f->text) - 1); /* two lines */
         assert_null(strpbrk(f->text, "\x01\x7f\xff\x9b"));
@@ -531,6 +531,21 @@ TEST(standard_error_is_never_closed)
     assert_int_equal(hth_server_log_reopen(log, NULL), HEARTH_OK);
     hth_server_log_free(log);
     assert_true(fcntl(STDERR_FILENO, F_GETFD) >= 0);
+}
+
+TEST(a_full_line_accepts_no_more_text)
+{
+    hth_line line = { .n = 0 };
+    char text[HTH_SERVER_LOG_LINE_BYTES_MAX];
+
+    memset(text, 'a', sizeof(text));
+    text[sizeof(text) - 2] = '\0';
+    hth_line_add(&line, text);
+    hth_line_add(&line, "bb"); /* there is room for one byte */
+    hth_line_add(&line, "c");
+    hth_line_end(&line);
+    assert_int_equal(line.n, sizeof(text) - 1);
+    assert_memory_equal(line.text + line.n - 2, "a\n", 2);
 }
 
 /* ---- nobody waits ---- */

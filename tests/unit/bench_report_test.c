@@ -126,6 +126,31 @@ TEST(a_table_fits_a_terminal_and_shows_what_is_missing)
     json_decref(report);
 }
 
+TEST(a_table_has_no_control_character_of_a_report)
+{
+    static const char red[] = "\x1b[31mred";
+    json_t *report = report_of(1, 2), *section;
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+
+    hth_bench_report_add_fact(report, red, red);
+    section = hth_bench_section_add(
+        report, &(hth_bench_section){ .name = "red",
+                                      .title = red,
+                                      .note = red,
+                                      .plot = "bars",
+                                      .columns = { { "a", red, red, NULL, false }, { "b", red, red, NULL, true } } });
+    hth_bench_row_add(section, red, 0, (const double[]){ 1 });
+    json_object_set_new(report, "headline", json_string(red));
+    hth_bench_table_print(report, out);
+    (void)fclose(out);
+    assert_non_null(strstr(text, "[31mred"));
+    assert_null(strchr(text, '\x1b'));
+    free(text);
+    json_decref(report);
+}
+
 TEST(a_column_without_a_value_is_left_out_and_named)
 {
     json_t *report = report_of(120, NAN), *section = json_array_get(json_object_get(report, "sections"), 0);

@@ -310,6 +310,24 @@ FIXTURE_TEST(a_pin_of_which_nothing_can_be_told_counts_as_one)
     assert_true(is_pinned(f));
 }
 
+TEST(a_name_with_capitals_is_no_pin)
+{
+    char *directory = hth_test_directory_new(), path[4200];
+    const hth_pin_folder folder = { .fs = hth_fs_system(), .directory = directory };
+    hth_pins pins = { .keys = NULL };
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", directory,
+                   "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789");
+    fd = hth_fs_open(folder.fs, path, HTH_FS_CREATE);
+    assert_true(fd >= 0);
+    hth_fs_close(folder.fs, fd);
+    assert_int_equal(hth_pins_read(&folder, &pins, NULL), HEARTH_OK);
+    assert_int_equal(pins.n, 0);
+    hth_pins_deinit(&pins);
+    hth_test_directory_remove(directory);
+}
+
 FIXTURE_TEST(a_pin_that_could_not_be_made_leaves_nothing)
 {
     publish_chain(f);

@@ -53,11 +53,11 @@ TEST(a_sentencepiece_model_has_pieces_scores_and_types)
 {
     uint8_t bytes[128];
     size_t n = make_model(bytes);
-    hth_vocabulary v;
+    hth_token_list v;
 
-    assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
+    assert_int_equal(hth_token_list_init(&v, 4, NULL), HEARTH_OK);
     assert_int_equal(hth_sentencepiece_read("m", bytes, n, &v, NULL), HEARTH_OK);
-    assert_int_equal(hth_vocabulary_fill(&v, "f", NULL), HEARTH_OK);
+    assert_int_equal(hth_token_list_fill(&v, "f", NULL), HEARTH_OK);
     assert_string_equal(v.model, "llama");
     assert_false(v.adds_space);
     assert_string_equal(v.pieces[0], "a");
@@ -68,14 +68,14 @@ TEST(a_sentencepiece_model_has_pieces_scores_and_types)
     assert_string_equal(v.pieces[2], "<s>");
     assert_int_equal(v.types[2], HTH_TOKEN_CONTROL);
     assert_int_equal(v.types[3], HTH_TOKEN_UNUSED);
-    hth_vocabulary_deinit(&v);
+    hth_token_list_deinit(&v);
 }
 
 TEST(a_sentencepiece_model_that_is_cut_or_changed_is_refused_or_read_but_never_read_beyond)
 {
     uint8_t bytes[128], *exact;
     size_t n = make_model(bytes);
-    hth_vocabulary v;
+    hth_token_list v;
     hearth_error err;
 
     for (size_t cut = 0; cut < n; cut++)
@@ -87,17 +87,17 @@ TEST(a_sentencepiece_model_that_is_cut_or_changed_is_refused_or_read_but_never_r
             memcpy(exact + 1, bytes, cut);
             if (cut > 0)
                 exact[cut] = (uint8_t)change;
-            assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
+            assert_int_equal(hth_token_list_init(&v, 4, NULL), HEARTH_OK);
             status = hth_sentencepiece_read("m", exact + 1, cut, &v, &err);
             if (status != HEARTH_OK && status != HEARTH_CORRUPT)
                 assert_int_equal(status, HEARTH_UNSUPPORTED); /* of another model_type */
-            hth_vocabulary_deinit(&v);
+            hth_token_list_deinit(&v);
             free(exact);
         }
-    assert_int_equal(hth_vocabulary_init(&v, 2, NULL), HEARTH_OK);
+    assert_int_equal(hth_token_list_init(&v, 2, NULL), HEARTH_OK);
     assert_int_equal(hth_sentencepiece_read("m", bytes, n, &v, &err), HEARTH_CORRUPT);
     assert_non_null(strstr(err.message, "the embedding has 2 rows"));
-    hth_vocabulary_deinit(&v);
+    hth_token_list_deinit(&v);
 }
 
 TEST(a_sentencepiece_model_that_changes_texts_in_ways_unknown_to_the_engine_is_refused)
@@ -118,16 +118,16 @@ TEST(a_sentencepiece_model_that_changes_texts_in_ways_unknown_to_the_engine_is_r
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t bytes[128];
         size_t n = make_model(bytes);
-        hth_vocabulary v;
+        hth_token_list v;
         hearth_error err = { .message = "" };
 
         n += put(bytes + n, cases[i].key, cases[i].bytes, cases[i].n);
-        assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
+        assert_int_equal(hth_token_list_init(&v, 4, NULL), HEARTH_OK);
         assert_int_equal(hth_sentencepiece_read("m", bytes, n, &v, &err),
                          cases[i].problem ? HEARTH_UNSUPPORTED : HEARTH_OK);
         if (cases[i].problem && !strstr(err.message, cases[i].problem))
             fail_msg("'%s' instead of '%s'", err.message, cases[i].problem);
-        hth_vocabulary_deinit(&v);
+        hth_token_list_deinit(&v);
     }
 }
 
@@ -144,27 +144,27 @@ TEST(two_tokens_of_one_text_are_refused)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        hth_vocabulary v;
+        hth_token_list v;
         hearth_error err = { .message = "" };
 
-        assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
-        assert_int_equal(hth_vocabulary_set(&v, "m", 0, "z", 1, HTH_TOKEN_NORMAL, NULL), HEARTH_OK);
-        assert_int_equal(hth_vocabulary_set(&v, "m", 1, texts[i][0], strlen(texts[i][0]), HTH_TOKEN_NORMAL, NULL),
+        assert_int_equal(hth_token_list_init(&v, 4, NULL), HEARTH_OK);
+        assert_int_equal(hth_token_list_set(&v, "m", 0, "z", 1, HTH_TOKEN_NORMAL, NULL), HEARTH_OK);
+        assert_int_equal(hth_token_list_set(&v, "m", 1, texts[i][0], strlen(texts[i][0]), HTH_TOKEN_NORMAL, NULL),
                          HEARTH_OK);
-        assert_int_equal(hth_vocabulary_add(&v, "m", 2, texts[i][1], /* is_special= */ false, NULL), HEARTH_OK);
-        assert_int_equal(hth_vocabulary_fill(&v, "f", &err), texts[i][2] ? HEARTH_CORRUPT : HEARTH_OK);
+        assert_int_equal(hth_token_list_add(&v, "m", 2, texts[i][1], /* is_special= */ false, NULL), HEARTH_OK);
+        assert_int_equal(hth_token_list_fill(&v, "f", &err), texts[i][2] ? HEARTH_CORRUPT : HEARTH_OK);
         if (texts[i][2] && (!strstr(err.message, "'f'") || !strstr(err.message, texts[i][2])))
             fail_msg("'%s' instead of '%s'", err.message, texts[i][2]);
-        hth_vocabulary_deinit(&v);
+        hth_token_list_deinit(&v);
     }
 }
 
 /* ---- tokenizer.json ---- */
 
-static hearth_status read_json(const char *text, hth_vocabulary *v, hearth_error *err)
+static hearth_status read_json(const char *text, hth_token_list *v, hearth_error *err)
 {
     json_t *tokenizer = json(text);
-    hearth_status status = hth_vocabulary_init(v, 8, err);
+    hearth_status status = hth_token_list_init(v, 8, err);
 
     assert_int_equal(status, HEARTH_OK);
     status = hth_tokenizer_json_read(tokenizer, v, err);
@@ -180,7 +180,7 @@ static hearth_status read_json(const char *text, hth_vocabulary *v, hearth_error
 
 TEST(pieces_get_scores_by_the_rank_of_their_first_merge)
 {
-    hth_vocabulary v;
+    hth_token_list v;
     hearth_error err;
 
     assert_int_equal(read_json(PIECES("\"vocab\":{\"<unk>\":0,\"a\":1,\"b\":2,\"ab\":3,\"aba\":4,\"<0x0A>\":7},"
@@ -196,7 +196,7 @@ TEST(pieces_get_scores_by_the_rank_of_their_first_merge)
     assert_int_equal(v.types[6], HTH_TOKEN_USER_DEFINED);
     assert_string_equal(v.pieces[6], "  "); /* found in texts, which have spaces */
     assert_int_equal(v.types[7], HTH_TOKEN_BYTE);
-    hth_vocabulary_deinit(&v);
+    hth_token_list_deinit(&v);
 }
 
 TEST(damaged_vocabularies_are_refused)
@@ -219,13 +219,13 @@ TEST(damaged_vocabularies_are_refused)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        hth_vocabulary v;
+        hth_token_list v;
         hearth_error err = { .message = "" };
 
         assert_int_not_equal(read_json(texts[i][0], &v, &err), HEARTH_OK);
         if (!strstr(err.message, texts[i][1]))
             fail_msg("'%s' instead of '%s'", err.message, texts[i][1]);
-        hth_vocabulary_deinit(&v);
+        hth_token_list_deinit(&v);
     }
 }
 
@@ -261,7 +261,7 @@ TEST(patterns_have_the_names_of_the_engine)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         json_t *tokenizer = json(texts[i][0]);
         const char *pre = NULL;
-        hearth_status status = hth_cutting_of_bytes(tokenizer, &pre, NULL);
+        hearth_status status = hth_pretokenizer_of_bytes(tokenizer, &pre, NULL);
 
         assert_int_equal(status, texts[i][1] ? HEARTH_OK : HEARTH_UNSUPPORTED);
         if (texts[i][1])
@@ -295,7 +295,7 @@ TEST(spaces_of_pieces_are_replaced_in_the_ways_that_the_engine_has)
         json_t *tokenizer = json(cases[i].text);
         bool adds_space = false;
 
-        assert_int_equal(hth_cutting_of_pieces(tokenizer, &adds_space, NULL), cases[i].status);
+        assert_int_equal(hth_pretokenizer_of_pieces(tokenizer, &adds_space, NULL), cases[i].status);
         if (cases[i].status == HEARTH_OK)
             assert_int_equal(adds_space, cases[i].adds_space);
         json_decref(tokenizer);

@@ -1,11 +1,11 @@
 /*
- * options.h - the options of the front, from the command line and the configuration file
+ * server_options.h - the options of the front, from the command line and the configuration file
  *
  * The command (options/serve_config.c) builds a set of options and checks it, with file and line for errors. The server
  * takes it as given. A reload hands over another set. Everything in a set belongs to it and lives until its last use.
  */
-#ifndef HTH_SUPERVISOR_OPTIONS_H
-#define HTH_SUPERVISOR_OPTIONS_H
+#ifndef HTH_SUPERVISOR_SERVER_OPTIONS_H
+#define HTH_SUPERVISOR_SERVER_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ typedef struct hth_server_model {
     uint64_t ram_bytes; /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
     hth_model_rules rules;
     const char *path;           /* of its file; NULL: unknown */
-    const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
+    const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (front/model_names.h) */
     size_t n_aliases;
     const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like model names */
     size_t n_adapters;
@@ -87,14 +87,14 @@ typedef struct hth_relay_limits {
     uint32_t keep_alive_ms;
 } hth_relay_limits;
 
-/* Streams that clients may resume (kept_streams.h). */
+/* Streams that clients may resume (front/kept_streams.h). */
 typedef struct hth_kept_options {
     uint32_t keep_ms;         /* without a reader, or after its end; 0: no stream is kept */
     uint64_t bytes_max;       /* of one stream */
     uint64_t total_bytes_max; /* of all */
 } hth_kept_options;
 
-/* Responses that clients may fetch again, or continue (response_store.h). */
+/* Responses that clients may fetch again, or continue (front/response_store.h). */
 typedef struct hth_response_limits {
     const char *directory; /* NULL: in memory. Made if it is missing, mode 0700 */
     uint64_t bytes_max;    /* of all records; 0: none is kept */
@@ -106,7 +106,7 @@ typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log
 typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
-    const char *const *warnings; /* [n_warnings]: minor errors that the reload has found */
+    const char *const *warnings; /* [n_warnings]: found while a reload made this set */
     size_t n_warnings;
     const char *models_folder; /* the folder that some of them were found in; NULL: none */
     hth_folder_names models_folder_names;
@@ -119,7 +119,11 @@ typedef struct hth_server_options {
     const char *default_model;
     const hth_server_address *listen; /* [n_listen] */
     size_t n_listen;
-    hth_server_address admin;    /* for /admin and /metrics; host and path NULL: the public one, with an admin key */
+    /*
+     * For /admin and /metrics. Without host and path, they are on the public addresses and need an admin key; /metrics
+     * needs none if there are no keys.
+     */
+    hth_server_address admin;
     const char *tls_certificate; /* PEM files; NULL: no TLS */
     const char *tls_key;
     const hth_server_key *keys; /* [n_keys]; none: every client may do everything except administer */
@@ -136,9 +140,13 @@ typedef struct hth_server_options {
 
     /* Supervision. */
     const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: a new one in the temporary folder */
-    uint32_t healthy_ms;       /* a worker that was ready this long restarts at once; earlier deaths are forgotten */
+    /*
+     * A worker that was ready this long, or served a request, restarts at once; earlier deaths are forgotten
+     * (restart_policy.h).
+     */
+    uint32_t healthy_ms;
     uint32_t hang_ms;          /* a longer evaluation counts as a hang; 0: never */
-    uint32_t start_timeout_ms; /* likewise for loading without any progress */
+    uint32_t start_timeout_ms; /* loading without progress for this long counts as a hang; 0: never */
     uint32_t drain_timeout_ms; /* when the server stops, running requests may finish for this long */
     hth_relay_limits relay;
     bool no_sandbox;
@@ -146,14 +154,19 @@ typedef struct hth_server_options {
     /* Residency (residency.h). */
     hth_residency_mode residency_mode;
     uint64_t memory_bytes;        /* for all models; 0: nine tenths of the machine's memory */
-    uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory, and what is free */
+    uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths, or what is free if that is less */
     uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */
     uint32_t models_max;          /* with a worker at once; 0: no limit */
     uint32_t turn_ms;             /* a waiting model closes busy ones after this time */
-    uint32_t stay_ms;          /* before that, an idle model whose clients ask again within this time stays this long */
+    /*
+     * An idle model stays for this time after its last request, if that came within this time after the one before; not
+     * when another model has waited for turn_ms.
+     */
+    uint32_t stay_ms;
     const char *learned_path;  /* of the file with the measured memory use of models (learned.h); NULL: none */
     uint32_t needs_timeout_ms; /* the time limit for a process that measures the needs of a model */
-    uint32_t needs_again_ms;   /* after the n-th one was killed, the next one starts 2^n times this later */
+    /* After the n-th one was killed or could not start, the next one starts 2^n times this later; 5 at most. */
+    uint32_t needs_again_ms;
 
     /* Pressure (pressure.h). */
     const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */
@@ -168,11 +181,11 @@ typedef struct hth_server_options {
     hearth_log_level log_level;
     const char *log_file; /* NULL: standard error */
     bool no_access_log;
-    bool log_prompts; /* for debugging only: log the bodies of requests */
-    bool allow_public_without_keys;
-    bool allows_props; /* POST /props is answered */
-    bool no_slots;     /* GET /slots is not answered */
-    bool no_ui;        /* "/" has no page for browsers */
+    bool log_prompts;               /* for debugging only: log the bodies of requests */
+    bool allow_public_without_keys; /* listen without keys on addresses that other machines can reach */
+    bool allows_props;              /* POST /props is answered */
+    bool no_slots;                  /* GET /slots is not answered */
+    bool no_ui;                     /* "/" has no page for browsers */
 } hth_server_options;
 
 static inline hth_server_options hth_server_options_default(void)
@@ -203,7 +216,7 @@ static inline hth_server_options hth_server_options_default(void)
 
 /*
  * The memory for the rows of all models: the option, or by default as much as one model may have, but at most a quarter
- * of the memory for models. Never more than all models may have together.
+ * of memory_bytes if that is set. Never more than all models may have together.
  */
 static inline uint64_t hth_server_ram_total(const hth_server_options *options)
 {
@@ -221,8 +234,8 @@ static inline uint64_t hth_server_ram_total(const hth_server_options *options)
     return total < sum ? total : sum;
 }
 
-/* Do operators have a separate listener? */
-static inline bool hth_server_has_admin(const hth_server_options *options)
+/* Do operators have an address of their own? */
+static inline bool hth_server_has_admin_address(const hth_server_options *options)
 {
     return options->admin.host || options->admin.path;
 }

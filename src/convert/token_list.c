@@ -1,5 +1,5 @@
 /*
- * vocabulary.c - tokens by id
+ * token_list.c - tokens by id
  */
 #include "convert/tokenizer.h"
 
@@ -12,22 +12,22 @@
 
 static const float no_score = -1000000.0f; /* below those of all merged pieces */
 
-hearth_status hth_vocabulary_init(hth_vocabulary *vocabulary, size_t n, hearth_error *err)
+hearth_status hth_token_list_init(hth_token_list *vocabulary, size_t n, hearth_error *err)
 {
-    hth_vocabulary made = { .n = n, .pre = "default" };
+    hth_token_list made = { .n = n, .pre = "default" };
 
     made.pieces = calloc(n, sizeof(*made.pieces));
     made.scores = calloc(n, sizeof(*made.scores));
     made.types = calloc(n, sizeof(*made.types));
     if (!made.pieces || !made.scores || !made.types) {
-        hth_vocabulary_deinit(&made);
+        hth_token_list_deinit(&made);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a vocabulary of %zu tokens", n);
     }
     *vocabulary = made;
     return HEARTH_OK;
 }
 
-void hth_vocabulary_deinit(hth_vocabulary *vocabulary)
+void hth_token_list_deinit(hth_token_list *vocabulary)
 {
     for (size_t i = 0; vocabulary->pieces && i < vocabulary->n; i++)
         free(vocabulary->pieces[i]);
@@ -37,7 +37,7 @@ void hth_vocabulary_deinit(hth_vocabulary *vocabulary)
     free(vocabulary->scores);
     free(vocabulary->types);
     free(vocabulary->merges);
-    *vocabulary = (hth_vocabulary){ 0 };
+    *vocabulary = (hth_token_list){ 0 };
 }
 
 /* Works in place: the result is not longer. */
@@ -56,7 +56,7 @@ static void put_spaces(char *piece)
     *to = '\0';
 }
 
-hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *piece,
+hearth_status hth_token_list_set(hth_token_list *vocabulary, const char *file, uint64_t id, const char *piece,
                                  size_t n_bytes, hth_token_type type, hearth_error *err)
 {
     if (id >= vocabulary->n)
@@ -77,7 +77,7 @@ hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, u
     return HEARTH_OK;
 }
 
-hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *content,
+hearth_status hth_token_list_add(hth_token_list *vocabulary, const char *file, uint64_t id, const char *content,
                                  bool is_special, hearth_error *err)
 {
     hth_token_type type = is_special ? HTH_TOKEN_CONTROL : HTH_TOKEN_USER_DEFINED;
@@ -87,7 +87,7 @@ hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, u
     if (!vocabulary->pieces[id] || strcmp(vocabulary->pieces[id], content) != 0) {
         free(vocabulary->pieces[id]); /* of a reserved token, which it replaces */
         vocabulary->pieces[id] = NULL;
-        return hth_vocabulary_set(vocabulary, file, id, content, strlen(content), type, err);
+        return hth_token_list_set(vocabulary, file, id, content, strlen(content), type, err);
     }
     if (vocabulary->types[id] == HTH_TOKEN_BYTE || vocabulary->types[id] == HTH_TOKEN_UNKNOWN)
         return HEARTH_OK;
@@ -107,7 +107,7 @@ static int compare_pieces(const void *a, const void *b)
 }
 
 /* The engine aborts if two tokens have the same text. */
-static hearth_status check_texts(const hth_vocabulary *vocabulary, const char *folder, hearth_error *err)
+static hearth_status check_texts(const hth_token_list *vocabulary, const char *folder, hearth_error *err)
 {
     char *const **sorted;
     hearth_status status = HEARTH_OK;
@@ -128,7 +128,7 @@ static hearth_status check_texts(const hth_vocabulary *vocabulary, const char *f
     return status;
 }
 
-hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, const char *folder, hearth_error *err)
+hearth_status hth_token_list_fill(hth_token_list *vocabulary, const char *folder, hearth_error *err)
 {
     char name[32];
 
@@ -145,7 +145,7 @@ hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, const char *folder
     return check_texts(vocabulary, folder, err);
 }
 
-bool hth_vocabulary_find(const hth_vocabulary *vocabulary, const char *piece, uint32_t *id)
+bool hth_token_list_find(const hth_token_list *vocabulary, const char *piece, uint32_t *id)
 {
     for (size_t i = 0; i < vocabulary->n; i++)
         if (vocabulary->pieces[i] && strcmp(vocabulary->pieces[i], piece) == 0) {
