@@ -423,6 +423,44 @@ SHARED_STUB_TEST(a_summary_has_events_of_its_own)
     assert_string_equal(hth_test_text_at(events, "14.item.status"), "incomplete");
 }
 
+static int n_until_failure;
+
+static void *allocate_all_but_one(size_t n_bytes)
+{
+    return n_until_failure-- == 0 ? NULL : malloc(n_bytes);
+}
+
+SHARED_STUB_TEST(a_delta_is_written_whole_or_the_buffer_fails)
+{
+    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
+    hth_api_request *request = parsed("{'input':'Hi','stream':true}");
+    hth_api_prepared prepared = { .n_requests = 0 };
+    hth_buffer out = { .text = NULL };
+    hth_api_error error;
+    hth_api_reply *reply;
+    int n_failures = 0;
+
+    assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
+    reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
+    assert_non_null(reply);
+    hth_api_reply_text(reply, 0, "a", 1, &out); /* the events before the first delta */
+    for (n_until_failure = -1; n_until_failure < 0; n_failures++) {
+        hth_buffer_deinit(&out);
+        out = (hth_buffer){ .text = NULL };
+        n_until_failure = n_failures;
+        json_set_alloc_funcs(allocate_all_but_one, free);
+        hth_api_reply_text(reply, 0, "b", 1, &out);
+        json_set_alloc_funcs(malloc, free);
+        if (!out.failed)
+            assert_string_equal(hth_test_text_at(hth_test_events(hth_buffer_text(&out)), "0.delta"), "b");
+    }
+    assert_false(out.failed); /* nothing failed this time */
+    assert_true(n_failures > 10);
+    hth_buffer_deinit(&out);
+    hth_api_reply_free(reply);
+    hth_api_prepared_deinit(&prepared);
+}
+
 SHARED_STUB_TEST(a_models_stream_says_what_its_response_says)
 {
     static const char *const bodies[] = {
