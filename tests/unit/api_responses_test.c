@@ -694,6 +694,37 @@ SHARED_STUB_TEST(a_response_goes_on_from_a_record_and_finds_items_in_it)
     hth_buffer_deinit(&ended);
 }
 
+SHARED_STUB_TEST(an_item_that_cannot_be_read_is_passed_over_or_told)
+{
+    static const char refer[] = "{\"input\":[{\"id\":\"item_0\"}]}";
+    static const char go_on[] = "{\"previous_response_id\":\"resp_a\",\"input\":\"And?\"}";
+    json_t *items = hth_test_json(quoted("[{'type':'message','id':'item_0','role':'user','content':'First'},"
+                                         "{'type':'message','id':'item_0','role':'user','content':'Second, longer'}]"));
+    json_t *response = hth_test_json(quoted("{'id':'resp_a','output':[]}"));
+    hth_api_limits limits = hth_api_limits_default();
+    hth_buffer out = { .text = NULL };
+    hth_api_past past;
+    hth_api_error error;
+    hth_api_request *r;
+
+    hth_response_record_add(&out, "resp_a", response, items);
+    past = (hth_api_past){ .bytes = out.text, .n_bytes = out.n };
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, refer, strlen(refer), &past, NULL, NULL, &error);
+    assert_non_null(r);
+    assert_string_equal(r->conversation.turns[0].content, "First");
+    hth_api_request_free(r);
+
+    *(char *)memmem(out.text, out.n, "\"First\"", 7) = 'x'; /* no JSON any more */
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, refer, strlen(refer), &past, NULL, NULL, &error);
+    assert_non_null(r);
+    assert_string_equal(r->conversation.turns[0].content, "Second, longer");
+    hth_api_request_free(r);
+    limits.body_bytes_max = strlen(go_on) + 80; /* no room for the second item, which is not read */
+    assert_null(hth_api_request_parse_with(HTH_API_RESPONSES, go_on, strlen(go_on), &past, &limits, NULL, &error));
+    assert_int_equal(error.kind, HTH_API_INTERNAL);
+    hth_buffer_deinit(&out);
+}
+
 /* A name is short, what it stands for is long: it counts as often as it is named. */
 SHARED_STUB_TEST(what_a_request_names_is_bounded_like_a_body)
 {
