@@ -3,7 +3,6 @@
  */
 #include "api/error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,19 +42,25 @@ static const error_shape shapes[HTH_API_ERROR_KINDS] = {
     [HTH_API_INTERNAL] = { 500, 500, server, "internal_error", "api_error", server, 500 },
 };
 
-void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
+void hth_api_fail_list(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format,
+                       va_list arguments)
 {
-    va_list arguments;
-
     if (!error || error->kind != HTH_API_NO_ERROR)
         return;
     *error = (hth_api_error){ .kind = kind };
     (void)snprintf(error->param, sizeof(error->param), "%s", param ? param : ""); /* truncated if too long */
     hth_utf8_mend(error->param);
-    va_start(arguments, format);
-    (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
-    va_end(arguments);
+    (void)vsnprintf(error->message, sizeof(error->message), format, arguments); /* likewise */
     hth_utf8_mend(error->message);
+}
+
+void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    hth_api_fail_list(error, kind, param, format, arguments);
+    va_end(arguments);
 }
 
 void hth_api_fail_status(hth_api_error *error, const hearth_error *from)

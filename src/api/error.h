@@ -4,6 +4,8 @@
 #ifndef HTH_API_ERROR_H
 #define HTH_API_ERROR_H
 
+#include <stdarg.h>
+
 #include "api/buffer.h"
 #include "hearth.h"
 
@@ -52,6 +54,8 @@ typedef struct hth_api_error {
 /* Fill error (may be NULL), unless it already holds an error: the first one counts. */
 void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void hth_api_fail_list(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format,
+                       va_list arguments) __attribute__((format(printf, 4, 0)));
 
 /* Fill error, as above, with a failure of the library. */
 void hth_api_fail_status(hth_api_error *error, const hearth_error *from);

@@ -89,7 +89,7 @@ void hth_fields_unsupported(const hth_fields *fields, const char *const *names);
 /* The error "'PATH' TEXT" about a field. */
 void hth_fields_fail(const hth_fields *fields, hth_api_error_kind kind, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same with the most frequent kind. */
+/* The same with HTH_API_INVALID_VALUE. */
 #define hth_fields_refuse(fields, name, ...) hth_fields_fail(fields, HTH_API_INVALID_VALUE, name, __VA_ARGS__)
 /*
  * The error about the type of value, which is the field or an element of it: "'PATH' is a number; it must be WANTED".

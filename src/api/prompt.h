@@ -38,13 +38,14 @@ hth_memo *hth_api_prompts_new(size_t bytes_max);
 /* Keep a prompt until others need its space. A prompt larger than an eighth of the memory is not kept. */
 void hth_api_prompts_keep(hth_memo *prompts, const uint8_t key[HTH_MEMO_KEY_BYTES], hth_api_prompt *prompt);
 
+typedef struct hth_api_roles {
+    hearth_token tokens[HEARTH_SPECIALS];
+} hth_api_roles;
+
 /*
  * Make the pieces of the prompt of /infill. The caller frees *out, which points into infill and to *roles. False, with
  * error filled, if the model has no infill tokens.
  */
-typedef struct hth_api_roles {
-    hearth_token tokens[HEARTH_SPECIALS];
-} hth_api_roles;
 bool hth_api_infill_pieces(hearth_model *model, const hth_api_infill *infill, hth_api_roles *roles, hth_api_piece **out,
                            size_t *n_out, hth_api_error *error);
 

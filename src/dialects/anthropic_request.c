@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without memory, a result has no call. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "api/parse.h"
 #include "dialects/kinds.h"
 #include "models/given.h"
@@ -532,13 +528,6 @@ enum {
 
 static const char cleared_result[] = "[result cleared to save room]";
 
-/* The latest call with an id. */
-typedef struct place {
-    const char *id;
-    hearth_chat_call *call;
-    UT_hash_handle hh;
-} place;
-
 typedef struct history {
     hth_api_parse *parse;
     hearth_chat_turn *turns;
@@ -642,39 +631,34 @@ static bool is_among(const names *all, const char *name)
  */
 static bool find_calls(history *h)
 {
-    place *places, *by_id = NULL, *found;
+    hearth_chat_call **calls;
+    json_t *by_id; /* the indices of the latest calls; a JSON object's hash is keyed, and clients choose the ids */
     size_t n = 0;
 
     if (h->calls)
         return true;
     for (size_t i = 0; i < h->n_turns; i++)
         n += h->turns[i].n_calls;
-    places = hth_api_allocate(h->parse, n, sizeof(*places));
+    calls = hth_api_allocate(h->parse, n, sizeof(*calls));
     h->calls = hth_api_allocate(h->parse, h->n_turns, sizeof(*h->calls));
-    if (!places || !h->calls)
+    if (!calls || !h->calls)
         return false;
+    by_id = json_object();
+    n = 0;
     for (size_t i = 0; i < h->n_turns; i++) {
         const hearth_chat_turn *turn = &h->turns[i];
+        const json_t *found = turn->call_id ? json_object_get(by_id, turn->call_id) : NULL;
 
-        if (turn->call_id) {
-            HASH_FIND_STR(by_id, turn->call_id, found);
-            h->calls[i] = found ? found->call : NULL;
-        }
+        h->calls[i] = found ? calls[json_integer_value(found)] : NULL;
         for (size_t k = turn->n_calls; k > 0; k--) {
             const char *id = turn->calls[k - 1].id;
 
-            if (!id)
-                continue;
-            HASH_FIND_STR(by_id, id, found);
-            if (!found) {
-                found = places++;
-                found->id = id;
-                HASH_ADD_STR(by_id, id, found);
-            }
-            found->call = (hearth_chat_call *)&turn->calls[k - 1]; /* our own, and not shared yet */
+            if (id) /* without memory, the call is not found */
+                (void)json_object_set_new(by_id, id, json_integer((json_int_t)n));
+            calls[n++] = (hearth_chat_call *)&turn->calls[k - 1]; /* our own, and not shared yet */
         }
     }
-    HASH_CLEAR(hh, by_id);
+    json_decref(by_id);
     return true;
 }
 

@@ -397,7 +397,11 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
 
 void hth_api_parse_ollama_show(hth_api_parse *parse)
 {
+    const char *name = NULL; /* of the model: the older field */
+
     hth_fields_rest(&parse->body, HTH_NAMES("model", "name", "verbose", "system", "template", "options"));
     hth_fields_pass_over_all(&parse->body, HTH_NAMES("system", "template", "options"));
-    hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &parse->request->model); /* the older name */
+    hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &name);
+    if (!parse->request->model)
+        parse->request->model = name;
 }

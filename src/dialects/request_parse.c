@@ -39,8 +39,8 @@ static const struct {
 static void parse_fields(hth_api_parse *parse)
 {
     hth_api_defaults_begin(parse);
-    kinds[parse->request->kind].parse(parse);
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
+    kinds[parse->request->kind].parse(parse);
     if (parse->error->kind == HTH_API_NO_ERROR && parse->request->options.session_id && parse->request->n_prompts > 1)
         hth_api_fail(
             parse->error, HTH_API_INVALID_VALUE, "session_id",

@@ -343,8 +343,8 @@ static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *t
 }
 
 /*
- * Write an event about the part of the open item; takes value, the member of that name, and the log probabilities of a
- * text (NULL: none).
+ * Write an event about the part of the open item; takes value, the member of that name, and the log probabilities,
+ * which a message's delta and text have (otherwise NULL). Without memory for a member, the buffer fails.
  */
 static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
                        json_t *value_take, json_t *logprobs_take, hth_buffer *out)
@@ -352,20 +352,26 @@ static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char 
     size_t i = choice->n_opened - 1;
     const hth_api_item *item = &choice->items[i];
     const bool is_reasoning = item->kind == HEARTH_DELTA_REASONING;
+    const bool has_logprobs = item->kind == HEARTH_DELTA_CONTENT && strcmp(name, "part") != 0;
+    int failed = 0;
     char id[RESPONSES_ID_BYTES];
     json_t *fields = json_pack("{s:s, s:I}", "item_id", item_id(reply, choice, i, id), "output_index", (json_int_t)i);
 
-    if (logprobs_take)
-        json_object_set_new(fields, "content_index", json_integer(0));
-    json_object_set_new(fields, name, value_take);
-    if (logprobs_take)
-        json_object_set_new(fields, "logprobs", logprobs_take);
-    else if (is_reasoning || item->kind == HEARTH_DELTA_CONTENT)
-        json_object_set_new(fields,
-                            is_reasoning && reply->request->responses->has_summary ? "summary_index" : "content_index",
-                            json_integer(0));
+    if (has_logprobs)
+        failed |= json_object_set_new(fields, "content_index", json_integer(0));
+    failed |= json_object_set_new(fields, name, value_take);
+    if (has_logprobs)
+        failed |= json_object_set_new(fields, "logprobs", logprobs_take);
+    else if (item->kind != HEARTH_DELTA_CALL)
+        failed |= json_object_set_new(
+            fields, is_reasoning && reply->request->responses->has_summary ? "summary_index" : "content_index",
+            json_integer(0));
     if (reply->request->wants_timings && strcmp(name, "delta") == 0)
         hth_api_put_timings_so_far(fields, choice);
+    if (failed) {
+        json_decref(fields);
+        fields = NULL;
+    }
     put(choice, type, fields, out);
 }
 

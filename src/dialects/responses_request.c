@@ -1,16 +1,15 @@
 /*
  * responses_request.c - /v1/responses and /v1/responses/input_tokens
  *
- *   1. the conversation: instructions, earlier responses, the items of the input
- *   2. the tools, each with a name for the model and a name for the client
- *   3. the form of the reply: format, reasoning, length, sampling
+ *   1. the items of earlier responses, by their ids
+ *   2. the items of an input as turns of a conversation
+ *   3. the tools, each with a name for the model and a name for the client
+ *   4. the conversation: instructions, earlier responses, the items of the input
+ *   5. the form of the reply: format, reasoning, length, sampling
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-/* Without memory, an item is not found. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #include "api/parse.h"
 #include "api/request.h"
@@ -38,13 +37,14 @@ enum {
 typedef struct past_item {
     hth_response_item record; /* its text is in the request's record; NULL: value has it, or it is not JSON */
     json_t *value;            /* borrowed from values; NULL: text has not been parsed yet */
-    UT_hash_handle hh;
+    size_t at;                /* its index among all */
 } past_item;
 
 /* The earlier items that an input may name. They are indexed at the first lookup. Initially all zeros. */
 typedef struct past_index {
-    past_item *by_id; /* the first item with each id */
-    json_t *values;   /* the parsed values, owned */
+    past_item *items; /* [n], sorted: clients choose the ids, and could make those of a hash table collide */
+    size_t n;
+    json_t *values; /* the parsed values, owned */
     bool is_read;
 } past_index;
 
@@ -116,11 +116,12 @@ static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
     json_t *all = json_array(), *output;
     bool is_good = true;
 
-    for (size_t i = 0; items && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
-        is_good &= json_array_append_new(all, load(parse, items[i].text, items[i].n_text)) == 0;
-    output = output_of(parse, record);
+    for (size_t i = 0;
+         items && is_good && i < record->n_items && add_bytes(parse, "previous_response_id", items[i].n_text); i++)
+        is_good = json_array_append_new(all, load(parse, items[i].text, items[i].n_text)) == 0;
+    output = is_good ? output_of(parse, record) : NULL;
     (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
-    if (!is_good || !json_is_array(output) || json_array_extend(all, output))
+    if (!json_is_array(output) || json_array_extend(all, output))
         hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
                      "the response that 'previous_response_id' names cannot be read any more; send its items");
     json_decref(output);
@@ -150,69 +151,107 @@ static json_t *past_items(hth_api_parse *parse, const char *id)
 
 /* ---- items that are only referenced ---- */
 
-static void add(past_index *index, past_item *item)
+/* By id; equal ids in the order of the records. */
+static int compare(const void *a, const void *b)
 {
-    past_item *same;
+    const past_item *one = a, *other = b;
+    int order;
 
-    HASH_FIND(hh, index->by_id, item->record.id, item->record.n_id, same);
-    if (!same)
-        HASH_ADD_KEYPTR(hh, index->by_id, item->record.id, item->record.n_id, item);
+    if (one->record.n_id != other->record.n_id)
+        return one->record.n_id < other->record.n_id ? -1 : 1;
+    order = memcmp(one->record.id, other->record.id, one->record.n_id);
+    return order ? order : one->at < other->at ? -1 : one->at > other->at;
+}
+
+static void add(past_index *index, const hth_response_item *record, json_t *value)
+{
+    index->items[index->n] = (past_item){ .record = *record, .value = value, .at = index->n };
+    index->n++;
+}
+
+static void add_record(hth_api_parse *parse, past_index *index, const hth_response_record *record, json_t *output)
+{
+    hth_response_item *items = items_of(parse, record);
+    json_t *value;
+    size_t i;
+
+    for (size_t k = 0; items && k < record->n_items; k++)
+        add(index, &items[k], NULL);
+    json_array_foreach(output, i, value)
+    {
+        const char *id = json_string_value(json_object_get(value, "id"));
+
+        if (id)
+            add(index, &(hth_response_item){ .id = id, .n_id = strlen(id), .n_text = bytes_of(value) }, value);
+    }
 }
 
 /* Each record is read once, however many of its items are referenced. If out of memory, no item is found. */
 static void read_records(hth_api_parse *parse, past_index *index)
 {
     hth_response_record record;
+    size_t n = 0, i = 0;
 
     index->is_read = true;
     index->values = json_array();
     for (size_t at = 0; next_record(parse, &at, &record);) {
-        json_t *output = output_of(parse, &record), *value;
-        hth_response_item *items = items_of(parse, &record);
-        past_item *to = hth_api_allocate(parse, record.n_items + json_array_size(output), sizeof(*to));
-        size_t i;
+        json_t *output = output_of(parse, &record);
 
-        if (json_array_append_new(index->values, output ? output : json_null()) || !items || !to)
+        n += record.n_items + json_array_size(output);
+        if (json_array_append_new(index->values, output ? output : json_null()))
             return;
-        for (size_t k = 0; k < record.n_items; k++) {
-            to->record = items[k];
-            add(index, to++);
-        }
-        json_array_foreach(output, i, value)
-        {
-            const char *id = json_string_value(json_object_get(value, "id"));
-
-            if (!id)
-                continue;
-            *to = (past_item){ .record = { .id = id, .n_id = strlen(id), .n_text = bytes_of(value) }, .value = value };
-            add(index, to++);
-        }
     }
+    index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
+    for (size_t at = 0; index->items && next_record(parse, &at, &record);)
+        add_record(parse, index, &record, json_array_get(index->values, i++));
+    if (index->n > 1)
+        qsort(index->items, index->n, sizeof(*index->items), compare);
 }
 
-/* The item with this id, a new reference; NULL if there is none or, with the error filled, no room for it. */
-static json_t *past_find(hth_api_parse *parse, past_index *index, const char *id)
+/* The value of an item; NULL if its text is not JSON. */
+static json_t *value_of(hth_api_parse *parse, past_index *index, past_item *item)
 {
-    past_item *item;
+    json_t *value;
 
-    if (!index->is_read)
-        read_records(parse, index);
-    HASH_FIND_STR(index->by_id, id, item);
-    if (item && !item->value && item->record.text) {
-        json_t *value = load(parse, item->record.text, item->record.n_text);
-
+    if (!item->value && item->record.text) {
+        value = load(parse, item->record.text, item->record.n_text);
         item->record.text = NULL;
         if (json_array_append_new(index->values, value) == 0)
             item->value = value;
     }
-    if (!item || !item->value || !add_bytes(parse, "input", item->record.n_text))
-        return NULL;
-    return json_incref(item->value);
+    return item->value;
+}
+
+/*
+ * The first item with this id that can be read, a new reference; NULL if there is none or, with the error filled, no
+ * room for it.
+ */
+static json_t *past_find(hth_api_parse *parse, past_index *index, const char *id)
+{
+    const past_item wanted = { .record = { .id = id, .n_id = strlen(id) } }; /* before or equal to all items with it */
+    size_t low = 0, high;
+
+    if (!index->is_read)
+        read_records(parse, index);
+    for (high = index->n; low < high;) { /* count the items before it */
+        size_t middle = low + (high - low) / 2;
+
+        if (compare(&index->items[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < index->n && is_text(index->items[low].record.id, index->items[low].record.n_id, id); low++) {
+        json_t *value = value_of(parse, index, &index->items[low]);
+
+        if (value)
+            return add_bytes(parse, "input", index->items[low].record.n_text) ? json_incref(value) : NULL;
+    }
+    return NULL;
 }
 
 static void past_index_deinit(past_index *index)
 {
-    HASH_CLEAR(hh, index->by_id);
     json_decref(index->values);
 }
 

@@ -102,13 +102,11 @@ __attribute__((format(printf, 3, 4))) static void refuse_with(hth_adapter_order 
                                                               const char *format, ...)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    char message[sizeof(error.message)];
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    hth_api_fail_list(&error, kind, NULL, format, arguments);
     va_end(arguments);
-    hth_api_fail(&error, kind, NULL, "%s", message);
     refuse(o, &error);
 }
 

@@ -3,7 +3,6 @@
  */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/os.h"
@@ -207,13 +206,11 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
 void hth_front_request_fail(hth_front_request *r, const char *reason, hth_api_error_kind kind, const char *format, ...)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    char message[sizeof(error.message)];
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    hth_api_fail_list(&error, kind, NULL, format, arguments);
     va_end(arguments);
-    hth_api_fail(&error, kind, NULL, "%s", message);
     hth_front_request_refuse(r, &error, reason);
 }
 

@@ -307,7 +307,10 @@ static void serve(hth_front_request *r)
         handlers[route->kind].serve(r);
         return;
     }
-    /* A page in an operator's browser can reach the operators' addresses, and nothing tells which site it is from. */
+    /*
+     * A page in an operator's browser can reach these addresses, and its Origin does not prove that the operator wanted
+     * the request.
+     */
     if (is_admins && hth_http_header(r->exchange, "Origin")) {
         hth_front_request_fail(
             r, "forbidden", HTH_API_FORBIDDEN,

@@ -1008,16 +1008,16 @@ static void relay_ask(hth_relay *relay, uint64_t after);
  */
 __attribute__((format(printf, 2, 3))) static void fail_for_good(hth_relay *relay, const char *format, ...)
 {
-    char message[sizeof(relay->why)];
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
     va_list arguments;
 
     va_start(arguments, format);
-    (void)vsnprintf(message, sizeof(message), format, arguments); /* cut if too long */
+    hth_api_fail_list(&error, HTH_API_INTERNAL, NULL, format, arguments);
     va_end(arguments);
     if (!relay->has_begun && relay->exchange)
         hth_http_header_add(relay->exchange, "x-should-retry", "false");
-    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request.request_id, message);
-    relay_fail_with(relay, HTH_API_INTERNAL, message);
+    hth_warn(relay->proxy->options.log, "request %s: given up: %s", relay->request.request_id, error.message);
+    relay_fail(relay, &error);
 }
 
 static void fail_after_deaths(hth_relay *relay)

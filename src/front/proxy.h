@@ -84,8 +84,8 @@ typedef struct hth_relay_request {
     const hth_access_record *record; /* facts about the request, with which on_over's record begins; NULL: none */
     /*
      * The relay is over, and the exchange has ended. The proxy fills these fields of record: status, is_stream,
-     * summary, n_tokens_out, bytes_out, first_byte_ms, duration_ms, n_resumed. Called once, from the event loop or,
-     * when memory ran out, within hth_proxy_relay.
+     * has_summary, summary, n_tokens_in, n_tokens_out, bytes_out, first_byte_ms, duration_ms, notes, why, n_resumed.
+     * Called once, from the event loop or, when memory ran out, within hth_proxy_relay.
      */
     void (*on_over)(const hth_access_record *record, void *user_data);
     void *user_data;

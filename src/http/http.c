@@ -1367,6 +1367,8 @@ void hth_http_server_free(hth_http_server *server)
 
 void hth_http_server_set_options(hth_http_server *server, const hth_http_options *options)
 {
+    assert(!options->server_name || hth_http_is_value(options->server_name));
+    assert(!options->server_name || strlen(options->server_name) <= 100); /* it fits into REPLY_HEAD_BYTES */
     server->options = *options;
     if (server->options.headers_bytes_max < 4)
         server->options.headers_bytes_max = 4;

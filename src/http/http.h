@@ -41,7 +41,7 @@ typedef struct hth_http_options {
     uint32_t idle_timeout_ms;    /* for a connection without a request */
     uint32_t request_timeout_ms; /* from a request's first byte to its last */
     uint32_t write_timeout_ms;   /* a connection ends when its client receives no byte of a reply for this long */
-    const char *server_name;     /* for the header Server, a short constant; NULL: none */
+    const char *server_name;     /* for the header Server, a constant of at most 100 bytes; NULL: none */
 } hth_http_options;
 
 static inline hth_http_options hth_http_options_default(void)

@@ -827,7 +827,7 @@ static void note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user
     tell_eviction(worker, "ram_file", ram_file_bytes, HTH_DEPARTURE_PRESSURE);
 }
 
-/* ---- messages ---- */
+/* ---- messages for requests ---- */
 
 static uint64_t ms_until(uint64_t then_ns, uint64_t now_ns)
 {
@@ -851,8 +851,6 @@ bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *er
     return true;
 }
 
-/* ---- memory that outlives processes ---- */
-
 /* True, with the message for requests, if it is not resident and only an order can load it. */
 static bool is_absent(const hth_model_worker *worker, hearth_error *err)
 {
@@ -865,6 +863,8 @@ static bool is_absent(const hth_model_worker *worker, hearth_error *err)
                    worker->name, worker->name);
     return true;
 }
+
+/* ---- memory that outlives processes ---- */
 
 static void make_ram(hth_model_worker *worker)
 {
@@ -1501,14 +1501,12 @@ void hth_model_worker_free(hth_model_worker *worker)
 }
 
 /*
- * ---- the place of a model's weights, and the orders that change it (docs/models.md) ----
+ * ---- orders that change the place of a model's weights (docs/models.md) ----
  *
  * A model without a process has a host copy if its folder of host weights keeps them. A pin holds it in one place: on
  * the device no other model makes it leave; in host memory its copy is not removed. A pin does not bring
  * the model there, so an order does both.
  */
-
-/* ---- a server whose models are moved by orders alone ---- */
 
 void hth_model_worker_give_up(hth_model_worker *worker)
 {
@@ -1528,8 +1526,6 @@ void hth_model_worker_give_up(hth_model_worker *worker)
     if (is_absent(worker, &err))
         hth_waiters_tell_failed(&worker->waiters, 0, &err);
 }
-
-/* ---- orders ---- */
 
 bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker)
 {
@@ -1612,8 +1608,6 @@ static void fail_late(const hth_model_worker *worker, hearth_error *err)
         (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: its worker is %s%s",
                        worker->name, wait_s, hth_worker_state_name(worker->state), death);
 }
-
-/* ---- hangs and time-outs ---- */
 
 /* The part of an age that the front has observed. */
 static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint64_t now_ns)

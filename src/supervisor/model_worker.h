@@ -88,7 +88,7 @@ typedef struct hth_worker_shared {
     void *user_data;
 } hth_worker_shared;
 
-/* The life of a process; zeros at its beginning. */
+/* The life of a process. At its beginning, all fields but the first two are zeros. */
 typedef struct hth_worker_life {
     uint64_t started_ns;
     uint64_t progress_ns;                     /* STARTING: time of the last progress */
@@ -100,7 +100,7 @@ typedef struct hth_worker_life {
     bool is_condemned;                        /* STOPPING: killed for verdict */
     bool start_again;                         /* STOPPING: a new process follows */
     bool stopped_by_others;                   /* STOPPING: another process sent SIGTERM, not this server */
-    bool has_served;                          /* see hth_supervisor_note_served */
+    bool has_served;                          /* set by hth_supervisor_note_served */
     uint64_t ram_stuck_ns, ram_file_stuck_ns; /* when a tier freed less than was ordered; 0: never */
     char verdict[HTH_WORKER_CAUSE_BYTES];
 } hth_worker_life;
@@ -141,7 +141,7 @@ struct hth_model_worker {
     int status_fd;
     int ram_fd;                  /* -1: none */
     hth_adapter_state *adapters; /* that were loaded at run time; NULL: none */
-    hth_waiters waiters;
+    hth_waiters waiters;         /* the supervisor may end their wait, too */
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */

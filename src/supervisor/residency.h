@@ -86,11 +86,10 @@ uint64_t hth_residency_stay_end(const hth_resident *models, size_t n, const hth_
                                 uint64_t now_ns);
 
 /*
- * ---- the budget: the part of an arena that models may take; an arena is a machine's memory or an operator's limit
- * ----
+ * ---- the budget: the part that models may take of an arena: a machine's memory, or an operator's limit ----
  *
  * The scratch of evaluations is the largest scratch of one model, but at most half of the ceiling. Models take a
- * fraction of the arena, or the rest below the ceiling. Rows in memory take part of that. Pinned models come first.
+ * fraction of the arena, or the rest below the ceiling. Rows in memory take part of that.
  */
 
 typedef struct hth_budget_terms {

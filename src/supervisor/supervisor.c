@@ -1114,7 +1114,7 @@ static void drop_rows(hth_supervisor *supervisor, size_t k)
 /* Would the i-th model of the scratch, which is wanted or invited, enter now, or after rows have made room for it? */
 static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t i)
 {
-    const size_t n = 2 * (n_workers(supervisor));
+    const size_t n = 2 * n_workers(supervisor);
     bool has_dropped = true;
 
     while (has_dropped) {

@@ -4,8 +4,7 @@
  *   device WEIGHTS CELLS BUFFERS FREE TOTAL NAME
  *   host WEIGHTS REPACKED CELLS BUFFERS PROCESS CONTEXT
  *
- * Numbers are bytes, except CONTEXT. The line of the host is the last one. Where the needs are unknown, the size of the
- * model's files tells the most of them.
+ * Numbers are bytes, except CONTEXT. The line of the host is the last one.
  */
 #ifndef HTH_WIRE_NEEDS_TEXT_H
 #define HTH_WIRE_NEEDS_TEXT_H
@@ -28,8 +27,9 @@ void hth_found_write(const hth_fit_found_device *found, char text[HTH_FOUND_TEXT
 bool hth_found_read(const char *text, hth_fit_found_device *out);
 
 /*
- * The size of the file at path or, if its name is that of a part of a split model ("x-00001-of-00003.gguf"), of all
- * parts. A missing file counts as 0. path may be NULL. Blocks for a few system calls.
+ * An estimate while the needs are unknown. The size of the file at path or, if its name is that of a part of a split
+ * model ("x-00001-of-00003.gguf"), of all parts. A missing file counts as 0. path may be NULL. Blocks for a few system
+ * calls.
  */
 uint64_t hth_model_files_bytes(const char *path);
 

@@ -15,6 +15,7 @@
  */
 #include "worker/sandbox.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -468,6 +469,7 @@ static int restrict_calls(scmp_filter_ctx filter, bool moves_threads)
     for (const char *at = denied; *at && rc == 0; at += strcspn(at, " ") + 1) {
         char name[32];
 
+        assert(strcspn(at, " ") < sizeof(name));                               /* otherwise the call would be allowed */
         (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, " "), at); /* fits */
         rc = deny(filter, name);
     }

@@ -837,7 +837,7 @@ static void enter_sandbox(const hth_worker_options *options, const hearth_runtim
     if (paths)
         (void)hth_sandbox_files(paths, &log);
     else
-        hth_warn(&log, "no memory to restrict the worker's access to files");
+        hth_warn(&log, "no memory to restrict access to files");
     hth_sandbox_paths_free(paths);
 }
 

@@ -35,7 +35,7 @@ typedef enum hth_task_kind {
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
 
-/* Shared by all tasks of a worker, which it outlives, like all that it points to. */
+/* Shared by all tasks of a worker. It and all that it points to outlive the tasks. */
 typedef struct hth_task_shared {
     hearth_model *model; /* NULL: not loaded yet */
     hth_event_queue *queue;

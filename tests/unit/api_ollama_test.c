@@ -148,6 +148,7 @@ SHARED_STUB_TEST(what_is_wrong_names_the_field)
         { HTH_API_OLLAMA_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"images\":[\"x\"]}]}",
           "'messages[0].images'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":1}", "'prompt'" },
+        { HTH_API_OLLAMA_GENERATE, "{\"model\":5,\"prompt\":1}", "'model'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"images\":[\"x\"]}", "'images'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"suffix\":1}", "'suffix'" },
         { HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"context\":[\"b\"]}", "'context'" },
@@ -514,6 +515,7 @@ SHARED_STUB_TEST(a_model_shows_what_it_can_do)
 {
     static const char *const bodies[] = { "{\"model\":\"m\",\"verbose\":true}", "{\"name\":\"m\"}", "" };
 
+    assert_string_equal(hth_test_parsed(HTH_API_OLLAMA_SHOW, "{\"name\":\"n\",\"model\":\"m\"}")->model, "m");
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         json_t *shown = ask(f, HTH_API_OLLAMA_SHOW, bodies[i]), *info = hth_test_at(shown, "model_info");
         const char *architecture = json_string_value(json_object_get(info, "general.architecture"));

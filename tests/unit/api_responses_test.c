@@ -423,6 +423,44 @@ SHARED_STUB_TEST(a_summary_has_events_of_its_own)
     assert_string_equal(hth_test_text_at(events, "14.item.status"), "incomplete");
 }
 
+static int n_until_failure;
+
+static void *allocate_all_but_one(size_t n_bytes)
+{
+    return n_until_failure-- == 0 ? NULL : malloc(n_bytes);
+}
+
+SHARED_STUB_TEST(a_delta_is_written_whole_or_the_buffer_fails)
+{
+    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
+    hth_api_request *request = parsed("{'input':'Hi','stream':true}");
+    hth_api_prepared prepared = { .n_requests = 0 };
+    hth_buffer out = { .text = NULL };
+    hth_api_error error;
+    hth_api_reply *reply;
+    int n_failures = 0;
+
+    assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
+    reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
+    assert_non_null(reply);
+    hth_api_reply_text(reply, 0, "a", 1, &out); /* the events before the first delta */
+    for (n_until_failure = -1; n_until_failure < 0; n_failures++) {
+        hth_buffer_deinit(&out);
+        out = (hth_buffer){ .text = NULL };
+        n_until_failure = n_failures;
+        json_set_alloc_funcs(allocate_all_but_one, free);
+        hth_api_reply_text(reply, 0, "b", 1, &out);
+        json_set_alloc_funcs(malloc, free);
+        if (!out.failed)
+            assert_string_equal(hth_test_text_at(hth_test_events(hth_buffer_text(&out)), "0.delta"), "b");
+    }
+    assert_false(out.failed); /* nothing failed this time */
+    assert_true(n_failures > 10);
+    hth_buffer_deinit(&out);
+    hth_api_reply_free(reply);
+    hth_api_prepared_deinit(&prepared);
+}
+
 SHARED_STUB_TEST(a_models_stream_says_what_its_response_says)
 {
     static const char *const bodies[] = {
@@ -654,6 +692,37 @@ SHARED_STUB_TEST(a_response_goes_on_from_a_record_and_finds_items_in_it)
     json_decref(response);
     hth_buffer_deinit(&out);
     hth_buffer_deinit(&ended);
+}
+
+SHARED_STUB_TEST(an_item_that_cannot_be_read_is_passed_over_or_told)
+{
+    static const char refer[] = "{\"input\":[{\"id\":\"item_0\"}]}";
+    static const char go_on[] = "{\"previous_response_id\":\"resp_a\",\"input\":\"And?\"}";
+    json_t *items = hth_test_json(quoted("[{'type':'message','id':'item_0','role':'user','content':'First'},"
+                                         "{'type':'message','id':'item_0','role':'user','content':'Second, longer'}]"));
+    json_t *response = hth_test_json(quoted("{'id':'resp_a','output':[]}"));
+    hth_api_limits limits = hth_api_limits_default();
+    hth_buffer out = { .text = NULL };
+    hth_api_past past;
+    hth_api_error error;
+    hth_api_request *r;
+
+    hth_response_record_add(&out, "resp_a", response, items);
+    past = (hth_api_past){ .bytes = out.text, .n_bytes = out.n };
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, refer, strlen(refer), &past, NULL, NULL, &error);
+    assert_non_null(r);
+    assert_string_equal(r->conversation.turns[0].content, "First");
+    hth_api_request_free(r);
+
+    *(char *)memmem(out.text, out.n, "\"First\"", 7) = 'x'; /* no JSON any more */
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, refer, strlen(refer), &past, NULL, NULL, &error);
+    assert_non_null(r);
+    assert_string_equal(r->conversation.turns[0].content, "Second, longer");
+    hth_api_request_free(r);
+    limits.body_bytes_max = strlen(go_on) + 80; /* no room for the second item, which is not read */
+    assert_null(hth_api_request_parse_with(HTH_API_RESPONSES, go_on, strlen(go_on), &past, &limits, NULL, &error));
+    assert_int_equal(error.kind, HTH_API_INTERNAL);
+    hth_buffer_deinit(&out);
 }
 
 /* A name is short, what it stands for is long: it counts as often as it is named. */

@@ -72,6 +72,33 @@ TEST(errors_have_the_shape_of_the_path_s_api)
     assert_int_equal(hth_path_dialect(""), HTH_API_OPENAI);
 }
 
+TEST(a_protocol_error_has_the_code_of_its_status)
+{
+    static const struct {
+        int status;
+        const char *code;
+    } rows[] = {
+        { 400, "invalid_value" },     { 408, "timeout" },           { 413, "request_too_large" },
+        { 414, "request_too_large" }, { 431, "request_too_large" }, { 501, "unsupported_parameter" },
+        { 503, "overloaded" },
+    };
+    hth_buffer text = { .text = NULL };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *body = hth_protocol_error_text(rows[i].status, "why", "/v1/models", &text);
+        char code[64];
+
+        assert_non_null(body);
+        (void)snprintf(code, sizeof(code), "\"code\":\"%s\"", rows[i].code);
+        if (!strstr(body, code) || !strstr(body, "\"message\":\"why\""))
+            fail_msg("%d: %s", rows[i].status, body);
+        body = hth_protocol_error_text(rows[i].status, "why", "/completion", &text);
+        (void)snprintf(code, sizeof(code), "\"code\":%d,", rows[i].status); /* llama.cpp's errors repeat the status */
+        assert_non_null(strstr(body, code));
+    }
+    hth_buffer_deinit(&text);
+}
+
 /* ---- docs/api.md ---- */
 
 static const char *right_text(hth_route_right right)

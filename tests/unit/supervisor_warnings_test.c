@@ -73,6 +73,24 @@ FIXTURE_TEST(pins_that_fit_are_no_news)
     assert_int_equal(times(f, "for all models"), 0);
 }
 
+FIXTURE_TEST(pins_may_take_all_memory_and_no_byte_more)
+{
+    hth_supervisor_pool pool;
+
+    add_sized(f, "a", 3000)->rules.is_pinned = true;
+    add_sized(f, "b", 3000)->rules.is_pinned = true;
+    begin(f, 2 * (3000 + PROCESS_MIB));
+    pool = hth_supervisor_memory_of(f->supervisor).pools[0];
+    assert_int_equal(pool.promised_bytes, pool.models_bytes);
+    assert_false(pool.pinned_over_commit);
+    f->options.memory_bytes--;
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    assert_true(hth_supervisor_memory_of(f->supervisor).pools[0].pinned_over_commit);
+    f->options.memory_bytes = UINT64_MAX; /* no limit */
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    assert_false(hth_supervisor_memory_of(f->supervisor).pools[0].pinned_over_commit);
+}
+
 FIXTURE_TEST(a_pinned_model_too_many_by_an_order_is_told)
 {
     add_sized(f, "a", 6000)->rules.is_pinned = true;

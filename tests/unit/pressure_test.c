@@ -1,5 +1,5 @@
 /*
- * pressure_sources_test.c - memory as programs tell it
+ * pressure_test.c - memory as programs tell it
  */
 #include "supervisor/pressure.h"
 
