@@ -58,7 +58,7 @@ static void compile_types(hth_schema_work *w, const hth_schema_items *items, uin
     if (types & HTH_TYPE_NUMBER)
         hth_schema_number(w, items, types & HTH_TYPE_NUMBER, rule);
     if (types & HTH_TYPE_BOOLEAN) {
-        hth_schema_push_rule(w, w->boolean);
+        hth_schema_push_shared(w, HTH_SHARED_BOOLEAN);
         hth_schema_end(w, rule, base);
     }
     if (types & HTH_TYPE_NULL) {
@@ -277,8 +277,6 @@ hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_s
                            : HTH_GBNF_REPETITIONS_MAX;
     w->ignores_siblings = is_of_old_draft(root);
     if (hth_gbnf_builder_init(&w->tables, err) == HEARTH_OK)
-        hth_schema_add_shared(w);
-    if (!hth_schema_failed(w))
         compile(w, place);
     status = hth_gbnf_builder_end(&w->tables, out);
     if (options && options->steps)

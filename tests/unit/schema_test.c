@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/gbnf_reader.h"
 #include "grammar/grammar.h"
 #include "schema/schema.h"
 #include "support/cmocka_all.h"
@@ -371,6 +372,24 @@ static void ends(const char *why)
 
     if (why ? status != HEARTH_MISUSE || !strstr(err.message, why) : status != HEARTH_OK)
         fail_msg("%.100s...: %s", hostile, err.message);
+    hth_gbnf_unref(gbnf);
+    hostile[0] = '\0';
+}
+
+TEST(a_grammar_has_room_for_a_thousand_small_schemas)
+{
+    static const char *const types[] = { "boolean", "string", "integer" };
+    uint64_t steps = HTH_SCHEMA_STEPS_MAX;
+    hth_gbnf_outside outside = { .json = hth_schema_embedded, .json_data = &steps };
+    hearth_error err = { .message = "" };
+    hth_gbnf *gbnf = NULL;
+
+    hostile[0] = '\0';
+    add("root ::=");
+    for (int i = 0; i < 1000; i++)
+        add(" %%json {\"type\":\"%s\"}", types[i % 3]);
+    if (hth_gbnf_new(hostile, strlen(hostile), &outside, &gbnf, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
     hth_gbnf_unref(gbnf);
     hostile[0] = '\0';
 }
