@@ -86,8 +86,8 @@ static keyword_kind kind_of(const char *key)
         { "additionalItems", ASSERTION },
         { "unevaluatedItems", ASSERTION },
         { "contains", ASSERTION },
-        { "minContains", ASSERTION },
-        { "maxContains", ASSERTION },
+        { "minContains", ANNOTATION }, /* with contains, which is the assertion */
+        { "maxContains", ANNOTATION },
         { "minItems", ASSERTION },
         { "maxItems", ASSERTION },
         { "uniqueItems", ASSERTION },

@@ -241,6 +241,8 @@ TEST(combinations)
           { "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3}}}" },
           { "{\"v\":1,\"next\":{}}" } },
         { "{\"type\":\"string\",\"nullable\":true}", { "null", "\"a\"" }, { "1" } },
+        { "{\"enum\":[1,null],\"nullable\":true,\"type\":5}", { "null" }, { "1" } },
+        { "{\"anyOf\":[{\"type\":\"string\"},{\"not\":{\"minContains\":2}}]}", { "\"a\"" }, { "1", "[]" } },
     };
 
     CHECK(cases);
