@@ -132,7 +132,10 @@ static void drop_dead_alternatives(hth_schema_work *w)
 
     if (!leads)
         hth_schema_fail_memory(w);
-    /* Chains of rules lead to later rules or to earlier ones, so the passes alternate. A few are enough. */
+    /*
+     * Chains of rules lead to later rules or to earlier ones, so the passes alternate. A few are enough, but only the
+     * steps bound their number.
+     */
     for (size_t pass = 0; changes && hth_schema_spend(w, 0, g->n_elements / 8); pass++) {
         changes = false;
         for (size_t k = 0; k < g->n_rules; k++) {

@@ -350,6 +350,15 @@ TEST(what_a_grammar_cannot_hold_is_dropped_and_told)
     hth_gbnf_unref(gbnf);
 }
 
+TEST(beginnings_that_no_text_of_a_pattern_has_take_no_rules)
+{
+    hth_gbnf *gbnf = compile("{\"pattern\":\"^(a{10}|b{1000})$\",\"maxLength\":500}", NULL);
+
+    assert_true(gbnf->n_rules < 50);
+    assert_true(accepts(gbnf, "\"aaaaaaaaaa\""));
+    hth_gbnf_unref(gbnf);
+}
+
 /* ---- bounds of the work ------------------------------------------------------------------------------------------ */
 
 static char hostile[BYTES_MAX + 1];
