@@ -140,7 +140,7 @@ grep -aq 'title' "$work/screen" || fail "the name of the model is not shown: $(c
 grep -aq "$(printf '\033')\[2J\|$(printf '\033')\]0" "$work/screen" && fail "control characters reach the terminal: $(cat -v "$work/screen")"
 grep -aq 'It begins' "$chats/cut.json" || fail "a cut reply is not kept: $(cat "$chats/cut.json")"
 grep -aq '^\[first token in' "$work/screen" || fail "a stopped reply has no numbers: $(cat "$work/screen")"
-grep -aq 'only its end would have told' "$work/screen" || fail "/why says nothing of a stopped reply: $(cat "$work/screen")"
+grep -aq 'only its end would have said' "$work/screen" || fail "/why says nothing of a stopped reply: $(cat "$work/screen")"
 expect "mode of the history" "$(stat -c %a "$chats/.history")" 600
 
 # talk ARGUMENTS: a chat on a terminal, until its first prompt; keys go to descriptor 3
