@@ -131,10 +131,13 @@ export const html = (build, report, reasons = known) => {
   }
 }
 
-// The plots of a page as files of their own, with its colours for light and dark pages; one for each section.
+// The plots of a page as files of their own, with its colours for light and dark pages; null for a section without.
 export const pictures = (page) => {
   const [style] = /<style>.*?<\/style>/s.exec(page)
-  return [...page.matchAll(/<svg(.*?>)(.*?<\/svg>)/gs)].map(([, head, rest]) => `<svg xmlns="http://www.w3.org/2000/svg"${head}${style}${rest}\n`)
+  return [...page.matchAll(/<section>.*?<\/section>/gs)].map(([section]) => {
+    const found = /<svg(.*?>)(.*?<\/svg>)/s.exec(section)
+    return found && `<svg xmlns="http://www.w3.org/2000/svg"${found[1]}${style}${found[2]}\n`
+  })
 }
 
 export const draw = (build, directory) => {
@@ -142,7 +145,7 @@ export const draw = (build, directory) => {
   const page = html(build, report)
   writeFileSync(join(directory, 'index.html'), page)
   writeFileSync(join(directory, 'README.md'), markdown(report))
-  for (const [i, picture] of pictures(page).entries()) writeFileSync(join(directory, fileOf(report.sections[i])), picture)
+  for (const [i, picture] of pictures(page).entries()) if (picture) writeFileSync(join(directory, fileOf(report.sections[i])), picture)
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) draw(process.argv[2], process.argv[3])

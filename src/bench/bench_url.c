@@ -270,9 +270,12 @@ static void *work(void *context)
 
 /* ---- the report ---- */
 
+/* Times of a request. */
+enum { FIRST, FIRST_SENT, REPLY, N_TIMES };
+
 /* The samples of one kind, or of all (HTH_BENCH_KINDS). */
 typedef struct kind_samples {
-    hth_samples first, first_sent, reply, rate;
+    hth_samples times[N_TIMES], rate;
     size_t n, n_failed;
     double prompt_tokens, cached_tokens;
 } kind_samples;
@@ -289,9 +292,9 @@ static void collect(const load *l, size_t kind, kind_samples *out)
         out->n_failed += e->state != DONE;
         if (e->state != DONE)
             continue;
-        hth_samples_add(&out->first, (double)(e->first_ns - planned) / 1e6);
-        hth_samples_add(&out->first_sent, (double)(e->first_ns - e->sent_ns) / 1e6);
-        hth_samples_add(&out->reply, (double)(e->end_ns - planned) / 1e6);
+        hth_samples_add(&out->times[FIRST], (double)(e->first_ns - planned) / 1e6);
+        hth_samples_add(&out->times[FIRST_SENT], (double)(e->first_ns - e->sent_ns) / 1e6);
+        hth_samples_add(&out->times[REPLY], (double)(e->end_ns - planned) / 1e6);
         if (e->figures.completion_tokens > 1 && e->last_ns > e->first_ns)
             hth_samples_add(&out->rate, (e->figures.completion_tokens - 1) * 1e9 / (double)(e->last_ns - e->first_ns));
         out->prompt_tokens += e->figures.prompt_tokens;
@@ -301,9 +304,9 @@ static void collect(const load *l, size_t kind, kind_samples *out)
 
 static const char *const kind_names[] = { "chat", "agents", "prefix", "all" };
 
-/* The times of all kinds that are at this offset of kind_samples. */
+/* One of the times, of all kinds. */
 static void add_times(json_t *report, const char *name, const char *title, const char *note,
-                      const kind_samples *samples, size_t offset)
+                      const kind_samples *samples, size_t which)
 {
     json_t *section = hth_bench_section_add(report, &(hth_bench_section){
                                                         .name = name,
@@ -318,7 +321,7 @@ static void add_times(json_t *report, const char *name, const char *title, const
                                                     });
 
     for (size_t i = 0; i <= HTH_BENCH_KINDS; i++) {
-        const hth_samples *s = (const hth_samples *)(const void *)((const char *)&samples[i] + offset);
+        const hth_samples *s = &samples[i].times[which];
 
         if (s->n > 0)
             hth_bench_row_add(section, kind_names[i], 0,
@@ -365,11 +368,11 @@ static void add_facts(const load *l, json_t *report, const kind_samples *all)
         (void)snprintf(text, sizeof(text), "%zu of %zu, the first: %s", all->n_failed, all->n, l->first_error);
         hth_bench_report_add_fact(report, "errors", text);
     }
-    if (all->first.n == 0)
+    if (all->times[FIRST].n == 0)
         return;
     (void)snprintf(text, sizeof(text), "%zu requests, %g a second: first token after %s ms (p50), %s ms (p99).", l->n,
-                   l->options->rate, hth_bench_number(hth_samples_median(&all->first), p50),
-                   hth_bench_number(hth_samples_percentile(&all->first, 0.99), p99));
+                   l->options->rate, hth_bench_number(hth_samples_median(&all->times[FIRST]), p50),
+                   hth_bench_number(hth_samples_percentile(&all->times[FIRST], 0.99), p99));
     json_object_set_new(report, "headline", json_string(text));
 }
 
@@ -383,12 +386,10 @@ static hearth_status add_report(const load *l, json_t *report, hearth_error *err
         collect(l, i, &samples[i]);
     add_facts(l, report, &samples[HTH_BENCH_KINDS]);
     add_times(report, "first_token", "Time to the first token, from the planned arrival",
-              "A request that needs another one's reply waits for it, and that counts.", samples,
-              offsetof(kind_samples, first));
+              "A request that needs another one's reply waits for it, and that counts.", samples, FIRST);
     add_times(report, "first_token_sent", "Time to the first token, from the moment of sending", "", samples,
-              offsetof(kind_samples, first_sent));
-    add_times(report, "reply", "Time to the end of the reply, from the planned arrival", "", samples,
-              offsetof(kind_samples, reply));
+              FIRST_SENT);
+    add_times(report, "reply", "Time to the end of the reply, from the planned arrival", "", samples, REPLY);
     add_work(report, samples);
     free(samples);
     return HEARTH_OK;

@@ -1,6 +1,6 @@
 /*
- * cache_options.h - the command line of `hearth cache`, and what its verbs share: opening the roots, keys, Ctrl-C,
- * errors
+ * cache_options.h - the command line of `hearth cache`, and the functions that its verbs share: for roots, keys, Ctrl-C
+ * and errors
  */
 #ifndef HTH_CLI_CACHE_OPTIONS_H
 #define HTH_CLI_CACHE_OPTIONS_H

@@ -241,7 +241,7 @@ int hth_cache_why(int argc, char **argv)
         result = tell(&a, options.json);
     else
         result = HTH_EXIT_USAGE;
-    if (status != HEARTH_OK && *err.message)
+    if (status != HEARTH_OK)
         hth_say_error(&err);
     hearth_free(a.before);
     hth_open_model_close(&open);

@@ -297,5 +297,5 @@ int hth_command_embed(int argc, char **argv)
     if (atomic_load(&e->model.interrupted))
         exit_code = HTH_EXIT_INTERRUPTED;
     hth_open_model_close(&e->model.open);
-    return exit_code;
+    return exit_code; /* e is never freed (open_model.h) */
 }

@@ -109,8 +109,8 @@ static const hth_manual new_manual = {
     .summary = "make a key, print it once, and write its block",
     .usage = "usage: hearth key new --name NAME [--file FILE] [OPTIONS]\n"
              "\n"
-             "Makes a key for a client of 'hearth serve' and prints it: it is shown once and kept nowhere. The block "
-             "for the\n"
+             "Makes a key for a client of 'hearth serve' and prints it: it is shown once and kept nowhere. "
+             "The block for the\n"
              "file of keys follows, or is added to --file. 'hearth key add' is the same.\n"
              "\n",
     .options = HTH_OPTION_ROWS(new_rows),
@@ -128,8 +128,8 @@ static const hth_manual remove_manual = {
     .name = "remove",
     .alias = "rm",
     .summary = "remove a key from a file",
-    .usage = "usage: hearth key remove NAME --file FILE\n\nRemoves a key from a file. A running server reads the file "
-             "again on SIGHUP.\n\n",
+    .usage = "usage: hearth key remove NAME --file FILE\n\n"
+             "Removes a key from a file. A running server reads the file again on SIGHUP.\n\n",
     .options = HTH_OPTION_ROWS(file_rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
@@ -139,8 +139,8 @@ static const hth_manual expire_manual = {
     .summary = "set the time from which a key is refused",
     .usage = "usage: hearth key expire NAME WHEN --file FILE\n"
              "\n"
-             "Sets the time from which a key is refused: a date (2027-01-31, in UTC), some time from now (90d, 12h), "
-             "at once\n"
+             "Sets the time from which a key is refused: "
+             "a date (2027-01-31, in UTC), some time from now (90d, 12h), at once\n"
              "(now), or never. A running server reads the file again on SIGHUP.\n"
              "\n",
     .options = HTH_OPTION_ROWS(file_rows),

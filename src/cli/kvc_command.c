@@ -719,10 +719,10 @@ static const hth_manual key_manual = {
     .summary = "compute the key of a list of tokens",
     .usage = "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
              "\n"
-             "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's "
-             "parameters and\n"
-             "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix. '-' reads the "
-             "tokens from\n"
+             "Prints the key that names a prefix: "
+             "SHA-256 over fingerprint, quant type, hash of the context's parameters and\n"
+             "the tokens, which are numbers from 0 to 4294967295. "
+             "No tokens name the empty prefix. '-' reads the tokens from\n"
              "standard input, separated by spaces, lines or commas.\n"
              "\n",
     .closing = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n",

@@ -83,34 +83,34 @@ typedef struct shown_model {
     uint64_t bytes, used;
 } shown_model;
 
-static bool print_row(const shown_model *r, models_options *options)
+static bool print_row(const shown_model *shown, models_options *options)
 {
     char size[32], unused[32] = "-";
     const uint64_t now = (uint64_t)time(NULL);
 
     if (options->names)
-        return puts(r->name) >= 0;
+        return puts(shown->name) >= 0;
     if (options->json)
-        return hth_json_print(json_pack("{ss ss* sI sI ss ss}", "name", r->name, "quant", r->quant[0] ? r->quant : NULL,
-                                        "bytes", (json_int_t)r->bytes, "used", (json_int_t)r->used, "source", r->source,
-                                        "path", r->path),
+        return hth_json_print(json_pack("{ss ss* sI sI ss ss}", "name", shown->name, "quant",
+                                        shown->quant[0] ? shown->quant : NULL, "bytes", (json_int_t)shown->bytes,
+                                        "used", (json_int_t)shown->used, "source", shown->source, "path", shown->path),
                               true);
     if (options->n_shown++ == 0)
         printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, "NAME", "QUANT", "SIZE", "UNUSED", "SOURCE");
-    if (r->used > 0)
-        (void)hth_time_text(now > r->used ? (now - r->used) * 1000 : 0, unused);
-    return printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, r->name, r->quant[0] ? r->quant : "-",
-                  hth_size_text(r->bytes, size), unused, r->source) > 0;
+    if (shown->used > 0)
+        (void)hth_time_text(now > shown->used ? (now - shown->used) * 1000 : 0, unused);
+    return printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, shown->name, shown->quant[0] ? shown->quant : "-",
+                  hth_size_text(shown->bytes, size), unused, shown->source) > 0;
 }
 
 static bool print_ollama(const hth_ollama_model *model, void *user_data)
 {
     models_options *options = user_data;
-    const shown_model r = {
+    const shown_model shown = {
         .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes
     };
 
-    return print_row(&r, options);
+    return print_row(&shown, options);
 }
 
 static int list(models_options *options)
@@ -126,9 +126,9 @@ static int list(models_options *options)
         return hth_say(err.message, HTH_EXIT_FAILED);
     for (size_t i = 0; i < n; i++) {
         const hth_hub_model *m = &models[i];
-        const shown_model r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
+        const shown_model shown = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
 
-        (void)print_row(&r, options); /* failures are reported at the end */
+        (void)print_row(&shown, options); /* failures are reported at the end */
     }
     free(models);
     if (hth_ollama_folder(folder))
@@ -456,13 +456,13 @@ static json_t *object_at(json_t *object, const char *key)
     return json_object_get(object, key);
 }
 
-static const char *absolute(const addition *o, const hth_option *option, const char *value)
+static const char *absolute(const addition *a, const hth_option *option, const char *value)
 {
-    const char *here = hth_config_directory(o->pool, "");
+    const char *here = hth_config_directory(a->pool, "");
 
     if (!here || (option->is_word && option->is_word(value)))
         return here ? value : NULL;
-    return option->is_named ? hth_config_named_path(o->pool, here, value) : hth_config_path(o->pool, here, value);
+    return option->is_named ? hth_config_named_path(a->pool, here, value) : hth_config_path(a->pool, here, value);
 }
 
 static json_t *number_json(const char *text)
@@ -476,7 +476,7 @@ static json_t *number_json(const char *text)
 }
 
 /* A value in the form of the configuration file; NULL if out of memory. */
-static json_t *value_json(const addition *o, const hth_option *option, const char *value)
+static json_t *value_json(const addition *a, const hth_option *option, const char *value)
 {
     switch (option->kind) {
     case HTH_OPTION_FLAG: return json_true();
@@ -486,38 +486,38 @@ static json_t *value_json(const addition *o, const hth_option *option, const cha
     case HTH_OPTION_COUNT: return number_json(value);
     default: break;
     }
-    value = option->is_path ? absolute(o, option, value) : value;
+    value = option->is_path ? absolute(a, option, value) : value;
     return value ? json_string(value) : NULL;
 }
 
-static bool add_member(const addition *o, const hth_option *option, const char *value)
+static bool add_member(const addition *a, const hth_option *option, const char *value)
 {
     const char *section = section_of(option);
-    json_t *to = section ? object_at(o->json, section) : o->json;
+    json_t *to = section ? object_at(a->json, section) : a->json;
 
     if (option->is_pairs) {
         const char *equals = strchr(value, '='); /* its form was checked */
-        const char *key = hth_pool_text(o->pool, value, (size_t)(equals - value));
+        const char *key = hth_pool_text(a->pool, value, (size_t)(equals - value));
 
         return key && json_object_set_new(object_at(to, option->key), key, number_json(equals + 1)) == 0;
     }
     if (!option->repeats)
-        return json_object_set_new(to, option->key, value_json(o, option, value)) == 0;
+        return json_object_set_new(to, option->key, value_json(a, option, value)) == 0;
     if (!json_object_get(to, option->key))
         (void)json_object_set_new(to, option->key, json_array()); /* the next line reports a failure */
-    return json_array_append_new(json_object_get(to, option->key), value_json(o, option, value)) == 0;
+    return json_array_append_new(json_object_get(to, option->key), value_json(a, option, value)) == 0;
 }
 
 static void add_option(const hth_option *option, const char *value, void *user_data)
 {
-    addition *o = user_data;
+    addition *a = user_data;
 
-    o->asks_help |= option->kind == HTH_OPTION_END;
+    a->asks_help |= option->kind == HTH_OPTION_END;
     if (option->key)
-        o->failed |= !add_member(o, option, value);
+        a->failed |= !add_member(a, option, value);
 }
 
-static int give_addition(addition *o, const add_options *options, const char *name, const char *path)
+static int give_addition(addition *a, const add_options *options, const char *name, const char *path)
 {
     /* Otherwise the text names a downloaded model, or a file on the server. */
     const hth_option is_path = { .is_path = access(path, F_OK) == 0 };
@@ -525,9 +525,9 @@ static int give_addition(addition *o, const add_options *options, const char *na
     char *json;
     int exit_code;
 
-    o->failed |= json_object_set_new(o->json, "name", json_string(name)) != 0 ||
-                 json_object_set_new(o->json, "path", value_json(o, &is_path, path)) != 0;
-    json = o->failed ? NULL : json_dumps(o->json, JSON_COMPACT);
+    a->failed |= json_object_set_new(a->json, "name", json_string(name)) != 0 ||
+                 json_object_set_new(a->json, "path", value_json(a, &is_path, path)) != 0;
+    json = a->failed ? NULL : json_dumps(a->json, JSON_COMPACT);
     if (!json)
         return hth_say("no memory, or a name or a path that is no text in UTF-8", HTH_EXIT_FAILED);
     exit_code = hth_operator_ask(&options->server, "/admin/models", json, &answer);
@@ -541,29 +541,29 @@ static int give_addition(addition *o, const add_options *options, const char *na
 static int add(int argc, char **argv)
 {
     add_options *options = calloc(1, sizeof(*options)); /* large */
-    addition o = { .json = json_object(), .pool = hth_pool_new() };
+    addition a = { .json = json_object(), .pool = hth_pool_new() };
     int exit_code = HTH_EXIT_FAILED, first;
 
-    if (!options || !o.json || !o.pool) {
+    if (!options || !a.json || !a.pool) {
         (void)hth_say("no memory", 0);
         goto out;
     }
     hth_model_setup_init(&options->model.setup);
     exit_code = HTH_EXIT_USAGE;
-    first = hth_option_table_visit(add_manual.options, "hearth models add", argc, argv, options, add_option, &o);
+    first = hth_option_table_visit(add_manual.options, "hearth models add", argc, argv, options, add_option, &a);
     if (first < 0)
         goto out;
-    if (o.asks_help) {
+    if (a.asks_help) {
         hth_manual_print(&add_manual, true, stdout);
         exit_code = HTH_EXIT_OK;
     } else if (argc - first != 2) {
         (void)hth_say("models add takes a NAME and a PATH; 'hearth help models add' explains it", 0);
     } else {
-        exit_code = give_addition(&o, options, argv[first], argv[first + 1]);
+        exit_code = give_addition(&a, options, argv[first], argv[first + 1]);
     }
 out:
-    json_decref(o.json);
-    hth_pool_free(o.pool);
+    json_decref(a.json);
+    hth_pool_free(a.pool);
     free(options);
     return exit_code;
 }

@@ -44,21 +44,21 @@ const hth_manual hth_pull_manual = {
              "       hearth pull OWNER/REPO --list [--json] [--revision REVISION]\n"
              "       hearth pull NAME[:TAG] | ollama:OWNER/NAME[:TAG] [--quiet]\n"
              "\n"
-             "Downloads a model in GGUF format from a hub, and prints the path of its file. Without QUANT and FILE, "
-             "Q4_K_M is\n"
-             "taken, or the next best. All parts of a split file are taken. What is there already is not downloaded "
-             "again, and\n"
-             "a download that ended early goes on. --list shows the models that there are, their sizes, and those that "
-             "were\n"
+             "Downloads a model in GGUF format from a hub, and prints the path of its file. "
+             "Without QUANT and FILE, Q4_K_M is\n"
+             "taken, or the next best. All parts of a split file are taken. "
+             "What is there already is not downloaded again, and\n"
+             "a download that ended early goes on. "
+             "--list shows the models that there are, their sizes, and those that were\n"
              "downloaded; * marks the one that is taken without QUANT.\n"
              "\n"
-             "NAME[:TAG] is a model of a registry of Ollama's kind, which HEARTH_OLLAMA_REGISTRY names. It comes into "
-             "Ollama's\n"
+             "NAME[:TAG] is a model of a registry of Ollama's kind, which HEARTH_OLLAMA_REGISTRY names. "
+             "It comes into Ollama's\n"
              "folder, where Ollama finds it, too.\n"
              "\n",
     .closing =
-        "\nVariables: HF_TOKEN or HF_TOKEN_PATH (the token for private and gated models), HF_HUB_CACHE or HF_HOME "
-        "(the\n"
+        "\nVariables: HF_TOKEN or HF_TOKEN_PATH (the token for private and gated models), "
+        "HF_HUB_CACHE or HF_HOME (the\n"
         "folder), HF_ENDPOINT (the hub; default " HTH_HUB_ENDPOINT "), HF_HUB_OFFLINE=1 (download nothing),\n"
         "HEARTH_OLLAMA_REGISTRY (the registry, https://HOST[:PORT]; default: none), OLLAMA_MODELS (Ollama's folder).\n"
         "Exit codes: 0 done, 1 failed, 2 wrong usage.\n"
@@ -118,6 +118,7 @@ static int pull(const pull_options *options, const char *text)
     char path[PATH_MAX];
     hearth_error err = { .message = "" };
 
+    /* Only checks the name: a wrong one is wrong usage. */
     if ((hth_model_source_is_ollama(text) ? hth_ollama_reference_read(text, &at_registry, &err)
                                           : hth_hub_reference_read(text, &at_hub, &err)) != HEARTH_OK)
         return hth_say(err.message, HTH_EXIT_USAGE);

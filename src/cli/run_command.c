@@ -73,5 +73,5 @@ int hth_command_run(int argc, char **argv)
     hth_open_model_close(&run->model.open);
     free(run->grammar);
     free(run->json_schema);
-    return exit_code;
+    return exit_code; /* run is never freed (open_model.h) */
 }

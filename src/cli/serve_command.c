@@ -260,25 +260,24 @@ const hth_manual hth_serve_manual = {
     .summary = "serve models with the APIs of OpenAI, Anthropic, Ollama, llama.cpp",
     .usage = "usage: hearth serve [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
              "\n"
-             "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. Each model runs in a "
-             "worker\n"
-             "process. When a worker dies, a new one takes over and continues its requests. A prompt that was computed "
-             "once is\n"
-             "not computed again, also after a restart. Without a model it serves those that were downloaded, each "
-             "with the\n"
+             "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. "
+             "Each model runs in a worker\n"
+             "process. When a worker dies, a new one takes over and continues its requests. "
+             "A prompt that was computed once is\n"
+             "not computed again, also after a restart. "
+             "Without a model it serves those that were downloaded, each with the\n"
              "first request for it.\n"
              "\n",
-    .closing =
-        "\nMost options are also keys of the configuration file; docs/operating.md explains them.\n"
-        "SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
-        "5min.\n"
-        "Most flags of llama-server are taken, too (docs/flags.md has the table), and\n"
-        "its variables of the environment.\n"
-        "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates "
-        "anew.\n"
-        "\n"
-        "  hearth serve -m models/hearth-tiny.gguf\n"
-        "  hearth serve --config /etc/hearth/hearth.conf --check\n",
+    .closing = "\nMost options are also keys of the configuration file; docs/operating.md explains them.\n"
+               "SIZE is a number of bytes with an optional K, M, G or T, "
+               "MS one of milliseconds or a time such as 30s or 5min.\n"
+               "Most flags of llama-server are taken, too (docs/flags.md has the table), and\n"
+               "its variables of the environment.\n"
+               "SIGTERM ends the server once running requests are done, "
+               "SIGHUP reads configuration, keys and certificates anew.\n"
+               "\n"
+               "  hearth serve -m models/hearth-tiny.gguf\n"
+               "  hearth serve --config /etc/hearth/hearth.conf --check\n",
     .options = &hth_serve_flags,
     .init = init,
     .n_bytes = sizeof(hth_serve_options),

@@ -38,8 +38,8 @@ const hth_manual hth_version_manual = {
     .summary = "show versions of program, engine and formats",
     .usage = "usage: hearth version [--json]\n"
              "\n"
-             "Shows the versions of Hearth, of the engine module and of the row format, and the devices "
-             "that the engine can\n"
+             "Shows the versions of Hearth, of the engine module and of the row format, "
+             "and the devices that the engine can\n"
              "compute on in this machine, by back end.\n"
              "\n",
     .options = HTH_OPTION_ROWS(rows),

@@ -94,5 +94,6 @@ int hth_sayf(int returned, const char *format, ...)
 
 void hth_say_error(const hearth_error *err)
 {
-    (void)hth_say(err->message, 0);
+    if (*err->message)
+        (void)hth_say(err->message, 0);
 }

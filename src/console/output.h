@@ -43,6 +43,7 @@ int hth_output_end(int exit_code);
 /* Print an error on standard error. Returns `returned`, for the caller to return. */
 int hth_say(const char *message, int returned);
 int hth_sayf(int returned, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Nothing if its message is empty: then the error was already printed. */
 void hth_say_error(const hearth_error *err);
 
 #endif

@@ -19,7 +19,7 @@ enum { HTH_TEXT_FILE_BYTES_MAX = 256 << 20 };
  * standard error, if it cannot be read, is too large or contains a zero byte.
  */
 char *hth_text_file_read(const char *path);
-/* Append what a descriptor has up to its end. False, with errno: it cannot be read; EFBIG for more than n_max bytes. */
+/* Append the bytes of a descriptor up to its end. False, with errno: it cannot be read; EFBIG: over n_max bytes. */
 bool hth_read_to_end(int fd, size_t n_max, hth_buffer *out);
 
 /*

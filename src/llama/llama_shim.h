@@ -60,7 +60,7 @@ hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_er
 
 /* ---- model ---- */
 
-/* What only this room needs to know of a model, beside hth_engine_model_info. */
+/* Facts of a model that only this room needs, in addition to hth_engine_model_info. */
 typedef struct hth_shim_model_facts {
     enum llama_ftype ftype;
     int32_t n_head;
@@ -80,7 +80,10 @@ typedef struct hth_shim_model_facts {
 /* Load a model, which the caller frees. Without devices the CPU computes. */
 hearth_status hth_shim_model_load(const char *path, const struct llama_model_params *params, struct llama_model **out,
                                   hearth_error *err);
-/* Read what the engine knows of a model: in info, its names, sizes and vocabulary, and n_labels as if it had labels. */
+/*
+ * Read what the engine knows of a model: in info, its names, sizes and vocabulary, and n_labels even if it has no
+ * classifier.
+ */
 hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_engine_model_info *info,
                                         hth_shim_model_facts *facts, hearth_error *err);
 /* A metadata value as text. False, with text "": missing, or it does not fit. */

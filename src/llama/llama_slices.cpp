@@ -127,6 +127,12 @@ struct hth_llama_slices {
     uint32_t token_bytes_max = 0;
     std::vector<bool> pairs = std::vector<bool>(PAIR_BITS);
 
+    /* The bytes of a slice of a text of n bytes; n: the text is not cut. */
+    size_t slice_bytes(size_t n, int32_t n_slice) const
+    {
+        return !cuts ? n : n_slice > 0 ? (size_t)n_slice : SLICE_BYTES;
+    }
+
     void read(const llama_model *model);
     void add_pairs(const char *piece);
     size_t end_of_whole(const char *text, size_t n, size_t at, bool parse_special) const;
@@ -290,7 +296,7 @@ hearth_status hth_llama_slices_append(const hth_llama_slices *slices, const char
                                       const hth_tokenize_stop *stop, hearth_error *err)
 {
     const llama_vocab *vocab = slices->vocab;
-    const size_t size = !slices->cuts ? n : n_slice > 0 ? (size_t)n_slice : SLICE_BYTES;
+    const size_t size = slices->slice_bytes(n, n_slice);
     size_t begin = 0; /* of the slice; the tokens of [begin, anchor) are already known */
     size_t anchor = 0;
     bool merged = slices->merges && n > size && has_whole_characters(text, n);
@@ -351,6 +357,18 @@ hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const ch
 {
     return hth_guarded(err, "tokenize the text", [&] {
         std::vector<hearth_token> made;
+
+        if ((size_t)n_bytes <= slices->slice_bytes((size_t)n_bytes, n_slice)) { /* straight into the caller's room */
+            if (is_stopped(stop))
+                return stopped(err);
+            const int32_t n =
+                llama_tokenize(slices->vocab, text, n_bytes, tokens, capacity, add_special, parse_special);
+
+            if (n == INT32_MIN)
+                return too_many((size_t)n_bytes, err);
+            *n_out = n;
+            return HEARTH_OK;
+        }
         hearth_status status = hth_llama_slices_append(slices, text, (size_t)n_bytes, n_slice, add_special,
                                                        parse_special, made, stop, err);
 

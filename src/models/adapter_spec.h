@@ -2,8 +2,8 @@
  * adapter_spec.h - files with scales in options: adapters, "[NAME=]FILE[:SCALE]", and control vectors, "FILE[:SCALE]"
  *
  * The name is the part before the first '=', if there is no '/' before that; otherwise the file's name without ".gguf".
- * The scale is the part after the last ':', if it is a number; otherwise 1. The functions that read open no file and
- * keep no pointers. Any thread may call them. After an error, outputs do not change.
+ * The scale is the part after the last ':', if it is a number; otherwise 1. The reading functions open no file and keep
+ * no pointers. Any thread may call them. After an error, outputs do not change.
  */
 #ifndef HTH_MODELS_ADAPTER_SPEC_H
 #define HTH_MODELS_ADAPTER_SPEC_H

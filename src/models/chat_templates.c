@@ -72,11 +72,11 @@ static const hth_chat_template templates[] = {
       .stop = { "<|user|>" } },
 };
 
-/* ---- those of the engine ----------------------------------------------------------------------------------------- */
+/* ---- the engine's ------------------------------------------------------------------------------------------------ */
 
 /*
  * The engine has them as code (llama-chat.cpp, v0.5.0), which neither its reply parser nor ours can read. A test
- * compares each with that code. Templates whose names we also have are ours.
+ * compares each with that code. A name in both lists means ours.
  *
  * In each, r is the role of a message and c its content.
  */

@@ -113,6 +113,7 @@ hearth_status hth_model_draft_load(hearth_model *model, const hearth_model_optio
 
     if (status != HEARTH_OK)
         return status;
+    model->draft->is_draft = true;
     own.progress = may_continue;
     own.progress_user_data = (void *)options;
     if (hth_model_path_is_file(model->runtime->engine_directory, options->draft_model))

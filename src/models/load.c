@@ -135,7 +135,7 @@ hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_opt
         .host_weights = options->host_weights,
         .keep_host_weights = options->keep_host_weights,
         .chat_template = named ? named->source : options->chat_template,
-        .fallback_template = hth_chat_template_named(HTH_CHAT_TEMPLATE_FALLBACK)->source,
+        .fallback_template = model->is_draft ? NULL : hth_chat_template_named(HTH_CHAT_TEMPLATE_FALLBACK)->source,
         .progress = options->progress,
         .progress_user_data = options->progress_user_data,
         .log = hth_runtime_log(model->runtime),

@@ -234,8 +234,6 @@ static void model_free(hearth_model *model)
     hth_adapters_clear(&model->adapters);
     pthread_mutex_destroy(&model->adapters.lock);
     hth_fingerprinting_free(model->fingerprinting);
-    if (model->draft)
-        hth_model_end(model->draft);
     free((char *)model->context_params.type_k);
     free((char *)model->context_params.type_v);
     free(model->cache_salt);
@@ -248,6 +246,8 @@ static void model_free(hearth_model *model)
 void hth_model_end(hearth_model *model)
 {
     hth_model_shut_down(model);
+    if (model->draft)
+        hth_model_end(model->draft);
     hth_runtime_remove(model->runtime, model); /* last: hearth_runtime_close waits for this */
     model_free(model);
 }

@@ -114,6 +114,7 @@ struct hearth_model {
     void *progress_user_data;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
     hearth_model *draft;                /* its draft model, a handle that no caller has; NULL: none */
+    bool is_draft;                      /* of another model, so it renders no conversations */
     /*
      * The fingerprint of the file with the control vectors, without salts and adapters; set in the second step of
      * loading.

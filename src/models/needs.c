@@ -97,6 +97,7 @@ static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_optio
 
     if (status != HEARTH_OK)
         return status;
+    draft->is_draft = true;
     status = hth_model_load_weights(draft, &draft_options, true, err);
     if (status == HEARTH_OK)
         status = needs_of(draft, &params, &needs, err);

@@ -34,8 +34,10 @@ typedef struct chain {
     const hth_config_node **link;
 } chain;
 
-__attribute__((format(printf, 3, 4))) static hearth_status fail_at(const scanner *s, unsigned line, const char *format,
-                                                                   ...)
+static hearth_status fail_at(const scanner *s, unsigned line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static hearth_status fail_at(const scanner *s, unsigned line, const char *format, ...)
 {
     char message[sizeof(((hearth_error *)NULL)->message)];
     va_list arguments;

@@ -28,8 +28,10 @@ typedef struct member {
 } member;
 
 /* Add an error for this line to the reader's problems. */
-__attribute__((format(printf, 3, 4))) static void say(const hth_config_reader *reader, unsigned line,
-                                                      const char *format, ...)
+static void say(const hth_config_reader *reader, unsigned line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say(const hth_config_reader *reader, unsigned line, const char *format, ...)
 {
     char message[480];
     va_list arguments;

@@ -246,9 +246,8 @@ const hth_llama_flag hth_llama_flags[] = {
       .to = "weights are mapped or read by the system; leave it out, or give auto, mmap, none, mlock or mmap+mlock",
       .choices = load_modes },
     { "--reasoning-format", VALUE, CHOICE,
-      .to = "replies have reasoning in a field of its own; leave it out: a request says \"reasoning_format\": \"none\" "
-            "to "
-            "have it in the text",
+      .to = "replies have reasoning in a field of its own; leave it out: "
+            "a request says \"reasoning_format\": \"none\" to have it in the text",
       .choices = reasoning_formats },
     { "--reasoning-effort", VALUE, TEMPLATE_VALUE, .to = "reasoning_effort", .map = map_effort },
     { "--reasoning-preserve", NOTHING, TEMPLATE_VALUE, .to = "preserve_reasoning", .map = map_true },
@@ -342,9 +341,8 @@ const hth_llama_flag hth_llama_flags[] = {
     { "--spec-default", NOTHING, WITHOUT_EFFECT, .to = "as --spec-type" },
 
     { "--context-shift", NOTHING, REFUSED,
-      .to = "a shifted context differs from the one that the model computes; leave it out: a reply ends when the "
-            "context is "
-            "full" },
+      .to = "a shifted context differs from the one that the model computes; leave it out: "
+            "a reply ends when the context is full" },
     { "--cors-credentials", NOTHING, REFUSED,
       .to = "pages send keys, not cookies; --cors-origin lists the origins that may" },
     { "--api-prefix", VALUE, REFUSED, .to = "a proxy in front can remove a prefix" },

@@ -130,8 +130,11 @@ static hearth_status pull(const source *s, const char *revision, bool is_quiet, 
     return status;
 }
 
-static hearth_status find_or_pull(const char *text, bool is_ollama, bool may_pull, bool is_quiet,
-                                  char path_out[PATH_MAX], hearth_error *err)
+/* What to do for a model that is not there. */
+typedef enum if_missing { FAIL, PULL, PULL_QUIETLY } if_missing;
+
+static hearth_status find_or_pull(const char *text, bool is_ollama, if_missing missing, char path_out[PATH_MAX],
+                                  hearth_error *err)
 {
     source s;
     hearth_status status = read_source(text, is_ollama, false, &s, err);
@@ -139,10 +142,10 @@ static hearth_status find_or_pull(const char *text, bool is_ollama, bool may_pul
     if (status == HEARTH_OK)
         status = is_ollama ? hth_ollama_reference_find(&s.settings, &s.at_registry, path_out, err)
                            : hth_hub_find(&s.settings, &s.at_hub, NULL, path_out, err);
-    if (status != HEARTH_NOT_FOUND || !may_pull)
+    if (status != HEARTH_NOT_FOUND || missing == FAIL)
         return status;
     status = read_settings(&s, text, true, err);
-    return status == HEARTH_OK ? pull(&s, NULL, is_quiet, path_out, err) : status;
+    return status == HEARTH_OK ? pull(&s, NULL, missing == PULL_QUIETLY, path_out, err) : status;
 }
 
 static bool has_prefix(const char *text)
@@ -162,18 +165,19 @@ static bool may_be_at_registry(const char *text)
 static hearth_status find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX], hearth_error *err)
 {
     if (access(text, F_OK) != 0) {
+        const if_missing missing = !may_pull ? FAIL : is_quiet ? PULL_QUIETLY : PULL;
         const bool may_be_there = may_be_at_registry(text);
 
         if (hth_hub_is_reference(text))
-            return find_or_pull(text, false, may_pull, is_quiet, path_out, err);
+            return find_or_pull(text, false, missing, path_out, err);
         if (has_prefix(text))
-            return find_or_pull(text, true, may_pull, is_quiet, path_out, err);
-        if (may_be_there && find_or_pull(text, true, false, true, path_out, NULL) == HEARTH_OK)
+            return find_or_pull(text, true, missing, path_out, err);
+        if (may_be_there && find_or_pull(text, true, FAIL, path_out, NULL) == HEARTH_OK)
             return HEARTH_OK; /* the registry's model, if there are several of this name */
         if (find_at_ollama(text, path_out))
             return HEARTH_OK;
         if (may_pull && may_be_there)
-            return find_or_pull(text, true, may_pull, is_quiet, path_out, err);
+            return find_or_pull(text, true, missing, path_out, err);
     }
     return snprintf(path_out, PATH_MAX, "%s", text) < PATH_MAX
              ? HEARTH_OK

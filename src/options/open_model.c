@@ -46,10 +46,8 @@ hearth_status hth_open_model_load(hth_open_model *open, hearth_error *err)
     runtime.log = open->is_quiet ? NULL : log_line;
     runtime.log_user_data = open;
     runtime.log_level = open->is_verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
-    if (!hth_model_setup_template(open->setup, &template_text)) {
-        (void)snprintf(err->message, sizeof(err->message), "the chat template cannot be used");
-        return HEARTH_INVALID_TEXT;
-    }
+    if (!hth_model_setup_template(open->setup, &template_text))
+        return HEARTH_INVALID_TEXT; /* said */
     status = hearth_runtime_open(&runtime, &open->runtime, err);
     model.chat_template = template_text;
     model.progress = show_loading;

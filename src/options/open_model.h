@@ -26,9 +26,10 @@ typedef struct hth_open_model {
 } hth_open_model;
 
 /*
- * Open the runtime, and load the model with its template and adapters. HEARTH_CANCELLED: is_ended returned true. After
- * a failure, hth_open_model_close must still be called. The log goes to standard error while the model is open, so
- * `open` must stay valid.
+ * Open the runtime, and load the model with its template and adapters. HEARTH_CANCELLED: is_ended returned true.
+ * HEARTH_INVALID_TEXT without a message: the template cannot be used, as was printed. After a failure,
+ * hth_open_model_close must still be called. The log goes to standard error while the model is open, so `open` must
+ * stay valid.
  */
 hearth_status hth_open_model_load(hth_open_model *open, hearth_error *err);
 /*
@@ -43,7 +44,10 @@ void hth_open_model_close(hth_open_model *open);
  */
 uint32_t hth_open_model_recommend(hth_open_model *open);
 
-/* A model that Ctrl-C interrupts. It is never freed, because the thread that waits for signals may still use it. */
+/*
+ * A model that Ctrl-C interrupts. After hth_own_model_find has succeeded it is never freed, because the thread that
+ * waits for signals may still use it.
+ */
 typedef struct hth_own_model {
     hth_open_model open;
     char path[PATH_MAX];

@@ -345,15 +345,13 @@ const hth_manual hth_run_manual = {
     .summary = "generate text from a prompt, warm when the prompt was seen before",
     .usage = "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
              "\n"
-             "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, "
-             "so\nthe same "
-             "prompt, or one that begins like it, starts to answer at once.\n"
-             "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 8 tokens on, "
-             "the same\n"
+             "Generates text from a prompt and streams it to standard output. The computed prompt is kept on disk, so\n"
+             "the same prompt, or one that begins like it, starts to answer at once.\n"
+             "Without -p and -f the prompt is read from standard input, unless that is a terminal. "
+             "From 8 tokens on, the same\n"
              "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
-             "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there "
-             "('hearth "
-             "pull\n"
+             "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, "
+             "which is downloaded if it is not there ('hearth pull\n"
              "--help'), or NAME[:TAG] of Ollama.\n"
              "\n",
     .closing =

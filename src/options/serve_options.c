@@ -311,9 +311,8 @@ static const hth_option key_rows[] = {
       .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &hth_worker_slot_options, .offset = AT(server) },
     { "models-dir", 0, HTH_OPTION_TEXT, "DIR",
-      "serve the GGUF files in this folder and its sub-folders, too, each with the first request for it; a reload "
-      "looks "
-      "again",
+      "serve the GGUF files in this folder and its sub-folders, too, each with the first request for it; "
+      "a reload looks again",
       .offset = AT(server.models_folder), .key = "models_dir", .is_path = true, .is_common = true },
     { "models-dir-names", 0, HTH_OPTION_WORD, "WORD",
       "names of the models in this folder: file, of their files; metadata: general.name in their files, where it is "

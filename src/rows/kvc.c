@@ -497,7 +497,9 @@ enum { N_REASONS = sizeof(reasons) / sizeof(reasons[0]) };
 
 const char *hth_kvc_reason_name(hth_kvc_reason reason)
 {
-    return (unsigned)reason < N_REASONS ? reasons[reason].name : "unknown";
+    const char *name = (unsigned)reason < N_REASONS ? reasons[reason].name : NULL;
+
+    return name ? name : "unknown";
 }
 
 void hth_kvc_fault_text(const hth_kvc_fault *fault, char *text, size_t capacity)

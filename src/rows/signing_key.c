@@ -70,6 +70,7 @@ static hearth_status read_key(const hth_fs *fs, int fd, const char *path, size_t
     size_t n_read = 0;
     int rc;
 
+    assert(n_bytes >= HTH_SIGNING_KEY_BYTES_MIN);
     assert(n_bytes <= sizeof(bytes));
     rc = hth_fs_read_full(fs, fd, bytes, n_bytes, 0, &n_read);
     if (rc != 0) {

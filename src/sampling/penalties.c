@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_tail.h"
 #include "sampling/sampling.h"
 
 /* The bit of a count that marks the token as processed in this call. */

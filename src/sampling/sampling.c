@@ -186,19 +186,3 @@ const char *const *hth_sampling_dry_breakers(const hearth_sampling *sampling, si
     *n_out = sizeof(usual) / sizeof(usual[0]);
     return usual;
 }
-
-void hth_text_keep_last(char *text, size_t *n, size_t n_max, const char *more, size_t n_more)
-{
-    if (n_more > n_max) {
-        more += n_more - n_max;
-        n_more = n_max;
-    }
-    if (*n + n_more > n_max) {
-        size_t n_dropped = *n + n_more - n_max;
-
-        memmove(text, text + n_dropped, *n - n_dropped);
-        *n -= n_dropped;
-    }
-    memcpy(text + *n, more, n_more);
-    *n += n_more;
-}

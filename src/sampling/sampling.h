@@ -38,7 +38,4 @@ bool hth_sampling_bounds_thinking(const hearth_sampling *sampling);
 /* DRY's phrase breakers, *n_out of them: those of sampling, borrowed, or the static defaults. */
 const char *const *hth_sampling_dry_breakers(const hearth_sampling *sampling, size_t *n_out);
 
-/* Append to a text, [*n], and drop from its beginning what is more than n_max bytes. */
-void hth_text_keep_last(char *text, size_t *n, size_t n_max, const char *more, size_t n_more);
-
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_tail.h"
+
 enum { TAIL_BYTES = 2 * HTH_THINKING_TEXT_BYTES_MAX };
 
 typedef enum thinking_state { OUTSIDE, INSIDE, CLOSING } thinking_state;

@@ -4,6 +4,7 @@
  *   1. split the characters into atoms: every set of every part contains an atom entirely or not at all
  *   2. find the states breadth first, from the beginning of the text. A state is the instructions of each part that
  *      wait for a character, and the count.
+ *   3. drop states that lead to no accepting state
  *
  * To look for one text, only the states along the text are made, one after another.
  *
@@ -368,24 +369,70 @@ static void build(builder *b)
         }
 }
 
+/*
+ * Number the states that lead to an accepting one: numbers[i] is that of state i, or NONE. Returns their count. Most
+ * transitions lead to later states, so the first pass is backward; the others alternate.
+ */
+static uint32_t number_useful(builder *b, uint32_t *numbers)
+{
+    uint32_t n = 0;
+    bool changes = true;
+
+    memset(numbers, 0xFF, b->n_states * sizeof(numbers[0]));
+    for (size_t pass = 0; changes; pass++) {
+        changes = false;
+        for (size_t k = 0; k < b->n_states; k++) {
+            size_t i = pass % 2 ? k : b->n_states - 1 - k, atom = 0;
+            const uint32_t *next = b->next + i * b->n_atoms;
+            bool leads = b->states[i]->accepts;
+
+            if (numbers[i] != NONE)
+                continue;
+            for (; atom < b->n_atoms && !leads; atom++)
+                leads = next[atom] != NONE && numbers[next[atom]] != NONE;
+            if (!spend(b, 1 + atom / 8))
+                return 0;
+            if (leads) {
+                numbers[i] = 0;
+                changes = true;
+            }
+        }
+    }
+    for (size_t i = 0; i < b->n_states; i++)
+        if (numbers[i] != NONE)
+            numbers[i] = n++;
+    return n;
+}
+
 static hth_dfa *finish(builder *b)
 {
     hth_dfa *dfa = calloc(1, sizeof(*dfa));
-    bool *accepts = malloc((b->n_states + 1) * sizeof(accepts[0]));
-    bool any = false;
+    uint32_t *numbers = malloc(b->n_states * sizeof(numbers[0])), n = 0;
+    bool *accepts = malloc(b->n_states * sizeof(accepts[0]));
 
-    if (!dfa || !accepts) {
+    if (dfa && numbers && accepts)
+        n = number_useful(b, numbers);
+    else
         fail_memory(b);
+    if (b->status != HEARTH_OK) {
         free(dfa);
+        free(numbers);
         free(accepts);
         return NULL;
     }
-    for (size_t i = 0; i < b->n_states; i++) {
-        accepts[i] = b->states[i]->accepts;
-        any = any || accepts[i];
+    for (size_t i = 0; i < b->n_states; i++) { /* in place: no number is above that of the state */
+        if (numbers[i] == NONE)
+            continue;
+        accepts[numbers[i]] = b->states[i]->accepts;
+        for (size_t atom = 0; atom < b->n_atoms; atom++) {
+            uint32_t to = b->next[i * b->n_atoms + atom];
+
+            b->next[numbers[i] * b->n_atoms + atom] = to == NONE ? NONE : numbers[to];
+        }
     }
+    free(numbers);
     *dfa = (hth_dfa){
-        .n_states = any ? (uint32_t)b->n_states : 0, /* each can be reached */
+        .n_states = n,
         .n_atoms = (uint32_t)b->n_atoms,
         .firsts = b->firsts,
         .next = b->next,

@@ -2,7 +2,7 @@
  * dfa.h - the intersection of sets of texts, as a deterministic automaton over characters
  *
  * The subset construction, for several machines at once. A state consists of the possible positions of each machine and
- * of the number of characters so far, as far as the length bounds need it. From some states no text of the set can be
+ * of the number of characters so far, as far as the length bounds need it. From each state a text of the set can be
  * completed.
  *
  * Limits: at most HTH_DFA_STATES_MAX states, HTH_DFA_CELLS_MAX transitions, and the steps that the caller allows.

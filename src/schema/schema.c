@@ -58,7 +58,7 @@ static void compile_types(hth_schema_work *w, const hth_schema_items *items, uin
     if (types & HTH_TYPE_NUMBER)
         hth_schema_number(w, items, types & HTH_TYPE_NUMBER, rule);
     if (types & HTH_TYPE_BOOLEAN) {
-        hth_schema_push_rule(w, w->boolean);
+        hth_schema_push_shared(w, HTH_SHARED_BOOLEAN);
         hth_schema_end(w, rule, base);
     }
     if (types & HTH_TYPE_NULL) {
@@ -132,7 +132,10 @@ static void drop_dead_alternatives(hth_schema_work *w)
 
     if (!leads)
         hth_schema_fail_memory(w);
-    /* Chains of rules lead to later rules or to earlier ones, so the passes alternate. A few are enough. */
+    /*
+     * Chains of rules lead to later rules or to earlier ones, so the passes alternate. A few are enough, but only the
+     * steps bound their number.
+     */
     for (size_t pass = 0; changes && hth_schema_spend(w, 0, g->n_elements / 8); pass++) {
         changes = false;
         for (size_t k = 0; k < g->n_rules; k++) {
@@ -277,8 +280,6 @@ hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_s
                            : HTH_GBNF_REPETITIONS_MAX;
     w->ignores_siblings = is_of_old_draft(root);
     if (hth_gbnf_builder_init(&w->tables, err) == HEARTH_OK)
-        hth_schema_add_shared(w);
-    if (!hth_schema_failed(w))
         compile(w, place);
     status = hth_gbnf_builder_end(&w->tables, out);
     if (options && options->steps)

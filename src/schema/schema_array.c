@@ -371,8 +371,8 @@ void hth_schema_array(hth_schema_work *w, const hth_schema_items *items, uint32_
     array a = { .w = w, .items = items };
     size_t base = w->tables.n_stack;
 
-    if (!hth_schema_says_of(items, HTH_TYPE_ARRAY)) {
-        hth_schema_push_rule(w, w->array);
+    if (!hth_schema_has_keywords_for(items, HTH_TYPE_ARRAY)) {
+        hth_schema_push_shared(w, HTH_SHARED_ARRAY);
         hth_schema_end(w, rule, base);
         return;
     }

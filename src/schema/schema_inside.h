@@ -103,6 +103,19 @@ typedef struct hth_schema_text_class {
     hth_gbnf_element element;
 } hth_schema_text_class;
 
+/* Shared rules: any value, any value of a type, the space that may occur between two JSON tokens. */
+typedef enum hth_schema_shared_rule {
+    HTH_SHARED_VALUE,
+    HTH_SHARED_OBJECT,
+    HTH_SHARED_ARRAY,
+    HTH_SHARED_SPACE,
+    HTH_SHARED_STRING,
+    HTH_SHARED_CHARACTER,
+    HTH_SHARED_NUMBER,
+    HTH_SHARED_INTEGER,
+    HTH_SHARED_BOOLEAN,
+} hth_schema_shared_rule;
+
 typedef struct hth_schema_work {
     hth_gbnf_builder tables;
     const json_t *root;
@@ -124,9 +137,8 @@ typedef struct hth_schema_work {
 
     hth_schema_derived *derived; /* by key */
 
-    /* Shared rules: the space that may occur between two JSON tokens, any value, and any value of a type. */
-    uint32_t space, value, object, array, string, character, number, integer, boolean;
-    uint32_t *at_most; /* rules of at most i characters, [n_at_most] */
+    uint32_t shared[HTH_SHARED_BOOLEAN + 1]; /* the number of each shared rule, plus 1; 0: not read yet */
+    uint32_t *at_most;                       /* rules of at most i characters, [n_at_most] */
     size_t n_at_most, at_most_capacity;
     uint32_t *digit_rules[2]; /* rules of free digits (schema_number.c): of all numbers, of whole numbers */
     hth_schema_text_class text_classes[HTH_SCHEMA_TEXT_CLASSES];
@@ -201,7 +213,7 @@ hth_schema_items hth_schema_with_choice(hth_schema_work *w, const hth_schema_ite
 /* Does a keyword demand something of a value, itself or by other items? */
 bool hth_schema_demands(const char *keyword);
 /* Does an item have a keyword for values of this type? */
-bool hth_schema_says_of(const hth_schema_items *items, uint32_t type);
+bool hth_schema_has_keywords_for(const hth_schema_items *items, uint32_t type);
 /* The bits of "type" and HTH_SCHEMA_TYPES; all types if neither is given. */
 uint32_t hth_schema_types_of(hth_schema_work *w, const json_t *schema, uint32_t path);
 /* The types of values that the items allow. Unless is_literal, keywords imply a missing "type". */
@@ -303,8 +315,9 @@ void hth_schema_number_text(const json_t *number, char text[64]);
 void hth_schema_push_string(hth_schema_work *w, const char *text, size_t n_bytes);
 /* End an alternative of rule. Its elements are those pushed since the stack had base elements. */
 void hth_schema_end(hth_schema_work *w, uint32_t rule, size_t base);
-/* Add the shared rules, and set the fields of w for them. */
-void hth_schema_add_shared(hth_schema_work *w);
+/* The number of a shared rule. */
+uint32_t hth_schema_shared(hth_schema_work *w, hth_schema_shared_rule which);
+void hth_schema_push_shared(hth_schema_work *w, hth_schema_shared_rule which);
 /* Push the space that may occur between two JSON tokens. */
 void hth_schema_push_space(hth_schema_work *w);
 /* The rule of at most n <= repetitions_max characters and the closing quote. */

@@ -86,8 +86,8 @@ static keyword_kind kind_of(const char *key)
         { "additionalItems", ASSERTION },
         { "unevaluatedItems", ASSERTION },
         { "contains", ASSERTION },
-        { "minContains", ASSERTION },
-        { "maxContains", ASSERTION },
+        { "minContains", ANNOTATION }, /* with contains, which is the assertion */
+        { "maxContains", ANNOTATION },
         { "minItems", ASSERTION },
         { "maxItems", ASSERTION },
         { "uniqueItems", ASSERTION },
@@ -454,7 +454,7 @@ static uint32_t types_of_keywords(const json_t *schema)
     return types;
 }
 
-bool hth_schema_says_of(const hth_schema_items *items, uint32_t type)
+bool hth_schema_has_keywords_for(const hth_schema_items *items, uint32_t type)
 {
     for (size_t i = 0; i < items->n; i++)
         if (types_of_keywords(items->at[i].schema) & type)
@@ -610,7 +610,7 @@ uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items)
 
     hth_schema_expand(w, items);
     if (items->n == 0 && !hth_schema_failed(w) && !items->is_false)
-        return w->value;
+        return hth_schema_shared(w, HTH_SHARED_VALUE);
     if (items->is_false || !hth_schema_spend(w, path, items->n))
         return NONE;
     n_bytes = 2 * items->n * sizeof(goal->key[0]);

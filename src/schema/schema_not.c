@@ -510,7 +510,8 @@ const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *ite
     if (json_object_get(plain, "const") || json_object_get(plain, "enum")) {
         json_t *type = json_object_get(plain, "type"), *types = json_array();
 
-        if (json_is_array(type) ? json_array_extend(types, type) != 0 : type && json_array_append(types, type) != 0)
+        if (json_is_array(type) ? json_array_extend(types, type) != 0
+                                : json_is_string(type) && json_array_append(types, type) != 0)
             hth_schema_fail_memory(w);
         add(w, types, "s", "null");
         if (type && json_object_set(plain, "type", types) != 0)

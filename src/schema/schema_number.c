@@ -536,7 +536,7 @@ void hth_schema_number(hth_schema_work *w, const hth_schema_items *items, uint32
     for (size_t i = 0; i < items->n; i++)
         take_keywords(x, &items->at[i]);
     if (!hth_schema_failed(w) && !x->low.is_there && !x->high.is_there && x->scale < 0 && !x->is_fraction) {
-        hth_schema_push_rule(w, x->is_whole ? w->integer : w->number);
+        hth_schema_push_shared(w, x->is_whole ? HTH_SHARED_INTEGER : HTH_SHARED_NUMBER);
         hth_schema_end(w, rule, base);
     } else if (!hth_schema_failed(w)) {
         add_number(x, rule);

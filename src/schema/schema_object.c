@@ -234,7 +234,7 @@ static void add_group(object *o, uint32_t group, const hth_schema_items *names, 
         hth_schema_push_text(w, "\"");
         hth_schema_push_rule(w, key);
     } else {
-        hth_schema_push_rule(w, w->string);
+        hth_schema_push_shared(w, HTH_SHARED_STRING);
     }
     hth_schema_push_text(w, ":");
     hth_schema_push_space(w);
@@ -322,8 +322,8 @@ void hth_schema_object(hth_schema_work *w, const hth_schema_items *items, uint32
     size_t base = w->tables.n_stack;
     object *o;
 
-    if (!hth_schema_says_of(items, HTH_TYPE_OBJECT)) {
-        hth_schema_push_rule(w, w->object);
+    if (!hth_schema_has_keywords_for(items, HTH_TYPE_OBJECT)) {
+        hth_schema_push_shared(w, HTH_SHARED_OBJECT);
         hth_schema_end(w, rule, base);
         return;
     }

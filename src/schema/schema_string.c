@@ -369,15 +369,16 @@ void hth_schema_string(hth_schema_work *w, const hth_schema_items *items, uint32
         hth_schema_push_text(w, "\"");
         hth_schema_push_rule(w, characters);
     } else if (least == 0 && most == UINT32_MAX) {
-        hth_schema_push_rule(w, w->string);
+        hth_schema_push_shared(w, HTH_SHARED_STRING);
     } else {
-        hth_gbnf_element one = { .type = HTH_GBNF_RULE, .value = w->character };
+        uint32_t character = hth_schema_shared(w, HTH_SHARED_CHARACTER);
+        hth_gbnf_element one = { .type = HTH_GBNF_RULE, .value = character };
         uint32_t any = most == UINT32_MAX ? hth_gbnf_add_optional(&w->tables, one, NONE, true) : 0;
         uint32_t rest = most == UINT32_MAX ? 0 : hth_schema_at_most(w, most - least);
 
         hth_schema_push_text(w, "\"");
         for (uint32_t i = 0; i < least && !hth_schema_failed(w); i++)
-            hth_schema_push_rule(w, w->character);
+            hth_schema_push_rule(w, character);
         hth_schema_push_rule(w, most == UINT32_MAX ? any : rest);
         if (most == UINT32_MAX)
             hth_schema_push_text(w, "\"");

@@ -135,43 +135,74 @@ void hth_schema_push_value(hth_schema_work *w, const json_t *value)
 
 /*
  * The spelling is that of llama.cpp's converter (v0.5.0). Space occurs after { [ , : and before } ] and, if the schema
- * names the member, before the colon. No \u is an unpaired surrogate. The root names the rules in the order of their
- * fields below.
+ * names the member, before the colon. No \u is an unpaired surrogate.
  */
-static const char shared_rules[] = "root ::= space value object array string character number integer boolean\n"
-                                   "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n"
-                                   "value ::= object | array | string | number | boolean | \"null\"\n"
-                                   "object ::= \"{\" space \"}\" | \"{\" space member members space \"}\"\n"
-                                   "member ::= string \":\" space value\n"
-                                   "members ::= | \",\" space member members\n"
-                                   "array ::= \"[\" space \"]\" | \"[\" space value values space \"]\"\n"
-                                   "values ::= | \",\" space value values\n"
-                                   "string ::= \"\\\"\" character* \"\\\"\"\n"
-                                   "character ::= [^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" [\"\\\\bfnrt] |\n"
-                                   "  \"\\\\u\" [0-9A-CE-Fa-ce-f] hex hex hex | \"\\\\u\" [Dd] [0-7] hex hex\n"
-                                   "hex ::= [0-9A-Fa-f]\n"
-                                   "number ::= sign integral fraction exponent\n"
-                                   "integer ::= sign integral\n"
-                                   "sign ::= | \"-\"\n"
-                                   "integral ::= \"0\" | [1-9] [0-9]{0,15}\n"
-                                   "fraction ::= | \".\" [0-9]{1,16}\n"
-                                   "exponent ::= | [Ee] integral | [Ee] [+-] integral\n"
-                                   "boolean ::= \"true\" | \"false\"\n";
+#define SPACE "space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n"
+#define STRING                                                                   \
+    "string ::= \"\\\"\" character* \"\\\"\"\n"                                  \
+    "character ::= [^\"\\\\\\x00-\\x1F\\x7F] | \"\\\\\" [\"\\\\bfnrt] |\n"       \
+    "  \"\\\\u\" [0-9A-CE-Fa-ce-f] hex hex hex | \"\\\\u\" [Dd] [0-7] hex hex\n" \
+    "hex ::= [0-9A-Fa-f]\n"
+#define INTEGER                   \
+    "integer ::= sign integral\n" \
+    "sign ::= | \"-\"\n"          \
+    "integral ::= \"0\" | [1-9] [0-9]{0,15}\n"
+#define NUMBER                                     \
+    "number ::= sign integral fraction exponent\n" \
+    "fraction ::= | \".\" [0-9]{1,16}\n"           \
+    "exponent ::= | [Ee] integral | [Ee] [+-] integral\n" INTEGER
+#define BOOLEAN "boolean ::= \"true\" | \"false\"\n"
+#define VALUE                                                                 \
+    "value ::= object | array | string | number | boolean | \"null\"\n"       \
+    "object ::= \"{\" space \"}\" | \"{\" space member members space \"}\"\n" \
+    "member ::= string \":\" space value\n"                                   \
+    "members ::= | \",\" space member members\n"                              \
+    "array ::= \"[\" space \"]\" | \"[\" space value values space \"]\"\n"    \
+    "values ::= | \",\" space value values\n" SPACE STRING NUMBER BOOLEAN
 
-void hth_schema_add_shared(hth_schema_work *w)
+/* Rules that are read together, when the first of them is asked for. The root names those from first on, in order. */
+static const struct {
+    const char *text;
+    hth_schema_shared_rule first;
+    size_t n;
+} groups[] = {
+    { "root ::= value object array space string character number integer boolean\n" VALUE, HTH_SHARED_VALUE, 9 },
+    { "root ::= space\n" SPACE, HTH_SHARED_SPACE, 1 },
+    { "root ::= string character\n" STRING, HTH_SHARED_STRING, 2 },
+    { "root ::= number integer\n" NUMBER, HTH_SHARED_NUMBER, 2 },
+    { "root ::= integer\n" INTEGER, HTH_SHARED_INTEGER, 1 },
+    { "root ::= boolean\n" BOOLEAN, HTH_SHARED_BOOLEAN, 1 },
+};
+
+/* Most schemas need few of these rules, and many small schemas may be in one grammar. */
+uint32_t hth_schema_shared(hth_schema_work *w, hth_schema_shared_rule which)
 {
-    uint32_t *const rules[] = { &w->space,     &w->value,  &w->object,  &w->array,  &w->string,
-                                &w->character, &w->number, &w->integer, &w->boolean };
     const hth_gbnf *g = w->tables.grammar;
-    uint32_t root = hth_gbnf_read(&w->tables, shared_rules, sizeof(shared_rules) - 1, NULL);
+    size_t group = sizeof(groups) / sizeof(groups[0]) - 1;
+    uint32_t root;
 
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && !hth_schema_failed(w); i++)
-        *rules[i] = g->elements[g->alternatives[g->rules[root]].begin + i].value;
+    if (w->shared[which] > 0)
+        return w->shared[which] - 1;
+    while (groups[group].first > which)
+        group--;
+    root = hth_gbnf_read(&w->tables, groups[group].text, strlen(groups[group].text), NULL);
+    for (size_t i = 0; i < groups[group].n && !hth_schema_failed(w); i++) {
+        uint32_t *shared = &w->shared[groups[group].first + i];
+
+        if (*shared == 0)
+            *shared = g->elements[g->alternatives[g->rules[root]].begin + i].value + 1;
+    }
+    return hth_schema_failed(w) ? 0 : w->shared[which] - 1;
+}
+
+void hth_schema_push_shared(hth_schema_work *w, hth_schema_shared_rule which)
+{
+    hth_schema_push_rule(w, hth_schema_shared(w, which));
 }
 
 void hth_schema_push_space(hth_schema_work *w)
 {
-    hth_schema_push_rule(w, w->space);
+    hth_schema_push_shared(w, HTH_SHARED_SPACE);
 }
 
 /* All these rules form one chain. */
@@ -184,7 +215,7 @@ uint32_t hth_schema_at_most(hth_schema_work *w, uint32_t n)
         hth_schema_push_text(w, "\"");
         hth_schema_end(w, rule, base);
         if (w->n_at_most > 0) {
-            hth_schema_push_rule(w, w->character);
+            hth_schema_push_shared(w, HTH_SHARED_CHARACTER);
             hth_schema_push_rule(w, w->at_most[w->n_at_most - 1]);
             hth_schema_end(w, rule, base);
         }

@@ -83,5 +83,7 @@ grep -q '^text  *1 name of a control token' "$work/out" || fail "a name that is 
 why 2 "$work/none.gguf" -f "$work/prompt"
 why 2 "$tiny" -f "$work/none"
 why 2 "$tiny" -p ''
+why 2 "$tiny" -p x --chat --chat-template-file "$work/missing.jinja"
+expect "lines about a missing template: $(cat "$work/err")" "$(grep -c . "$work/err")" 1
 why 2
 "$hearth" cache why --help | grep -q "usage" || fail "no help"

@@ -131,6 +131,10 @@ for sampler in "--mirostat 1" "--mirostat 2" "--adaptive-target 0.4"; do
   cmp "$work/one" "$work/two" || fail "$sampler gives two replies"
 done
 
+# A template that cannot be read is one line, too.
+"$hearth" run stub: -p x --chat --chat-template-file "$work/missing.jinja" 2>"$work/err" && fail "a missing template is taken"
+expect "lines about a missing template: $(cat "$work/err")" "$(grep -c . "$work/err")" 1
+
 # The short help, and the complete help.
 "$hearth" run --help >"$work/help"
 "$hearth" run --help-all >"$work/help-all"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/gbnf_reader.h"
 #include "grammar/grammar.h"
 #include "schema/schema.h"
 #include "support/cmocka_all.h"
@@ -240,6 +241,8 @@ TEST(combinations)
           { "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3}}}" },
           { "{\"v\":1,\"next\":{}}" } },
         { "{\"type\":\"string\",\"nullable\":true}", { "null", "\"a\"" }, { "1" } },
+        { "{\"enum\":[1,null],\"nullable\":true,\"type\":5}", { "null" }, { "1" } },
+        { "{\"anyOf\":[{\"type\":\"string\"},{\"not\":{\"minContains\":2}}]}", { "\"a\"" }, { "1", "[]" } },
     };
 
     CHECK(cases);
@@ -347,6 +350,15 @@ TEST(what_a_grammar_cannot_hold_is_dropped_and_told)
     hth_gbnf_unref(gbnf);
 }
 
+TEST(beginnings_that_no_text_of_a_pattern_has_take_no_rules)
+{
+    hth_gbnf *gbnf = compile("{\"pattern\":\"^(a{10}|b{1000})$\",\"maxLength\":500}", NULL);
+
+    assert_true(gbnf->n_rules < 50);
+    assert_true(accepts(gbnf, "\"aaaaaaaaaa\""));
+    hth_gbnf_unref(gbnf);
+}
+
 /* ---- bounds of the work ------------------------------------------------------------------------------------------ */
 
 static char hostile[BYTES_MAX + 1];
@@ -371,6 +383,24 @@ static void ends(const char *why)
 
     if (why ? status != HEARTH_MISUSE || !strstr(err.message, why) : status != HEARTH_OK)
         fail_msg("%.100s...: %s", hostile, err.message);
+    hth_gbnf_unref(gbnf);
+    hostile[0] = '\0';
+}
+
+TEST(a_grammar_has_room_for_a_thousand_small_schemas)
+{
+    static const char *const types[] = { "boolean", "string", "integer" };
+    uint64_t steps = HTH_SCHEMA_STEPS_MAX;
+    hth_gbnf_outside outside = { .json = hth_schema_embedded, .json_data = &steps };
+    hearth_error err = { .message = "" };
+    hth_gbnf *gbnf = NULL;
+
+    hostile[0] = '\0';
+    add("root ::=");
+    for (int i = 0; i < 1000; i++)
+        add(" %%json {\"type\":\"%s\"}", types[i % 3]);
+    if (hth_gbnf_new(hostile, strlen(hostile), &outside, &gbnf, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
     hth_gbnf_unref(gbnf);
     hostile[0] = '\0';
 }

@@ -1,5 +1,5 @@
 /*
- * cache_options.c - `hearth cache`: its options, one table for all verbs, of which each verb uses some rows
+ * cache_command.c - `hearth cache`: its options, one table for all verbs, of which each verb uses some rows
  */
 #include "cli/cache_options.h"
 
@@ -72,12 +72,12 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .name = "ls",
         .alias = "list",
         .summary = "list its rows, the most recently used first",
-        .usage = "usage: hearth cache ls [--json] [--kind KIND] [--key HEX] [--min-hits N] [--limit N] "
-                 "[--full-keys]\n\n"
-              "Lists the rows of a cache directory, the most recently used first. The shown digits of a key are "
-              "enough for the\n"
-              "other verbs. POSITION is the place of the row's first token in the prompt, TOKENS the number of its "
-              "tokens,\n"
+        .usage = "usage: hearth cache ls [--json] [--kind KIND] "
+              "[--key HEX] [--min-hits N] [--limit N] [--full-keys]\n\n"
+              "Lists the rows of a cache directory, the most recently used first. "
+              "The shown digits of a key are enough for the\n"
+              "other verbs. POSITION is the place of the row's first token in the prompt, "
+              "TOKENS the number of its tokens,\n"
               "UNUSED the time since its last use, and HITS the number of requests that it served.\n\n",
         .closing = closing,
         .options = HTH_OPTION_ROWS(rows),
@@ -88,8 +88,8 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .summary = "read every row in full and set damaged rows aside",
         .usage = "usage: hearth cache verify [--json] [-q]\n\n"
               "Reads every row in full and sets damaged rows aside.\n\n",
-        .closing = "\nExit codes: 0 done, 1 failed, found damage or nothing cached yet, 2 wrong usage, 130 "
-                   "interrupted.\n",
+        .closing = "\nExit codes: 0 done, 1 failed, found damage or nothing cached yet, "
+                   "2 wrong usage, 130 interrupted.\n",
         .options = HTH_OPTION_ROWS(rows),
         .option_names = " json quiet" OPTIONS_OF_ALL,
     },
@@ -98,8 +98,8 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .summary = "evict least recently used rows until at most SIZE is left",
         .usage = "usage: hearth cache gc --to SIZE\n\n"
               "Evicts the least recently used rows until at most SIZE is left.\n\n",
-        .closing = "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong "
-                   "usage,\n"
+        .closing = "\nSIZE is a number of bytes with an optional K, M, G or T. "
+              "Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
               "130 interrupted.\n",
         .options = HTH_OPTION_ROWS(rows),
         .option_names = " to" OPTIONS_OF_ALL,
@@ -148,8 +148,8 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .name = "pin",
         .summary = "keep the rows of the prefix that KEY ends, until it is unpinned",
         .usage = "usage: hearth cache pin KEY\n\n"
-              "Keeps the rows of the prefix that KEY ends, whatever else goes for room, until it is unpinned; at "
-              "most half of the\n"
+              "Keeps the rows of the prefix that KEY ends, "
+              "whatever else goes for room, until it is unpinned; at most half of the\n"
               "quota.\n\n",
         .closing = closing,
         .options = HTH_OPTION_ROWS(rows),
