@@ -32,6 +32,9 @@ model opencode { path = "stub:n_ctx_train=262144"; context = 262144; chat_templa
 model library { path = "stub:n_ctx_train=16384"; context = 16384; chat_template = "$work/scripts/library" }
 EOF
 
+# Agents write today's date into their prompts. Where it is noon now, no day ends during the test.
+TZ=$(printf 'Etc/GMT%+d' $(($(date -u +%-H) - 12)))
+export TZ
 agent() {
   (cd "$project" && exec env HOME="$work/home" XDG_CONFIG_HOME="$work/home/config" XDG_DATA_HOME="$work/home/data" XDG_CACHE_HOME="$work/home/cache" \
     XDG_STATE_HOME="$work/home/state" TMPDIR="$work/home" timeout 300 "$@") </dev/null >"$work/said" 2>"$work/agent.err" ||
