@@ -14,6 +14,7 @@ odd_url=http://127.0.0.1:$(cat "$work/odd")
 
 # begin TERM: a chat on a terminal of that kind; keys go to descriptor 3
 begin() {
+  terminal_kind=$1
   rm -f "$work/keys" "$work/screen"
   mkfifo "$work/keys"
   LC_ALL=C TERM=$1 script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
@@ -34,8 +35,17 @@ read_keys() {
 n_read() { sed -n 's/^rchar: //p' "/proc/$(chat_pid)/io"; }
 chat_pid() { pgrep -f "^$hearth chat --url $odd_url"; }
 texts() { curl -s "$odd_url/texts" | tee "$work/texts"; }
-# asked "N JSON": the user's messages are N by now, and the last is this one
-asked() { await "the message $1" gives "$1" texts; }
+# asked "N JSON": the user's messages are N by now, the last is this one, and the prompt behind its reply is there. Keys
+# that come before are those of a terminal in line mode.
+asked() {
+  await "the message $1" gives "$1" texts
+  n_asked=${1%% *}
+  if [ "$terminal_kind" != dumb ]; then await "the prompt after the reply to $1" has_prompt_after_reply; fi
+}
+has_prompt_after_reply() {
+  [ "$(grep -ao 'echo ' "$work/screen" | wc -l)" -ge "$n_asked" ] &&
+    tr '\n' ' ' <"$work/screen" | sed 's/.*echo //' | grep -aqF "$esc[?2004h"
+}
 
 # Without marks, every pasted line is a message; a terminal that is not asked sends none.
 begin dumb
