@@ -654,7 +654,7 @@ RUNTIME_TEST(a_full_queue_refuses_and_says_when_to_come_again)
     assert_int_equal(hearth_embed_submit(model, &request, NULL, &err), HEARTH_BUSY);
     assert_int_equal(err.retry_after_s, 1);
     (void)hearth_cancel(model, id, NULL);
-    hearth_model_unref(model);
+    hth_test_model_end(f->runtime, model); /* the request is noted until then */
 }
 
 RUNTIME_TEST(the_last_reference_cancels_what_runs)
