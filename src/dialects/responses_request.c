@@ -204,7 +204,7 @@ static void read_records(hth_api_parse *parse, past_index *index)
     index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
     for (size_t at = 0; index->items && next_record(parse, &at, &record);)
         add_record(parse, index, &record, json_array_get(index->values, i++));
-    if (index->n > 1)
+    if (index->items && index->n > 1)
         qsort(index->items, index->n, sizeof(*index->items), compare);
 }
 
@@ -311,7 +311,7 @@ static hearth_chat_turn *open_turn(growing_turns *turns, bool is_text)
         turns->is_open = true;
         turns->reasoning = (hth_api_joined){ .text = NULL };
     }
-    return &turns->turns[turns->n - 1];
+    return &turns->turns[turns->n - 1]; /* NOLINT(clang-analyzer-core.NullDereference): a turn is open */
 }
 
 static void add_call(hth_api_parse *parse, growing_turns *turns, const hearth_chat_call *call)

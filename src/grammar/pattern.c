@@ -448,6 +448,7 @@ hearth_status hth_pattern_new(const char *text, hth_pattern **out, hearth_error 
         emit(&c, OP_MATCH, 0, 0);
     }
     if (c.status == HEARTH_OK) {
+        /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): each pattern has instructions */
         fitted = realloc(c.code, c.n * sizeof(c.code[0]));
         pattern->code = fitted ? fitted : c.code;
         pattern->n_code = c.n;

@@ -133,7 +133,7 @@ static hth_upstream_call *list_take(hth_upstream_call **list)
     hth_upstream_call *call = *list;
 
     if (call)
-        list_leave(call);
+        list_leave(call); /* NOLINT(clang-analyzer-unix.Malloc): as above */
     return call;
 }
 

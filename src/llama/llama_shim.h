@@ -182,10 +182,10 @@ typedef struct hth_llama_placement {
 hearth_status hth_llama_placement_new(const char *path, const hearth_engine_options *options,
                                       hth_llama_devices *devices, int32_t n_gpu_layers, hth_llama_placement **out,
                                       hearth_error *err);
-void hth_llama_placement_free(hth_llama_placement *placement); /* after freeing the model; accepts NULL */
+void hth_llama_placement_free(hth_llama_placement *made); /* after freeing the model; accepts NULL */
 
 /* An overridden value as text; false: missing, or it does not fit. */
-bool hth_llama_placement_meta(const hth_llama_placement *placement, const char *key, char *text, size_t capacity);
+bool hth_llama_placement_meta(const hth_llama_placement *made, const char *key, char *text, size_t capacity);
 
 /*
  * Write the sizes for the host and the devices. weight_bytes: of the file. Reads the metadata again, and changes the

@@ -183,6 +183,7 @@ static hth_event_record *make_room_locked(hearth_events *queue, event_chain *cha
         }
         if (!block)
             return NULL;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the first of a list has a prev */
         DL_APPEND(chain->blocks, block);
     }
     block->n += n_bytes;
@@ -728,6 +729,7 @@ static void recycle_locked(hearth_events *queue)
         if (first->capacity == BLOCK_BYTES) {
             first->n = first->n_read = 0;
         } else {
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is alone in its list */
             DL_DELETE(queue->waiting.blocks, first);
             free(first);
         }

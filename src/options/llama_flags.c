@@ -396,7 +396,7 @@ bool hth_llama_flags_translate(hth_pool *pool, const hth_option_table *own, int 
     const size_t n_words = argc > 0 ? (size_t)argc - 1 : 0;
     line l = { .words = NULL }, e = { .words = NULL };
     bool ok = flat && begin(&l, pool, problems, flat, n_words) &&
-              begin(&e, pool, problems, flat, 2 * VARIABLES_MAX + n_words + WORDS_PER_WORD);
+              begin(&e, pool, problems, flat, (size_t)2 * VARIABLES_MAX + n_words + WORDS_PER_WORD);
 
     if (ok) {
         hth_option_table_flatten(own, true, flat);

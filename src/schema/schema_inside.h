@@ -294,7 +294,7 @@ typedef struct hth_schema_sequence {
 enum { HTH_SCHEMA_ANY_ORDER_MAX = 8 };
 
 /* Add a sequence to rule. Counts that take too many rules are dropped. */
-void hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *sequence, uint32_t rule);
+void hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *of, uint32_t rule);
 
 /* The machines of the patterns, formats and excluded texts that the items require of a string. */
 void hth_schema_text_parts(hth_schema_work *w, const hth_schema_items *items, hth_dfa_part parts[HTH_DFA_PARTS_MAX],

@@ -137,6 +137,7 @@ hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, 
     const uintptr_t key[2] = { (uintptr_t)from, kind };
     hth_schema_derived *one;
 
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): both words of the key are set */
     HASH_FIND(hh, w->derived, key, sizeof(key), one);
     if (one)
         return one;
