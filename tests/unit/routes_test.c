@@ -36,6 +36,16 @@ TEST(what_is_not_in_the_table_is_no_path)
         assert_null(hth_route_find(others[i]));
 }
 
+TEST(no_row_stands_behind_a_prefix_of_its_path)
+{
+    size_t n;
+    const hth_route *routes = hth_routes(&n);
+
+    for (size_t i = 0; i < n; i++)
+        if (routes[i].path[strlen(routes[i].path) - 1] != '/' || !routes[i].path[1])
+            assert_ptr_equal(hth_route_find(routes[i].path), &routes[i]);
+}
+
 TEST(a_route_takes_its_methods_and_no_others)
 {
     static const struct {
