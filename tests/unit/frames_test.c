@@ -74,7 +74,7 @@ static hth_buffer sample(void)
 
 TEST(what_was_written_is_read)
 {
-    hth_buffer out = sample();
+    hth_buffer out = sample(), again = { .text = NULL };
     const char *at = out.text;
     size_t n = out.n, n_used;
     hth_frame frame;
