@@ -325,11 +325,11 @@ static hearth_status check_index(const hth_checkpoint *checkpoint, const json_t 
                                  hearth_error *err)
 {
     for (size_t f = 0; f < checkpoint->n_files; f++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is memory for all files */
         for (size_t i = 0; i < checkpoint->files[f].n_tensors; i++) {
             const char *tensor = checkpoint->files[f].tensors[i].name;
             const char *name = json_string_value(json_object_get(map, tensor));
 
-            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): names has an entry for each file */
             if (!name || strcmp(name, names[f]) != 0)
                 return hth_fail(err, HEARTH_CORRUPT, "'%s/%s', tensor '%.200s': the index does not place it there",
                                 checkpoint->folder, names[f], tensor);

@@ -307,11 +307,12 @@ static hearth_chat_turn *open_turn(growing_turns *turns, bool is_text)
     const hearth_chat_turn *last = turns->is_open ? &turns->turns[turns->n - 1] : NULL;
 
     if (!last || (is_text && (last->content || last->n_parts > 0 || last->n_calls > 0))) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is room for a turn of each item */
         turns->turns[turns->n++].role = "assistant";
         turns->is_open = true;
         turns->reasoning = (hth_api_joined){ .text = NULL };
     }
-    return &turns->turns[turns->n - 1]; /* NOLINT(clang-analyzer-core.NullDereference): a turn is open */
+    return &turns->turns[turns->n - 1];
 }
 
 static void add_call(hth_api_parse *parse, growing_turns *turns, const hearth_chat_call *call)
