@@ -13,6 +13,32 @@
 #include "cache/cache_inside.h"
 #include "rows/kvc_signature.h"
 
+/* ---- rows of the RAM tier ---- */
+
+/*
+ * Reserve a row of the RAM tier for a row that is being computed or read. Blocks come in series, so memory is touched
+ * ahead of them.
+ */
+static hth_ram_row *reserve_row(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed)
+{
+    return hth_ram_tier_reserve_in(cache->ram, n_bytes,
+                                   id->kind == HTH_ROW_BLOCK && (is_computed || cache->has_many_cpus));
+}
+
+/* Queue a row for the slowest file tier, if any: rows last longest there. If the queue is full, that is counted. */
+static void store_row(hth_cache *cache, hth_ram_row *row)
+{
+    if (cache->writer)
+        (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
+}
+
+/* Queue a row for every file tier faster than level. If the queue is full, that is counted. */
+static void fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
+{
+    for (size_t i = 0; i < level; i++)
+        (void)hth_writer_publish(cache->writer, i, row);
+}
+
 /* ---- wrong rows ---- */
 
 /* The reason why a file is not the row of that name; NULL if it is. Static strings. */
@@ -165,7 +191,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
         }
         *out = (hth_row_read){
             .ring = { .fd = fd, .n_bytes = n_bytes },
-            .row = hth_cache_reserve(cache, &expected->id, n_bytes, false),
+            .row = reserve_row(cache, &expected->id, n_bytes, false),
             .level = i,
             .begun_ns = hth_os_monotonic_ns(),
         };
@@ -179,7 +205,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
     return first == HEARTH_NOT_FOUND ? hth_fail(err, first, "no tier holds the row") : first;
 }
 
-void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
+static void abort_read(hth_cache *cache, hth_row_read *read)
 {
     hth_fs_close(cache->fs, read->ring.fd);
     hth_ram_tier_unpin(cache->ram, read->row);
@@ -213,18 +239,18 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
     const char *wrong;
 
     if (read->ring.result != 0) {
-        hth_cache_file_abort(cache, read);
+        abort_read(cache, read);
         return hth_fail_errno(err, -read->ring.result, "cannot read a cache row");
     }
     wrong = check_file(cache, read, keyspace, expected, &as_expected);
     if (wrong) {
         say_rejected(cache, &expected->id, wrong);
         reject_file(cache, read->level, &expected->id, wrong);
-        hth_cache_file_abort(cache, read);
+        abort_read(cache, read);
         return hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
     }
     if (!as_expected) {
-        hth_cache_file_abort(cache, read);
+        abort_read(cache, read);
         hth_cache_review(cache, &expected->id);
         return hth_fail(err, HEARTH_CORRUPT, "the index describes the cache row wrongly");
     }
@@ -233,7 +259,7 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
     hth_ram_row_set_stored(read->row, read->level + 1 == cache->n_levels);
     hth_histogram_add(cache->counters, HTH_PATH_READ, hth_os_monotonic_ns() - read->begun_ns);
     *row_out = hth_ram_tier_insert(cache->ram, read->row, &meta);
-    hth_cache_fill_faster(cache, read->level, *row_out);
+    fill_faster(cache, read->level, *row_out);
     return HEARTH_OK;
 }
 
@@ -284,7 +310,7 @@ hearth_status hth_cache_borrow_pinned(hth_cache *cache, const hth_keyspace *keys
         return hth_fail(err, HEARTH_CORRUPT, "cache row in memory is damaged");
     }
     if (cache->save_on_second_use && !hth_ram_row_is_stored(row))
-        hth_cache_store(cache, row);
+        store_row(cache, row);
     *out = (hth_borrowed_row){
         .pin = row,
         .tier = tier,
@@ -352,7 +378,7 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     row = hth_ram_tier_pin(cache->ram, id);
     if (!row)
         return hth_cache_find(cache, id, NULL) != HEARTH_TIER_NONE;
-    hth_cache_store(cache, row);
+    store_row(cache, row);
     hth_ram_tier_unpin(cache->ram, row);
     return true;
 }
@@ -395,12 +421,6 @@ static uint8_t quant_bits(uint8_t quant_byte)
 static hth_kvc_bytes text_bytes(const char *text)
 {
     return (hth_kvc_bytes){ .data = (const uint8_t *)text, .n = text ? (uint32_t)strlen(text) : 0 };
-}
-
-hth_ram_row *hth_cache_reserve(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed)
-{
-    return hth_ram_tier_reserve_in(cache->ram, n_bytes,
-                                   id->kind == HTH_ROW_BLOCK && (is_computed || cache->has_many_cpus));
 }
 
 hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
@@ -452,7 +472,7 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
     if (slab->head_bytes == SIZE_MAX || __builtin_add_overflow(slab->head_bytes, save->image_bytes, &file_bytes))
         goto dropped;
     slab->meta.bytes = file_bytes;
-    slab->row = hth_cache_reserve(cache, &save->id, file_bytes, true);
+    slab->row = reserve_row(cache, &save->id, file_bytes, true);
     if (!slab->row)
         goto dropped;
     return slab;
@@ -478,11 +498,11 @@ static void store(hth_cache *cache, hth_ram_row *row, const hth_slab *slab)
 
     if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
         return;
-    hth_cache_fill_faster(cache, cache->n_levels - 1, row);
+    fill_faster(cache, cache->n_levels - 1, row);
     if (slab->save.superseded)
         (void)hth_writer_supersede(cache->writer, row, slab->save.superseded);
     else
-        hth_cache_store(cache, row);
+        store_row(cache, row);
 }
 
 /* Remember the keyspace that keeps the beginning of a prompt. */
@@ -556,8 +576,8 @@ hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const ui
     memcpy(hth_ram_row_slab(row), bytes, n_bytes);
     row = make_visible(cache, row, meta);
     if (cache->writer) {
-        hth_cache_fill_faster(cache, cache->n_levels - 1, row);
-        hth_cache_store(cache, row);
+        fill_faster(cache, cache->n_levels - 1, row);
+        store_row(cache, row);
     }
     hth_ram_tier_unpin(cache->ram, row);
     *is_new_out = true;

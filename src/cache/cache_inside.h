@@ -116,10 +116,9 @@ typedef struct hth_row_read {
 
 /*
  * Open the row's file in the fastest tier that has one. HEARTH_NOT_FOUND; HEARTH_NO_MEMORY when pinned rows fill the
- * RAM tier; HEARTH_CORRUPT, HEARTH_IO, HEARTH_PERMISSION. After HEARTH_OK, call finish or abort.
+ * RAM tier; HEARTH_CORRUPT, HEARTH_IO, HEARTH_PERMISSION. After HEARTH_OK, call finish.
  */
 hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected, hth_row_read *out, hearth_error *err);
-void hth_cache_file_abort(hth_cache *cache, hth_row_read *read);
 /*
  * Check the bytes that were read and make them a row of the RAM tier, pinned for the caller in *row_out.
  * HEARTH_CORRUPT: the file is set aside, and another hth_cache_file_open looks in the next tier. HEARTH_IO.
@@ -129,25 +128,5 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
 /* Hand a pinned row to the caller, or unpin it and fail. */
 hearth_status hth_cache_borrow_pinned(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
                                       hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err);
-
-/*
- * Reserve a row of the RAM tier for a row that is being computed or read. Blocks come in series, so memory is touched
- * ahead of them.
- */
-hth_ram_row *hth_cache_reserve(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed);
-
-/* Queue a row for the slowest file tier, if any: rows last longest there. If the queue is full, that is counted. */
-static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)
-{
-    if (cache->writer)
-        (void)hth_writer_publish(cache->writer, cache->n_levels - 1, row);
-}
-
-/* Queue a row for every file tier faster than level. If the queue is full, that is counted. */
-static inline void hth_cache_fill_faster(hth_cache *cache, size_t level, hth_ram_row *row)
-{
-    for (size_t i = 0; i < level; i++)
-        (void)hth_writer_publish(cache->writer, i, row);
-}
 
 #endif
