@@ -17,12 +17,6 @@ hth_api_prompt *hth_api_prompt_new(void)
     return prompt;
 }
 
-hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt)
-{
-    atomic_fetch_add_explicit(&prompt->references, 1, memory_order_relaxed);
-    return prompt;
-}
-
 void hth_api_prompt_unref(hth_api_prompt *prompt)
 {
     if (!prompt || atomic_fetch_sub_explicit(&prompt->references, 1, memory_order_acq_rel) != 1)
@@ -156,9 +150,11 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
 
 /* ---- the memory ---- */
 
-static void ref_kept(void *prompt)
+static void ref_kept(void *kept)
 {
-    (void)hth_api_prompt_ref(prompt); /* the same prompt */
+    hth_api_prompt *prompt = kept;
+
+    atomic_fetch_add_explicit(&prompt->references, 1, memory_order_relaxed);
 }
 
 static void unref_kept(void *prompt)

@@ -27,7 +27,6 @@ typedef struct hth_api_prompt {
 
 /* A new, empty prompt; NULL if out of memory. A shared prompt must not be changed. */
 hth_api_prompt *hth_api_prompt_new(void);
-hth_api_prompt *hth_api_prompt_ref(hth_api_prompt *prompt);
 void hth_api_prompt_unref(hth_api_prompt *prompt); /* accepts NULL */
 
 /* The key of prompt i of a request, which includes options.cache_salt. False if out of memory. */
