@@ -414,14 +414,15 @@ static hth_dfa *finish(builder *b)
         n = number_useful(b, numbers);
     else
         fail_memory(b);
-    if (b->status != HEARTH_OK || !numbers) { /* fail_memory sets the status */
+    if (b->status != HEARTH_OK) {
         free(dfa);
         free(numbers);
         free(accepts);
         return NULL;
     }
     for (size_t i = 0; i < b->n_states; i++) { /* in place: no number is above that of the state */
-        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all are set */
+        /* All are set where the status is OK.
+         * NOLINTNEXTLINE(clang-analyzer-core.NullDereference,clang-analyzer-core.UndefinedBinaryOperatorResult) */
         if (numbers[i] == NONE)
             continue;
         accepts[numbers[i]] = b->states[i]->accepts;

@@ -119,7 +119,6 @@ static void fail_empty(hth_schema_work *w)
 static bool is_alive(const hth_gbnf *g, const bool *leads, uint32_t alternative)
 {
     for (const hth_gbnf_element *e = &g->elements[g->alternatives[alternative].begin]; e->type != HTH_GBNF_END; e++)
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without memory the schema has failed */
         if (e->type == HTH_GBNF_RULE && !leads[e->value])
             return false;
     return true;
