@@ -7,10 +7,10 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two
 # cores, which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# prefill idle decode deterministic draft adapter sharing pause tick hit embed. `aged` is measured only where PARTS names it:
-# MINUTES (60) of mixed load, then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the
-# engine's decoding is measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled
-# (16384 65536 131072).
+# prefill idle decode deterministic draft adapter sharing pause tick hit embed. `aged` is measured only where PARTS
+# names it: MINUTES (60) of mixed load, then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS
+# (3) say how often ours and the engine's decoding is measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS
+# which contexts are filled (16384 65536 131072).
 #
 # QUICK=1 takes a tiny model, few rounds and no peers: a test that everything works, with numbers that mean nothing.
 # shellcheck disable=SC2086  # lists of words

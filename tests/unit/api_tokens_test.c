@@ -1,5 +1,5 @@
 /*
- * api_told_test.c - log probabilities wait for the text of their tokens, but not for ever, and come once
+ * api_tokens_test.c - log probabilities wait for the text of their tokens, but not for ever, and come once
  */
 #include <stdlib.h>
 #include <string.h>
