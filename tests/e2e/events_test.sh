@@ -39,6 +39,12 @@ heard "$work/events" '^event: ready$'
 heard "$work/events" '^event: request$'
 heard "$work/events" '"model":"one","endpoint":"/v1/completions","stream":false'
 heard "$work/events" '"status":200,.*"cached_tokens":0,"completion_tokens":3,.*"hit":"none".*"miss":"never_seen"'
+# A use of the prompt's end would be forgotten if the longer row, which holds the reply as well, replaced it only then.
+is_replaced() {
+  ask 200 "$url/metrics" -H "$admin"
+  grep -q '^hearth_cache_rows_removed_total{.*model="one".*} 1$' "$work/reply"
+}
+await "the row of the prompt and its reply, in place of the prompt's" is_replaced
 chat one "$secret"
 heard "$work/events" '"status":200,.*"cached_tokens":300,"completion_tokens":3,.*"hit":"[a-z]*"'
 heard "$work/events" '"prepare_ms":[0-9.e-]*[1-9][0-9.e-]*,"queue_ms":.*"restore_ms":.*"prefill_ms":.*"decode_ms":.*"slot":0'
