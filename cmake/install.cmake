@@ -20,7 +20,11 @@ add_custom_command(OUTPUT ${HTH_NOTICE} VERBATIM
   DEPENDS hearth hearth_shared hearth-llama scripts/notices.sh COMMENT "Collecting licenses")
 add_custom_target(hearth_notice ALL DEPENDS ${HTH_NOTICE})
 install(FILES LICENSE ${HTH_NOTICE} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.svg)
+# The documents lie to each other as in the repository, so that their links and pictures work.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES models/hearth-tiny.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/models)
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  FILES_MATCHING PATTERN *.md PATTERN *.svg PATTERN *.png PATTERN *.c PATTERN *.py PATTERN *.txt)
 # What an operator copies: an example of a configuration, the unit for systemd, alerts, a dashboard.
 install(FILES packaging/hearth.conf packaging/prometheus-alerts.yml packaging/grafana-dashboard.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/hearth)

@@ -29,6 +29,14 @@ done
 for part in llama.cpp nlohmann-json cpp-httplib page; do
   grep -q "^==== $part$" "$prefix/share/doc/hearth/NOTICE" || fail "NOTICE lacks the license of $part"
 done
+documents=$prefix/share/doc/hearth
+for page in "$documents/README.md" "$documents"/docs/*.md; do
+  grep -oE '\]\([^):#]+|(src|srcset)="[^"]+"' "$page" | sed 's/^](//; s/^[a-z]*="\(.*\)"$/\1/' >"$work/links"
+  while read -r link; do
+    case $link in http* | *include/* | ../page | ../tests/*) continue ;; esac # of the sources alone
+    [ -e "$(dirname "$page")/$link" ] || fail "$page: the link '$link' leads nowhere"
+  done <"$work/links"
+done
 [ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
 "$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --models-dir "$source/models" --print-config >/dev/null ||
   fail "the example that is installed is no configuration"
