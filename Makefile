@@ -125,6 +125,7 @@ pictures: build
 # LIBDIR may not. DESTDIR=... comes before all paths.
 install:
 	@[ -x $(BUILD)/hearth ] && ls $(BUILD)/libhearth.* >/dev/null 2>&1 || { echo "run 'make' first, then 'make install'"; exit 1; }
+	@rm -f $(BUILD)/install_manifest.txt # it may be root's, after `sudo make install`
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 # Debian packages, for every processor of this architecture, in build-deb/packages. The second target installs, runs and
