@@ -14,7 +14,7 @@
  *     hearth_runtime_open(&options, &runtime, &err);
  *     hearth_model_load(runtime, "model.gguf", NULL, &model, &err);
  *     hearth_request request = hearth_request_default();
- *     request.prompt = "Once upon a time";
+ *     request.prompt = "Once upon a time there was a fox who lived near a river.";
  *     hearth_complete(model, &request, &result, &err);
  *     puts(result->text);
  *     hearth_result_unref(result);
