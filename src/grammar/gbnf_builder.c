@@ -138,7 +138,8 @@ void hth_gbnf_negate_ranges(hth_gbnf_builder *b, size_t begin)
 uint32_t hth_gbnf_end_class(hth_gbnf_builder *b, size_t begin)
 {
     hth_gbnf *g = b->grammar;
-    size_t n = hth_gbnf_ranges_join(g->ranges + begin, g->n_ranges - begin);
+    /* Without ranges there may be no array yet. */
+    size_t n = g->n_ranges > begin ? hth_gbnf_ranges_join(g->ranges + begin, g->n_ranges - begin) : 0;
     hth_gbnf_class *class_;
 
     g->n_ranges = begin + n;
