@@ -2,6 +2,7 @@
 # `make install` is complete: the command finds its engine, and programs build against the library with pkg-config and
 # with CMake. This also holds for a moved tree, for a staging folder, and for libraries outside lib/.
 . "$(dirname "$0")/lib.sh"
+. "$source/tests/headers/links.sh"
 
 # The lines of the README, in a directory like a checkout.
 mkdir "$work/checkout" "$work/home"
@@ -31,10 +32,11 @@ for part in llama.cpp nlohmann-json cpp-httplib page; do
 done
 documents=$prefix/share/doc/hearth
 for page in "$documents/README.md" "$documents"/docs/*.md; do
-  grep -oE '\]\([^):#]+|(src|srcset)="[^"]+"' "$page" | sed 's/^](//; s/^[a-z]*="\(.*\)"$/\1/' >"$work/links"
+  links "$page" >"$work/links"
   while read -r link; do
-    case $link in http* | *include/* | ../page | ../tests/*) continue ;; esac # of the sources alone
-    [ -e "$(dirname "$page")/$link" ] || fail "$page: the link '$link' leads nowhere"
+    case $link in *include/* | ../page | ../tests/*) continue ;; esac # of the sources alone
+    target=${link%%#*}
+    [ -e "$(dirname "$page")/$target" ] || fail "$page: the link '$link' leads nowhere"
   done <"$work/links"
 done
 [ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"

@@ -6,6 +6,7 @@
 set -eu
 export LC_ALL=C
 cd "$1"
+. tests/headers/links.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -20,12 +21,6 @@ done
 anchors() {
   awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ /, ""); print tolower($0) }' "$1" |
     sed 's/[^a-z0-9 _-]//g; s/ /-/g'
-}
-
-# links FILE: the targets of its relative links, outside of code
-links() {
-  awk '/^```/ { code = !code } !code' "$1" | sed 's/`[^`]*`//g' | grep -oE '\]\([^)]+\)|(src|srcset)="[^"]+"' |
-    sed 's/^](\(.*\))$/\1/; s/^[a-z]*="\(.*\)"$/\1/' | grep -vE '^[a-z]+:' || true
 }
 
 for page in README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md; do
