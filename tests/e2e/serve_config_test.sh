@@ -166,7 +166,7 @@ serve_stop
 
 # If a reload gives a name another model, running replies end in the old model and the next request goes to the new one.
 model() { printf 'model "m" { path = "%s"; context = 2048 }\n' "$1" >"$work/etc/swap.conf"; }
-stream() { curl -sN -m 60 "$url/v1/completions" -d '{"model":"m","prompt":"Once","max_tokens":100,"stream":true}'; }
+stream() { curl -sN -m 60 "$url/v1/completions" -d '{"model":"m","prompt":"Once","max_tokens":100,"ignore_eos":true,"stream":true}'; }
 model stub:delay_us=10000
 serve --config "$work/etc/swap.conf"
 stream >"$work/stream" &
