@@ -29,15 +29,15 @@ env -u NO_COLOR XDG_DATA_HOME="$work/data" LC_ALL=C.UTF-8 TERM=xterm-256color sc
   "stty cols 100 rows 40; $hearth chat $tiny --temp 0" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
 terminal=$!
 exec 3>"$work/keys"
-sees 1 '>>> '
-printf 'Tell me a story about a fox.\r' >&3
-sees 1 'known'
-printf 'Why was it lazy?\r' >&3
-sees 2 'known'
-printf '/why\r' >&3
-sees 3 'known'
-sees 4 '>>> '
-printf '/quit\r' >&3
+# types N TEXT: as the Nth line, once its prompt stands; what comes earlier is shown by the terminal, and again by the prompt
+types() {
+  sees "$1" '>>> '
+  printf '%s\r' "$2" >&3
+}
+types 1 'Tell me a story about a fox.'
+types 2 'Why was it lazy?'
+types 3 '/why'
+types 4 '/quit'
 exec 3>&-
 wait "$terminal" || fail "the chat ends badly: $(cat "$work/screen")"
 terminal=

@@ -40,7 +40,7 @@ function markup(line) {
 }
 
 const style = `body { margin: 0; background: light-dark(#f2efea, #151412); color-scheme: light dark }
-  pre { margin: 0; padding: 18px 22px; font: 15px/1.5 "DejaVu Sans Mono", monospace; white-space: pre-wrap; width: 860px;
+  pre { margin: 0; padding: 18px 22px; font: 15px/1.5 "DejaVu Sans Mono", monospace; white-space: pre; width: 100ch;
     color: light-dark(#1d1b18, #ece7df) }
   .dim { color: light-dark(#6b655c, #9c958a) } .bold { font-weight: 700 }`
 
