@@ -474,3 +474,80 @@ bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out)
     out->n = 0;
     return read_body(body, n, peek_past_member, out);
 }
+
+/* ---- the beginning of the prompt ---- */
+
+typedef struct beginning {
+    hth_api_span *spans;
+    size_t n;
+} beginning;
+
+static bool peek_role_member(cursor *text, const char *key, void *user_data)
+{
+    return strcmp(key, "role") == 0 ? read_short(text, user_data) : skip_value(text);
+}
+
+/* Skip a message, starting at it. *is_users_out: a user sends it. */
+static bool skip_message(cursor *text, bool *is_users_out)
+{
+    char role[HTH_API_PEEK_ID_BYTES] = "";
+
+    *is_users_out = false;
+    if (!take(text, '{'))
+        return skip_value(text);
+    if (!read_members(text, peek_role_member, role))
+        return false;
+    *is_users_out = strcmp(role, "user") == 0;
+    return true;
+}
+
+/*
+ * Skip messages, starting after the opening bracket. *end: after the first one of a user; unchanged if there is none.
+ */
+static bool skip_messages(cursor *text, const char **end)
+{
+    bool is_users = false, was_users = false;
+
+    skip_space(text);
+    if (take(text, ']'))
+        return true;
+    do {
+        skip_space(text);
+        if (!skip_message(text, &is_users))
+            return false;
+        if (is_users && !was_users)
+            *end = text->at;
+        was_users = was_users || is_users;
+        skip_space(text);
+    } while (take(text, ','));
+    return take(text, ']');
+}
+
+static bool peek_beginning_member(cursor *text, const char *key, void *user_data)
+{
+    beginning *out = user_data;
+    const bool is_instruction = strcmp(key, "system") == 0 || strcmp(key, "instructions") == 0,
+               is_prompt = strcmp(key, "messages") == 0 || strcmp(key, "input") == 0 || strcmp(key, "prompt") == 0;
+    const char *begin = text->at, *end = NULL;
+
+    if ((!is_instruction && !is_prompt) || out->n == HTH_API_PEEK_SPANS_MAX)
+        return skip_value(text);
+    if (is_prompt && take(text, '[')) {
+        if (!skip_messages(text, &end))
+            return false;
+    } else if (!skip_value(text)) {
+        return false;
+    }
+    if (!end)
+        end = is_prompt && text->at - begin > HTH_API_PEEK_PROMPT_BYTES ? begin + HTH_API_PEEK_PROMPT_BYTES : text->at;
+    out->spans[out->n++] = (hth_api_span){ .at = begin, .n = (size_t)(end - begin) };
+    return true;
+}
+
+size_t hth_api_peek_beginning(const char *body, size_t n, hth_api_span spans[HTH_API_PEEK_SPANS_MAX])
+{
+    beginning out = { .spans = spans };
+
+    (void)read_body(body, n, peek_beginning_member, &out); /* parts before a fault count */
+    return out.n;
+}

@@ -44,6 +44,21 @@ bool hth_api_peek_keep_alive(const char *body, size_t n, uint64_t *ms);
  */
 bool hth_api_keep_alive_read(const char *text, uint64_t *ms);
 
+/*
+ * The parts of a body, [n], of any API that generates, with which its prompt begins: instructions for the model, and
+ * the messages up to the end of the first one of a user, or, without one, the first bytes. They stay the same while a
+ * conversation grows. Returns the number of parts, which point into body. Pure; linear time.
+ */
+enum {
+    HTH_API_PEEK_SPANS_MAX = 4,
+    HTH_API_PEEK_PROMPT_BYTES = 1024,
+};
+typedef struct hth_api_span {
+    const char *at;
+    size_t n;
+} hth_api_span;
+size_t hth_api_peek_beginning(const char *body, size_t n, hth_api_span spans[HTH_API_PEEK_SPANS_MAX]);
+
 /* The earlier responses that a body of /v1/responses continues, or whose items it names. */
 enum {
     HTH_API_PEEK_PAST_MAX = 16, /* any more are ignored */

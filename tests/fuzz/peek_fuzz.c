@@ -45,6 +45,32 @@ static void compare_past(const json_t *body, const hth_api_peeked_past *past)
         require(is_found || past->n == HTH_API_PEEK_PAST_MAX);
 }
 
+/* The parts lie in the body, one behind the other. How many there are. */
+static size_t check_beginning(const char *text, size_t n_bytes)
+{
+    hth_api_span spans[HTH_API_PEEK_SPANS_MAX];
+    const size_t n = hth_api_peek_beginning(text, n_bytes, spans);
+    const char *at = text;
+
+    require(n <= HTH_API_PEEK_SPANS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        require(spans[i].n > 0 && spans[i].at >= at && spans[i].n <= (size_t)(text + n_bytes - spans[i].at));
+        at = spans[i].at + spans[i].n;
+    }
+    return n;
+}
+
+/* There is a part for each member that can have one. */
+static void compare_beginning(const json_t *body, size_t n)
+{
+    static const char *const keys[] = { "system", "instructions", "messages", "input", "prompt" };
+    size_t n_members = 0;
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        n_members += json_object_get(body, keys[i]) != NULL;
+    require(n == (n_members < HTH_API_PEEK_SPANS_MAX ? n_members : HTH_API_PEEK_SPANS_MAX));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
     const char *text = (const char *)bytes;
@@ -52,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     hth_api_peeked_past past;
     bool is_object = hth_api_peek(text, n_bytes, &peeked);
     bool is_whole = hth_api_peek_past(text, n_bytes, &past);
+    size_t n_parts = check_beginning(text, n_bytes);
     uint64_t keep_ms = 7;
     json_t *body = NULL;
 
@@ -65,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         compare(body, &peeked);
         require(is_whole);
         compare_past(body, &past);
+        compare_beginning(body, n_parts);
     }
     json_decref(body);
     return 0;
