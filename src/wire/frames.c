@@ -14,6 +14,7 @@ enum {
     STEP_BYTES = 12,
     CACHED_BYTES = 8,
     WORK_BYTES = 4,
+    BROKEN_BYTES = 9,
     END_BYTES = 4 * 2 + HTH_FIGURES_BYTES,
     OUTCOME_BYTES = 4 * 4 + HTH_FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
@@ -172,6 +173,14 @@ void hth_frame_add_work(hth_buffer *out, uint32_t n_tokens)
 
     hth_put_u32(payload, n_tokens);
     add_frame(out, HTH_FRAME_WORK, payload, sizeof(payload));
+}
+
+void hth_frame_add_broken(hth_buffer *out, bool has_died, uint64_t generation)
+{
+    uint8_t payload[BROKEN_BYTES] = { has_died };
+
+    hth_put_u64(payload + 1, generation);
+    add_frame(out, HTH_FRAME_BROKEN, payload, sizeof(payload));
 }
 
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary)
@@ -376,9 +385,32 @@ static bool read_payload(const uint8_t *payload, size_t n, hth_frame *frame)
             return false;
         frame->n_worked = hth_get_u32(payload);
         return true;
+    case HTH_FRAME_BROKEN:
+        if (n != BROKEN_BYTES || payload[0] > 1)
+            return false;
+        frame->has_died = payload[0] != 0;
+        frame->generation = hth_get_u64(payload + 1);
+        return true;
     case HTH_FRAME_END: return read_end(payload, n, &frame->summary);
     }
     return false;
+}
+
+size_t hth_frame_whole_bytes(const void *bytes, size_t n)
+{
+    const uint8_t *at = bytes;
+    size_t n_whole = 0;
+
+    while (n - n_whole >= HTH_FRAME_HEAD_BYTES) {
+        const size_t n_payload = hth_get_u32(at + n_whole);
+
+        if (n_payload > HTH_FRAME_BYTES_MAX)
+            return HTH_FRAME_BAD_BYTES;
+        if (n - n_whole - HTH_FRAME_HEAD_BYTES < n_payload)
+            break;
+        n_whole += HTH_FRAME_HEAD_BYTES + n_payload;
+    }
+    return n_whole;
 }
 
 hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, size_t *used_out)
@@ -390,7 +422,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = hth_get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_WORK)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_BROKEN)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;

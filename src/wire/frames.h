@@ -22,6 +22,8 @@
  *   RECORD u8 flags (hth_record_flag), a piece of the stored record (dialects/response_record.h): before END; and if
  *         the client does not wait, a record of the beginning before everything else
  *   OUTCOME u32 reply, the facts of its end (hth_frame_outcome): before the STEP that ends it
+ * BROKEN u8 1 if the worker died, u64 generation of its process: the node that sends this frame lost its worker before
+ *         END, and nothing follows. Workers do not send it
  *   WORK  u32 tokens of the completed inputs of a request for embeddings: repeatedly before END, to count them for a
  *         client that leaves before END
  *
@@ -65,6 +67,13 @@
 #define HTH_HEADER_LOST "Hearth-Lost"        /* "1": the list of adapters includes lost ones */
 #define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
 
+/*
+ * The number of the form in which tokens become the bytes of a reply, in every API. Raise it when any of these bytes
+ * change: then workers of the old and the new version, on nodes that are upgraded one by one, do not continue each
+ * other's replies.
+ */
+enum { HTH_REPLY_FORMAT = 1 };
+
 enum {
     HTH_FRAME_BYTES_MAX = 1 << 20, /* bounds the front's memory for a partial frame */
     HTH_FRAME_HEAD_BYTES = 5,
@@ -87,6 +96,7 @@ typedef enum hth_frame_kind {
     HTH_FRAME_OUTCOME = 7,
     HTH_FRAME_RECORD = 8,
     HTH_FRAME_WORK = 9,
+    HTH_FRAME_BROKEN = 10,
 } hth_frame_kind;
 
 typedef enum hth_record_flag {
@@ -160,6 +170,9 @@ typedef struct hth_frame {
     uint32_t n_cached;
     /* WORK */
     uint32_t n_worked;
+    /* BROKEN */
+    bool has_died;
+    uint64_t generation;
     /* MODEL */
     const uint8_t *model; /* [HTH_FRAME_MODEL_BYTES], borrowed likewise */
     /* END */
@@ -189,6 +202,7 @@ void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, si
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome);
 void hth_frame_add_work(hth_buffer *out, uint32_t n_tokens);
+void hth_frame_add_broken(hth_buffer *out, bool has_died, uint64_t generation);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
 
 /* Bytes of n tokens in a STEP. */
@@ -203,6 +217,13 @@ size_t hth_frame_token_bytes(uint32_t n, uint32_t n_logprobs);
 void hth_frame_add_known(hth_buffer *out, size_t *last, const hth_frame *frame);
 
 typedef enum hth_frame_result { HTH_FRAME_OK, HTH_FRAME_PART, HTH_FRAME_BAD } hth_frame_result;
+
+/*
+ * How many of the bytes, [n], are whole frames, by the lengths in their heads. HTH_FRAME_BAD_BYTES: a frame is too
+ * long. A pure function.
+ */
+#define HTH_FRAME_BAD_BYTES SIZE_MAX
+size_t hth_frame_whole_bytes(const void *bytes, size_t n);
 
 /*
  * Read the frame that begins at bytes, [n]. OK: it has *used_out bytes. PART: more bytes are needed. BAD: it is

@@ -32,6 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "wire/lines.h"
@@ -72,6 +73,8 @@ struct hth_status_page {
     word numbers[2][NUMBERS_WORDS];
     word keys_version;
     word keys[2][KEYS_WORDS];
+    word has_model;
+    word model[HTH_STATUS_MODEL_BYTES / 8];
     word n_suspects;
     word suspects[HTH_STATUS_SUSPECTS_MAX][KEY_WORDS];
 };
@@ -346,6 +349,22 @@ void hth_status_page_read(const hth_status_page *page, hth_status *out)
         out->n_restoring = list.n < HTH_STATUS_KEYS_MAX ? (size_t)list.n : HTH_STATUS_KEYS_MAX;
         memcpy(out->restoring, list.bytes, out->n_restoring * sizeof(list.bytes[0]));
     }
+}
+
+void hth_status_page_model_set(hth_status_page *page, const uint8_t digest[HTH_STATUS_MODEL_BYTES])
+{
+    for (size_t i = 0; i < HTH_STATUS_MODEL_BYTES / 8; i++)
+        atomic_store_explicit(&page->model[i], hth_get_u64(digest + 8 * i), memory_order_relaxed);
+    atomic_store_explicit(&page->has_model, 1, memory_order_release);
+}
+
+bool hth_status_page_model(const hth_status_page *page, uint8_t digest[HTH_STATUS_MODEL_BYTES])
+{
+    if (atomic_load_explicit(&page->has_model, memory_order_acquire) == 0)
+        return false;
+    for (size_t i = 0; i < HTH_STATUS_MODEL_BYTES / 8; i++)
+        hth_put_u64(digest + 8 * i, atomic_load_explicit(&page->model[i], memory_order_relaxed));
+    return true;
 }
 
 void hth_status_page_reset(hth_status_page *page)

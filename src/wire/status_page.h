@@ -41,6 +41,13 @@ enum { HTH_STATUS_KEYS_MAX = 64 };
 void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *counters, const hearth_model_info *info,
                                  const hth_tier_quotas *quotas);
 
+/*
+ * Event loop, once its model is ready: the digest of the MODEL frame (frames.h) without adapters of a request. It stays
+ * on the page when the worker has ended, so that its replies can be continued by workers with an equal one.
+ */
+enum { HTH_STATUS_MODEL_BYTES = 16 };
+void hth_status_page_model_set(hth_status_page *page, const uint8_t digest[HTH_STATUS_MODEL_BYTES]);
+
 /* ---- read by the front ---- */
 
 typedef struct hth_status {
@@ -57,7 +64,12 @@ typedef struct hth_status {
 void hth_status_page_read(const hth_status_page *page, hth_status *out);
 /* Read only the two times, which costs a few loads. */
 void hth_status_page_read_pulse(const hth_status_page *page, uint64_t *tick_ns, uint64_t *loop_ns);
-/* Clear the page for a new worker, except the suspects. No process may write to it meanwhile. */
+/* The digest of the model; false: no worker was ready yet. */
+bool hth_status_page_model(const hth_status_page *page, uint8_t digest[HTH_STATUS_MODEL_BYTES]);
+/*
+ * Clear the page for a new worker, except the suspects and the digest of the model. No process may write to it
+ * meanwhile.
+ */
 void hth_status_page_reset(hth_status_page *page);
 
 /*

@@ -25,6 +25,7 @@
 
 #include <event2/event.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -255,19 +256,20 @@ static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SH
 }
 
 /*
- * A digest of everything that determines the meaning of a reply's tokens: the model's file and the settings of its
- * prompt.
+ * A digest of everything that determines the meaning of a reply's tokens, and the bytes that they become: the model's
+ * file, the settings of its prompt, and the format of replies.
  */
 static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
 {
     const char *chat_template = w->options->model->chat_template;
-    uint8_t parts[sizeof(info->fingerprint) + (size_t)2 * HTH_SHA256_BYTES] = { 0 }, digest[HTH_SHA256_BYTES];
+    uint8_t parts[sizeof(info->fingerprint) + (size_t)2 * HTH_SHA256_BYTES + 4] = { 0 }, digest[HTH_SHA256_BYTES];
 
     memcpy(parts, info->fingerprint, sizeof(info->fingerprint));
     if (chat_template)
         hth_sha256_of(chat_template, strlen(chat_template), parts + sizeof(info->fingerprint));
     (void)digest_defaults(&w->defaults,
                           parts + sizeof(info->fingerprint) + HTH_SHA256_BYTES); /* zeros if there was no memory */
+    hth_put_u32(parts + sizeof(parts) - 4, HTH_REPLY_FORMAT);
     hth_sha256_of(parts, sizeof(parts), digest);
     memcpy(out, digest, HTH_FRAME_MODEL_BYTES);
 }
@@ -353,6 +355,8 @@ static void identified(worker *w)
         tell(w, "hashing 1");
     (void)hearth_model_info_get(w->model, &info, NULL); /* cannot fail: it is loaded */
     digest_of(w, &info, digest);
+    if (w->page)
+        hth_status_page_model_set(w->page, digest);
     w->is_serving = true;
     hth_jobs_set_digest(w->jobs, digest);
     if (w->page)

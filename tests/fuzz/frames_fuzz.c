@@ -63,6 +63,8 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_outcome(&out, frame->reply, &frame->outcome);
     } else if (frame->kind == HTH_FRAME_WORK) {
         hth_frame_add_work(&out, frame->n_worked);
+    } else if (frame->kind == HTH_FRAME_BROKEN) {
+        hth_frame_add_broken(&out, frame->has_died, frame->generation);
     } else if (frame->kind == HTH_FRAME_BYTES) {
         hth_frame_add_bytes(&out, frame->bytes, frame->n_bytes);
     } else if (frame->kind == HTH_FRAME_RECORD) {
@@ -78,6 +80,7 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         assert(again.kind == frame->kind && again.n_tokens == frame->n_tokens && again.n_bytes == frame->n_bytes);
         assert(again.n_cached == frame->n_cached && again.has_failed == frame->has_failed);
         assert(again.n_worked == frame->n_worked);
+        assert(again.has_died == frame->has_died && again.generation == frame->generation);
     }
     hth_buffer_deinit(&out);
 }
@@ -121,10 +124,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     hth_buffer remembered = { .text = NULL };
     size_t last = 0, n_tokens = 0;
     hth_known known;
-    size_t at = 0, n_used = 0;
+    size_t at = 0, n_used = 0, n_whole;
+    hth_frame_result result;
     hth_frame frame;
 
-    while (hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used) == HTH_FRAME_OK) {
+    while ((result = hth_frame_read(bytes + at, n_bytes - at, &frame, &n_used)) == HTH_FRAME_OK) {
         assert(n_used >= HTH_FRAME_HEAD_BYTES && n_used <= n_bytes - at);
         check_rewritten(&frame, n_used);
         for (size_t n = 0; n < n_used && n < PARTS_BYTES_MAX; n++) {
@@ -137,6 +141,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         n_tokens += frame.n_tokens;
         at += n_used;
     }
+    n_whole = hth_frame_whole_bytes(bytes, n_bytes);
+    assert(result == HTH_FRAME_PART ? n_whole == at : n_whole >= at);
+    assert(n_whole <= n_bytes || n_whole == HTH_FRAME_BAD_BYTES);
     check_remembered(&remembered, last, n_tokens);
     hth_buffer_deinit(&remembered);
     if (hth_known_read((const char *)bytes, n_bytes, HTH_API_REPLIES_MAX, &known, &error)) {

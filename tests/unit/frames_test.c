@@ -67,6 +67,8 @@ static hth_buffer sample(void)
     hth_frame_add_record(&out, HTH_RECORD_BEGUN, "kept", 4);
     hth_frame_add_outcome(&out, 125, &outcome);
     hth_frame_add_work(&out, 4 << 20);
+    hth_frame_add_broken(&out, true, UINT64_C(0x0123456789abcdef));
+    hth_frame_add_broken(&out, false, UINT64_MAX);
     hth_frame_add_end(&out, &summary);
     assert_false(out.failed);
     return out;
@@ -152,6 +154,16 @@ TEST(what_was_written_is_read)
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_BROKEN);
+    assert_true(frame.has_died && frame.generation == UINT64_C(0x0123456789abcdef));
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_BROKEN);
+    assert_true(!frame.has_died && frame.generation == UINT64_MAX);
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
     assert_int_equal(frame.kind, HTH_FRAME_END);
     assert_int_equal(n_used, n);
     assert_int_equal(frame.summary.finish, 7);
@@ -195,6 +207,53 @@ TEST(a_frame_that_is_not_whole_wants_more)
     hth_buffer_deinit(&out);
 }
 
+/* Likewise. */
+static size_t whole_bytes_of(const char *bytes, size_t n)
+{
+    char *copy = malloc(n ? n : 1);
+    size_t n_whole;
+
+    assert_non_null(copy);
+    memcpy(copy, bytes, n);
+    n_whole = hth_frame_whole_bytes(copy, n);
+    free(copy);
+    return n_whole;
+}
+
+TEST(the_whole_frames_are_told_from_the_beginning_of_another)
+{
+    hth_buffer out = sample();
+    size_t n_whole = 0, n_used;
+    hth_frame frame;
+
+    for (size_t n = 0; n <= out.n; n++) {
+        if (n > n_whole && hth_frame_read(out.text + n_whole, n - n_whole, &frame, &n_used) == HTH_FRAME_OK)
+            n_whole += n_used;
+        assert_int_equal(whole_bytes_of(out.text, n), n_whole);
+    }
+    assert_int_equal(n_whole, out.n);
+    hth_buffer_deinit(&out);
+}
+
+TEST(a_frame_that_is_too_long_is_told_by_its_head)
+{
+    hth_buffer out = { .text = NULL };
+    size_t n_first;
+
+    hth_frame_add_work(&out, 7);
+    n_first = out.n;
+    hth_buffer_add(&out, "\0\0\20\0\6", 5); /* as long as can be */
+    assert_int_equal(whole_bytes_of(out.text, out.n), n_first);
+    assert_int_equal(whole_bytes_of(out.text + n_first, 5), 0);
+    out.text[n_first] = 1; /* a byte more */
+    assert_true(whole_bytes_of(out.text, out.n) == HTH_FRAME_BAD_BYTES);
+    assert_true(whole_bytes_of(out.text + n_first, 5) == HTH_FRAME_BAD_BYTES);
+    assert_int_equal(whole_bytes_of(out.text, out.n - 1), n_first); /* without its kind it is no head */
+    memcpy(out.text + n_first, "\377\377\377\377", 4);
+    assert_true(whole_bytes_of(out.text, out.n) == HTH_FRAME_BAD_BYTES);
+    hth_buffer_deinit(&out);
+}
+
 static void expect_bad(const char *bytes, size_t n)
 {
     hth_frame frame = { .kind = HTH_FRAME_END, .status = 1234 };
@@ -215,7 +274,12 @@ TEST(what_is_no_frame_is_refused)
     expect_bad("\0\0\0\0\7", 5);
     expect_bad("\0\0\0\0\10", 5);
     expect_bad("\1\0\0\0\10\4", 6); /* no such flag */
-    expect_bad("\0\0\0\0\11", 5);   /* no such kind, either */
+    expect_bad("\0\0\0\0\11", 5);
+    expect_bad("\0\0\0\0\12", 5);
+    expect_bad("\10\0\0\0\12\1\0\0\0\0\0\0\0", 13);
+    expect_bad("\12\0\0\0\12\1\0\0\0\0\0\0\0\0\0", 15); /* longer than its kind */
+    expect_bad("\11\0\0\0\12\2\0\0\0\0\0\0\0\0", 14);   /* neither died nor lived */
+    expect_bad("\0\0\0\0\13", 5);                       /* no such kind, either */
     expect_bad("\377\377\377\377\1", 5);
     expect_bad("\0\0\0\0\1", 5); /* shorter than its kind */
     expect_bad("\0\0\0\0\2", 5);

@@ -78,6 +78,7 @@ static void remember(memory *m, const hth_frame *frame)
         assert_true(frame->reply < REPLIES_MAX && !m->has_outcome[frame->reply]);
         m->has_outcome[frame->reply] = true;
         break;
+    case HTH_FRAME_BROKEN: fail_msg("no other node answers"); break;
     case HTH_FRAME_CACHED:
         assert_true(frame->reply < REPLIES_MAX);
         assert_false(m->has_cached[frame->reply]);
