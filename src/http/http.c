@@ -139,9 +139,10 @@ struct hth_http_server {
     hth_http_handler handler;
     void *user_data;
     hth_http_error_fn write_error;
-    hth_http_gate_fn wants_body; /* NULL: all bodies are read */
-    int reserved_tag;
-    uint32_t n_reserved; /* connections for that tag, in addition to the limit */
+    hth_http_gate_fn wants_body;        /* NULL: all bodies are read */
+    uint32_t n_reserved[HTH_HTTP_TAGS]; /* connections for a tag, in addition to the limit */
+    int nodes_tag;
+    uint64_t nodes_body_bytes_max; /* of requests with that tag; 0: there are none */
     LIST_HEAD(, hth_http_listener) listeners;
     /* Each list is in the order of since_ms. HTTP_WAIT_NONE has a list, too. */
     struct hth_http_connections waiting[HTTP_WAITS + 1];
@@ -1147,6 +1148,11 @@ static struct bufferevent *bufferevent_for(struct event_base *base, int fd, stru
     return bev;
 }
 
+static bool is_of_nodes(const hth_http_server *server, int tag)
+{
+    return server->nodes_body_bytes_max > 0 && tag == server->nodes_tag;
+}
+
 bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *peer, int tag, struct ssl_ctx_st *tls)
 {
     http_connection *connection = calloc(1, sizeof(*connection));
@@ -1164,7 +1170,7 @@ bool hth_http_server_adopt_take(hth_http_server *server, int fd, const char *pee
         .server = server,
         .bev = bev,
         .headers_bytes_max = server->options.headers_bytes_max,
-        .body_bytes_max = server->options.body_bytes_max,
+        .body_bytes_max = is_of_nodes(server, tag) ? server->nodes_body_bytes_max : server->options.body_bytes_max,
         .tag = tag,
         .is_tls = tls != NULL,
         .state = tls ? HTTP_HANDSHAKE : HTTP_IDLE,
@@ -1202,7 +1208,8 @@ static uint64_t connections_max(const hth_http_listener *listener)
 {
     const hth_http_server *server = listener->server;
 
-    return (uint64_t)server->options.connections_max + (listener->tag == server->reserved_tag ? server->n_reserved : 0);
+    return (uint64_t)server->options.connections_max +
+           (listener->tag >= 0 && listener->tag < HTH_HTTP_TAGS ? server->n_reserved[listener->tag] : 0);
 }
 
 static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, struct sockaddr *address, int n_address,
@@ -1224,6 +1231,8 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
     }
     if (!listener->path)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* affects only speed */
+    if (is_of_nodes(server, listener->tag))
+        hth_http_socket_probe(fd);
     if (listener->path)
         (void)snprintf(peer, sizeof(peer), "unix");
     else
@@ -1388,10 +1397,16 @@ void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_bo
     server->wants_body = wants_body;
 }
 
+void hth_http_server_set_nodes(hth_http_server *server, int tag, uint64_t body_bytes_max)
+{
+    server->nodes_tag = tag;
+    server->nodes_body_bytes_max = body_bytes_max;
+}
+
 void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n)
 {
-    server->reserved_tag = tag;
-    server->n_reserved = n;
+    assert(tag >= 0 && tag < HTH_HTTP_TAGS);
+    server->n_reserved[tag] = n;
 }
 
 void hth_http_server_drain(hth_http_server *server)

@@ -86,10 +86,17 @@ void hth_http_server_set_errors(hth_http_server *server, hth_http_error_fn write
 void hth_http_server_set_gate(hth_http_server *server, hth_http_gate_fn wants_body);
 
 /*
- * Reserve room for n more connections for the listeners with this tag. Operators can then connect even while clients
- * hold all other connections. Call this before the listeners are added.
+ * Reserve room for n more connections for the listeners with this tag, from 0 to HTH_HTTP_TAGS - 1. Operators and other
+ * machines can then connect even while clients hold all other connections. Call this before the listeners are added.
  */
+enum { HTH_HTTP_TAGS = 4 };
 void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n);
+
+/*
+ * Connections of the listeners with this tag come from other machines of one's own: their bodies may be this long, and
+ * a machine that falls silent is noticed soon (hth_http_socket_probe). Call this before the listeners are added.
+ */
+void hth_http_server_set_nodes(hth_http_server *server, int tag, uint64_t body_bytes_max);
 
 typedef struct hth_http_listener hth_http_listener;
 /* Returns the TLS context for a new connection. Called for each connection, so that certificates can be reloaded. */

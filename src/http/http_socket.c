@@ -14,6 +14,7 @@
 #include <libgen.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +280,33 @@ hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *er
     }
     *fd_out = fd;
     return HEARTH_OK;
+}
+
+/* ---- other machines ---- */
+
+void hth_http_socket_probe(int fd)
+{
+    const int yes = 1, n_probes = HTH_HTTP_SILENT_MS / 1000;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes)); /* these may fail: see the header */
+#ifdef TCP_KEEPIDLE
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &yes, sizeof(yes)); /* after a second of silence */
+#endif
+#ifdef TCP_KEEPINTVL
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &yes, sizeof(yes)); /* and each second from then on */
+#endif
+#ifdef TCP_KEEPCNT
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n_probes, sizeof(n_probes));
+#endif
+}
+
+int hth_http_node_socket(int family)
+{
+    const int fd = new_socket(family);
+
+    if (fd >= 0)
+        hth_http_socket_probe(fd);
+    return fd;
 }
 
 /* ---- peers ---- */

@@ -29,6 +29,16 @@ int hth_http_unix_socket(void);
 /* Try to connect to path, then close. 0 or errno; EAGAIN: the queue of the listener is full. */
 int hth_http_probe_unix(const char *path);
 
+/*
+ * Make a TCP connection that waits for bytes of another machine notice its silence: it breaks when its probes are not
+ * acknowledged for HTH_HTTP_SILENT_MS. Bytes that were sent and not acknowledged have the system's long limit: with
+ * TCP_USER_TIMEOUT, a receiver that pauses would break the connection, too. Failures only delay the discovery.
+ */
+enum { HTH_HTTP_SILENT_MS = 2000 };
+void hth_http_socket_probe(int fd);
+/* A TCP socket of this family with such probes, not connected. -1 with errno. */
+int hth_http_node_socket(int family);
+
 /* The text of a peer's address: "127.0.0.1", "::1", "unix". */
 void hth_http_peer_text(const struct sockaddr *address, char *text, socklen_t capacity);
 

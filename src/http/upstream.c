@@ -25,6 +25,8 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -40,15 +42,24 @@
  * libcurl registers a connection with the event loop at the beginning of each request and removes it at the end: two
  * system calls. Here a socket is registered for reading once, when it is made. It stays registered until it is closed,
  * or until it becomes readable while that is not wanted (the peer closed it, or the reader pauses).
+ *
+ * A socket to a node is NEW until it has brought the head of a reply. libcurl 7.88 closes a socket that it could not
+ * connect without telling. So new sockets are looked at after each step in which libcurl may have closed one: an event
+ * of a closed descriptor would hide the events of its next owner.
  */
 typedef struct watched_socket {
     struct event *event;
-    short wanted;     /* events that libcurl waits for: EV_READ, EV_WRITE, both or none */
-    short registered; /* events that the event loop watches: wanted, and perhaps EV_READ */
+    short wanted;                       /* events that libcurl waits for: EV_READ, EV_WRITE, both or none */
+    short registered;                   /* events that the event loop watches: wanted, and perhaps EV_READ */
+    bool is_borrowed;                   /* libcurl's own, for the lookup of a node's name: it is not closed here */
+    struct watched_socket *prev, *next; /* NEW: in the upstream's list */
+    bool is_new;
+    int fd;
 } watched_socket;
 
 struct hth_upstream {
     struct event_base *base;
+    const hth_upstream_tls *tls; /* NULL: no nodes are asked */
     CURLM *multi;
     struct event *soon;
     struct event *timer;        /* libcurl's timer */
@@ -65,6 +76,7 @@ struct hth_upstream {
     hth_upstream_call *noted;    /* soon ends or resumes them */
     hth_upstream_call *released; /* waiting for their end, so that the connection can be reused */
     watched_socket **sockets;    /* [n_sockets], by descriptor; NULL: another descriptor */
+    watched_socket *new_sockets;
     size_t n_sockets;
     hth_upstream_numbers numbers;
 };
@@ -80,7 +92,8 @@ struct hth_upstream_call {
     hth_upstream_call *prev, *next;
 
     call_mode mode;
-    char *socket_path; /* as set in libcurl */
+    char *address; /* as set in libcurl: the path of a socket, or a node's "HOST:PORT" */
+    bool is_node;  /* the address is a node's */
     struct curl_slist *headers;
     size_t n_headers_max;
     hth_buffer header_text;
@@ -98,7 +111,8 @@ struct hth_upstream_call {
     bool is_watched; /* libcurl waits for its socket */
     bool was_seen;   /* a released call: it was checked once */
     uint32_t n_busy_tries;
-    int open_errno; /* of its connection; 0: no failure there */
+    int open_errno;  /* of its connection; 0: no failure there */
+    bool has_opened; /* a connection */
     size_t n_head_bytes;
     size_t n_released_bytes;
     char error_text[CURL_ERROR_SIZE];
@@ -108,9 +122,10 @@ enum {
     SOCKETS_FIRST = 64,         /* size of the table of sockets */
     CONNECTIONS_IDLE_MAX = 256, /* kept for later requests, for all workers */
     CALLS_IDLE_MAX = 64,
-    BUSY_US_MIN = 1000,            /* before retrying a listener with a full queue; grows by this amount each time */
-    BUSY_TRIES_MAX = 100,          /* tries: 5 s in total */
-    RELEASED_LOOK_S = 1,           /* between checks of released calls; the second check closes the connection */
+    BUSY_US_MIN = 1000,   /* before retrying a listener with a full queue; grows by this amount each time */
+    BUSY_TRIES_MAX = 100, /* tries: 5 s in total */
+    RELEASED_LOOK_S = 1,  /* between checks of released calls; the second check closes the connection */
+    URL_BYTES = 512,
     READ_BYTES = 16 << 10,         /* per read; each running call has a buffer of this size */
     RELEASED_BYTES_MAX = 64 << 10, /* limit of the bytes still to come */
     SHORT_BODY_BYTES = 16 << 10,   /* a body up to this size is copied, and sent in one write with the head */
@@ -169,7 +184,7 @@ static void call_free(hth_upstream_call *call)
     hth_buffer_deinit(&call->header_text);
     hth_buffer_deinit(&call->short_body);
     free(call->headers);
-    free(call->socket_path);
+    free(call->address);
     free(call);
 }
 
@@ -186,6 +201,22 @@ static void call_give(hth_upstream_call *call)
     upstream->n_idle++;
 }
 
+static void watched_free(hth_upstream *upstream, watched_socket *watched);
+
+/* Forget the new sockets that libcurl has closed. */
+static void forget_closed(hth_upstream *upstream)
+{
+    watched_socket *watched, *next;
+
+    DL_FOREACH_SAFE(upstream->new_sockets, watched, next)
+    {
+        if (fcntl(watched->fd, F_GETFD) >= 0)
+            continue;
+        upstream->sockets[watched->fd] = NULL;
+        watched_free(upstream, watched);
+    }
+}
+
 /*
  * Take the call back from libcurl, which closes its connection unless the reply is complete. libcurl must not be on the
  * stack.
@@ -195,6 +226,7 @@ static void call_take_back(hth_upstream_call *call)
     if (call->is_handed_over)
         (void)curl_multi_remove_handle(call->upstream->multi, call->easy); /* cannot fail: it was added */
     call->is_handed_over = false;
+    forget_closed(call->upstream);
     list_leave(call);
 }
 
@@ -207,11 +239,20 @@ static void call_end(hth_upstream_call *call)
 
 static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, hearth_error *err)
 {
+    const char *what = call->is_node ? "node" : "worker";
+
     if (call->open_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the worker at '%s'", call->socket_path);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the %s at '%s'", what, call->address);
     if (call->open_errno)
-        return hth_fail_errno(err, call->open_errno, "cannot connect to the worker at '%s'", call->socket_path);
-    return hth_fail(err, HEARTH_IO, "the connection to the worker at '%s' failed: %s", call->socket_path,
+        return hth_fail_errno(err, call->open_errno, "cannot connect to the %s at '%s'", what, call->address);
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return hth_fail(
+            err, HEARTH_PERMISSION,
+            "the node at '%s' shows a certificate of another fleet, or one that has expired (%s); all nodes "
+            "need the same fleet.pem",
+            call->address, call->error_text);
+    return hth_fail(err, code == CURLE_OPERATION_TIMEDOUT ? HEARTH_TIMED_OUT : HEARTH_IO,
+                    "the connection to the %s at '%s' failed: %s", what, call->address,
                     call->error_text[0] ? call->error_text : curl_easy_strerror(code));
 }
 
@@ -222,9 +263,9 @@ static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
 {
     hth_upstream *upstream = call->upstream;
 
-    if (code != CURLE_COULDNT_CONNECT || call->is_quiet || call->open_errno)
+    if (code != CURLE_COULDNT_CONNECT || call->is_quiet || call->open_errno || call->is_node)
         return false;
-    call->open_errno = hth_http_probe_unix(call->socket_path);
+    call->open_errno = hth_http_probe_unix(call->address);
     if (call->open_errno == EAGAIN)
         call->open_errno = 0;
     if (call->open_errno || ++call->n_busy_tries > BUSY_TRIES_MAX)
@@ -303,6 +344,7 @@ static void act(hth_upstream *upstream, curl_socket_t fd, int what)
     upstream->is_inside = true;
     code = curl_multi_socket_action(upstream->multi, fd, what, &n_running);
     upstream->is_inside = false;
+    forget_closed(upstream);
     drain(upstream);
     if (code != CURLM_OK)
         cut_forgotten(upstream);
@@ -342,8 +384,11 @@ static bool table_reach(hth_upstream *upstream, size_t fd)
     return true;
 }
 
-static void watched_free(watched_socket *watched)
+/* Accepts NULL. */
+static void watched_free(hth_upstream *upstream, watched_socket *watched)
 {
+    if (watched && watched->is_new)
+        DL_DELETE(upstream->new_sockets, watched);
     if (watched && watched->event)
         event_free(watched->event);
     free(watched);
@@ -357,23 +402,31 @@ static watched_socket *watched_new(hth_upstream *upstream, int fd)
         return NULL;
     watched->event = event_new(upstream->base, fd, EV_READ | EV_PERSIST, on_event, upstream);
     watched->registered = EV_READ;
+    watched->fd = fd;
     if (watched->event && event_add(watched->event, NULL) == 0)
         return watched;
-    watched_free(watched);
+    watched_free(upstream, watched);
     return NULL;
 }
 
 /* Make a socket, not connected. -1 with errno. Later calls for it need no memory. */
-static int watched_open(hth_upstream *upstream)
+static int watched_open(hth_upstream *upstream, int family)
 {
-    int fd = hth_http_unix_socket();
+    int fd = family == AF_UNIX ? hth_http_unix_socket() : hth_http_node_socket(family);
 
     if (fd < 0)
         return -1;
     if (table_reach(upstream, (size_t)fd)) {
-        assert(!upstream->sockets[fd]);
-        upstream->sockets[fd] = watched_new(upstream, fd);
-        if (upstream->sockets[fd])
+        watched_socket *watched;
+
+        /* Not NULL: libcurl has just closed another one of this number, and looks are yet to come. */
+        watched_free(upstream, upstream->sockets[fd]);
+        watched = upstream->sockets[fd] = watched_new(upstream, fd);
+        if (watched && family != AF_UNIX) {
+            watched->is_new = true;
+            DL_APPEND(upstream->new_sockets, watched);
+        }
+        if (watched)
             return fd;
     }
     (void)close(fd); /* unused */
@@ -381,14 +434,33 @@ static int watched_open(hth_upstream *upstream)
     return -1;
 }
 
-/* Set the wanted events. False: it is no watched socket, or the system fails. */
+/* Watch a descriptor of libcurl's own. NULL without memory. */
+static watched_socket *watched_borrow(hth_upstream *upstream, int fd)
+{
+    watched_socket *watched = table_reach(upstream, (size_t)fd) ? watched_new(upstream, fd) : NULL;
+
+    if (watched) {
+        watched->is_borrowed = true;
+        upstream->sockets[fd] = watched;
+    }
+    return watched;
+}
+
+/* Set the wanted events. False: it is no watched socket and nothing is wanted, or the system fails. */
 static bool watched_want(hth_upstream *upstream, int fd, short what)
 {
     watched_socket *watched = (size_t)fd < upstream->n_sockets ? upstream->sockets[fd] : NULL;
     short registered;
 
+    if (!watched && what)
+        watched = watched_borrow(upstream, fd);
     if (!watched)
         return false;
+    if (watched->is_borrowed && !what) { /* libcurl closes it now */
+        watched_free(upstream, watched);
+        upstream->sockets[fd] = NULL;
+        return true;
+    }
     registered = (short)(what | (watched->registered & EV_READ));
     watched->wanted = what;
     if (registered == watched->registered)
@@ -442,11 +514,11 @@ static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
 static curl_socket_t on_open(void *user_data, curlsocktype purpose, struct curl_sockaddr *address)
 {
     hth_upstream_call *call = user_data;
-    int fd = watched_open(call->upstream);
+    int fd = watched_open(call->upstream, address->family); /* libcurl connects it */
 
     (void)purpose;
-    (void)address; /* libcurl connects the socket */
     call->open_errno = fd < 0 ? errno : 0;
+    call->has_opened = true;
     call->upstream->numbers.n_connections_opened += fd >= 0;
     return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
@@ -456,11 +528,28 @@ static int on_close(void *user_data, curl_socket_t fd)
     hth_upstream *upstream = user_data;
 
     if ((size_t)fd < upstream->n_sockets) {
-        watched_free(upstream->sockets[fd]);
+        watched_free(upstream, upstream->sockets[fd]);
         upstream->sockets[fd] = NULL;
     }
     (void)close(fd); /* an error would change nothing */
     return 0;
+}
+
+/* The connection of the call works: its socket is no longer NEW. */
+static void note_connected(hth_upstream_call *call)
+{
+    hth_upstream *upstream = call->upstream;
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    watched_socket *watched;
+
+    if (curl_easy_getinfo(call->easy, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd < 0 ||
+        (size_t)fd >= upstream->n_sockets)
+        return;
+    watched = upstream->sockets[fd];
+    if (!watched || !watched->is_new)
+        return;
+    DL_DELETE(upstream->new_sockets, watched);
+    watched->is_new = false;
 }
 
 static void tell_head(hth_upstream_call *call)
@@ -482,7 +571,10 @@ static void tell_head(hth_upstream_call *call)
         head.retry_after_s = (uint32_t)retry_after_s;
     if (curl_easy_header(call->easy, HTH_API_NOTES_HEADER, 0, CURLH_HEADER, -1, &notes) == CURLHE_OK)
         head.notes = notes->value;
+    head.is_of_worker = curl_easy_header(call->easy, HTH_HEADER_ANSWER, 0, CURLH_HEADER, -1, &notes) == CURLHE_OK;
     call->has_head = true;
+    if (call->has_opened)
+        note_connected(call);
     if (!call->is_quiet)
         call->watch.on_head(&head, call->watch.user_data);
 }
@@ -563,6 +655,29 @@ static int on_seek(void *user_data, curl_off_t offset, int origin)
 
 /* ---- making and setting calls ---- */
 
+/* The texts live as long as the upstream, so libcurl makes no copies. */
+static struct curl_blob blob_of(const char *text)
+{
+    return (struct curl_blob){ .data = (void *)text, .len = strlen(text), .flags = CURL_BLOB_NOCOPY };
+}
+
+static CURLcode set_tls(CURL *easy, const hth_upstream_tls *tls)
+{
+    struct curl_blob certificate = blob_of(tls->certificate), key = blob_of(tls->key),
+                     authorities = blob_of(tls->authorities);
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_SSLCERT_BLOB, &certificate);
+
+    if (!code)
+        code = curl_easy_setopt(easy, CURLOPT_SSLKEY_BLOB, &key);
+    if (!code)
+        code = curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &authorities);
+    if (!code)
+        code = curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* the system's authorities do not count */
+    if (!code)
+        code = curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
+    return code;
+}
+
 static CURLcode set_constants(hth_upstream_call *call)
 {
     static const struct {
@@ -572,21 +687,19 @@ static CURLcode set_constants(hth_upstream_call *call)
         { CURLOPT_NOSIGNAL, 1 }, /* otherwise libcurl sets a signal handler and resets it for each piece */
         { CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1 },
         { CURLOPT_BUFFERSIZE, READ_BYTES },
-    };
-    static const struct {
-        CURLoption option;
-        const char *text;
-    } texts[] = {
-        { CURLOPT_URL, "http://worker/" }, /* the path is in the request's target, unchanged */
-        { CURLOPT_PROXY, "" },             /* no proxy, not even from the environment */
+        { CURLOPT_CONNECTTIMEOUT_MS, HTH_HTTP_SILENT_MS },
+        { CURLOPT_QUICK_EXIT, 1 },     /* otherwise the end of a call waits for a lookup of a name */
+        { CURLOPT_SSL_VERIFYHOST, 0 }, /* nodes have addresses, and one certificate for all: it is pinned */
     };
     CURL *easy = call->easy;
     CURLcode code = CURLE_OK;
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !code; i++)
         code = curl_easy_setopt(easy, numbers[i].option, numbers[i].value);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !code; i++)
-        code = curl_easy_setopt(easy, texts[i].option, texts[i].text);
+    if (!code)
+        code = curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* no proxy, not even from the environment */
+    if (!code && call->upstream->tls)
+        code = set_tls(easy, call->upstream->tls);
     if (code)
         return code;
     /* libcurl only stores these pointers, so nothing here can fail. */
@@ -695,19 +808,33 @@ static bool set_mode(hth_upstream_call *call, const char *method, bool has_body)
     return true;
 }
 
-static bool set_socket(hth_upstream_call *call, const char *path)
+/* Of the URL, libcurl uses the scheme and the host alone: the path is in the request's target, unchanged. */
+static bool set_url(hth_upstream_call *call, const hth_upstream_request *request)
 {
+    char url[URL_BYTES];
+    const int n = snprintf(url, sizeof(url), request->node ? "https://%s/" : "http://worker/", request->node);
+
+    return n > 0 && (size_t)n < sizeof(url) && curl_easy_setopt(call->easy, CURLOPT_URL, url) == CURLE_OK &&
+           curl_easy_setopt(call->easy, CURLOPT_UNIX_SOCKET_PATH, request->socket_path) == CURLE_OK;
+}
+
+static bool set_address(hth_upstream_call *call, const hth_upstream_request *request)
+{
+    const bool is_node = request->node != NULL;
+    const char *address = is_node ? request->node : request->socket_path;
     char *copy;
 
-    if (call->socket_path && strcmp(call->socket_path, path) == 0)
+    if (call->address && call->is_node == is_node && strcmp(call->address, address) == 0)
         return true;
-    copy = strdup(path);
-    if (!copy || curl_easy_setopt(call->easy, CURLOPT_UNIX_SOCKET_PATH, path) != CURLE_OK) {
+    copy = strdup(address);
+    free(call->address);
+    call->address = NULL;
+    if (!copy || !set_url(call, request)) {
         free(copy);
         return false;
     }
-    free(call->socket_path);
-    call->socket_path = copy;
+    call->address = copy;
+    call->is_node = is_node;
     return true;
 }
 
@@ -745,11 +872,12 @@ static bool call_set(hth_upstream_call *call, const hth_upstream_request *reques
     call->n_head_bytes = 0;
     call->n_released_bytes = 0;
     call->open_errno = 0;
+    call->has_opened = false;
     call->error_text[0] = '\0';
     if ((n_body > 0 || strcmp(request->method, "POST") == 0) && !set_body(call, n_body))
         return false;
-    return set_mode(call, request->method, n_body > 0) && set_socket(call, request->socket_path) &&
-           set_headers(call, request) &&
+    return set_mode(call, request->method, n_body > 0) && set_address(call, request) && set_headers(call, request) &&
+           curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)request->timeout_ms) == CURLE_OK &&
            curl_easy_setopt(call->easy, CURLOPT_REQUEST_TARGET, request->target) == CURLE_OK;
 }
 
@@ -779,14 +907,21 @@ static bool is_well_formed(const hth_upstream_request *request)
     return request->target[0] == '/' && !strpbrk(request->method, " \r\n");
 }
 
+void hth_upstream_set_tls(hth_upstream *upstream, const hth_upstream_tls *tls)
+{
+    assert(!upstream->idle && upstream->numbers.n_calls == 0); /* calls get it when they are made */
+    upstream->tls = tls;
+}
+
 hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
                                  const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err)
 {
     hth_upstream_call *call;
 
+    assert(!request->node || upstream->tls);
     if (!is_well_formed(request))
         return hth_fail(err, HEARTH_MISUSE,
-                        "a request for a worker has a line break in a header, or a target that is "
+                        "a request for a worker or a node has a line break in a header, or a target that is "
                         "no path");
     call = call_take(upstream);
     if (call && !call_set(call, request, watch)) {
@@ -970,8 +1105,7 @@ hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hear
 
     if (!upstream)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
-    /* No TLS: these connections never leave the machine. */
-    if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+    if (curl_global_init(CURL_GLOBAL_SSL) != CURLE_OK) {
         free(upstream);
         return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
     }

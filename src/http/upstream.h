@@ -1,6 +1,7 @@
 /*
- * upstream.h - requests to workers, by libcurl's multi interface on the front's event loop
+ * upstream.h - requests to workers and to other nodes, by libcurl's multi interface on the front's event loop
  *
+ * A worker is asked on its unix socket, another node at its TCP address over TLS, where both sides show a certificate.
  * Connections are kept and reused. All functions run on the event loop's thread.
  */
 #ifndef HTH_HTTP_UPSTREAM_H
@@ -18,7 +19,21 @@ typedef struct hth_upstream hth_upstream;           /* all transfers */
 typedef struct hth_upstream_call hth_upstream_call; /* one */
 
 hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err);
+/*
+ * What requests to nodes show, and what they accept: PEM texts, which outlive the upstream. A node is accepted if its
+ * certificate is an authority's or was signed by one; the name in it does not count.
+ */
+typedef struct hth_upstream_tls {
+    const char *certificate;
+    const char *key;
+    const char *authorities;
+} hth_upstream_tls;
+/* Call it before the first request. */
+void hth_upstream_set_tls(hth_upstream *upstream, const hth_upstream_tls *tls);
 void hth_upstream_free(hth_upstream *upstream); /* after the end of all calls; accepts NULL */
+
+/* Of a node's answers: "1" if a worker gave it, and not the node's server itself. */
+#define HTH_HEADER_ANSWER "Hearth-Answer"
 
 enum {
     HTH_UPSTREAM_PIECES = 3,
@@ -31,7 +46,9 @@ typedef struct hth_upstream_header {
 } hth_upstream_header;
 
 typedef struct hth_upstream_request {
-    const char *socket_path; /* of the worker */
+    const char *socket_path; /* of the worker; NULL: a node is asked */
+    const char *node;        /* "HOST:PORT" of the node; NULL: a worker is asked */
+    uint32_t timeout_ms;     /* of the whole call; 0: none */
     const char *method;
     const char *target;                 /* path and query, encoded */
     const hth_upstream_header *headers; /* [n_headers] */
@@ -49,6 +66,7 @@ typedef struct hth_upstream_head {
     const char *content_type; /* "": none */
     uint32_t retry_after_s;   /* 0: none */
     const char *notes;        /* the header HTH_API_NOTES_HEADER; "": none */
+    bool is_of_worker;        /* the header HTH_HEADER_ANSWER: a node passes on what its worker says */
 } hth_upstream_head;
 
 /* Callbacks may cancel and release this call and others. */
