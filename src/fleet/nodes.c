@@ -1,0 +1,571 @@
+#include "fleet/nodes.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "fleet/route.h"
+#include "wire/exposition.h"
+
+enum {
+    ASK_MS = 1000,    /* between two questions */
+    ANSWER_MS = 2000, /* for an answer; then its replies move */
+    ORDER_MS = 5000,
+    WHY_BYTES = 512,
+};
+
+/* What is known of a model of a node besides its page; kept while requests are there, or some have failed. */
+typedef struct node_slot {
+    struct node_slot *next;
+    hth_breaker breaker;
+    uint32_t n_in_flight;
+    uint32_t n_sent; /* since the page */
+    bool is_doubted; /* a place there was lost since the page: the model counts as absent */
+    char model[];
+} node_slot;
+
+struct hth_node {
+    hth_nodes *nodes;
+    char *address;
+    hth_node_state state;
+    hth_node_page page;
+    bool is_doubted;          /* a connection broke since the page */
+    bool asks_again;          /* as soon as the question on its way has ended */
+    uint64_t page_ns;         /* when the page came; 0: never */
+    uint64_t generation;      /* of its process */
+    hth_upstream_call *call;  /* asks for its page */
+    hth_upstream_call *order; /* on its way */
+    int order_status;
+    hth_buffer answer;
+    int status;                     /* of the answer */
+    uint64_t n_ends[HTH_NODE_ENDS]; /* of requests of this node */
+    node_slot *slots;
+    char why[WHY_BYTES];
+};
+
+struct hth_nodes {
+    hth_nodes_options options;
+    struct event *timer;
+    char name[HTH_NODE_NAME_BYTES];
+    char epoch[HTH_NODE_EPOCH_BYTES];
+    uint64_t n_generations;
+    size_t n;
+    hth_node all[];
+};
+
+const char *hth_node_state_name(hth_node_state state)
+{
+    static const char *const names[] = {
+        [HTH_NODE_UNKNOWN] = "unknown", [HTH_NODE_UP] = "up",           [HTH_NODE_DRAINING] = "draining",
+        [HTH_NODE_DOWN] = "down",       [HTH_NODE_STRANGE] = "strange", [HTH_NODE_SELF] = "self"
+    };
+
+    return names[state];
+}
+
+/* ---- what happened to requests ---- */
+
+static node_slot *slot_of(const hth_node *node, const char *model)
+{
+    node_slot *slot;
+
+    LL_FOREACH(node->slots, slot)
+    {
+        if (strcmp(slot->model, model) == 0)
+            return slot;
+    }
+    return NULL;
+}
+
+/* NULL without memory. */
+static node_slot *slot_made(hth_node *node, const char *model)
+{
+    const size_t n = strlen(model) + 1;
+    node_slot *slot = slot_of(node, model);
+
+    if (slot)
+        return slot;
+    slot = calloc(1, sizeof(*slot) + n);
+    if (!slot)
+        return NULL;
+    memcpy(slot->model, model, n);
+    LL_PREPEND(node->slots, slot);
+    return slot;
+}
+
+/* A new page is here: forget what it tells better. */
+static void renew_slots(hth_node *node)
+{
+    node_slot *slot, *next;
+
+    LL_FOREACH_SAFE(node->slots, slot, next)
+    {
+        slot->n_sent = 0;
+        slot->is_doubted = false;
+        if (slot->n_in_flight > 0 || slot->breaker.n_failures > 0)
+            continue;
+        LL_DELETE(node->slots, slot);
+        free(slot);
+    }
+}
+
+/* ---- asking ---- */
+
+static void ask(hth_node *node);
+
+/* why: "" or the reason of the state. Tells the change, or that the page is new. */
+static void set_state(hth_node *node, hth_node_state state, const char *why)
+{
+    const hth_nodes *nodes = node->nodes;
+    const bool is_new = node->state != state, was_up = node->state == HTH_NODE_UP || node->state == HTH_NODE_DRAINING;
+    const bool is_other = is_new || strcmp(node->why, why) != 0;
+
+    node->state = state;
+    (void)snprintf(node->why, sizeof(node->why), "%s", why); /* cut: for people */
+    hth_end_at_character(node->why, sizeof(node->why));
+    if (state == HTH_NODE_UP && is_new)
+        hth_info(nodes->options.log, "node '%s' at %s is up", hth_node_name(node), node->address);
+    else if (state == HTH_NODE_DRAINING && is_new)
+        hth_info(nodes->options.log, "node '%s' at %s is draining", hth_node_name(node), node->address);
+    else if (state == HTH_NODE_STRANGE && is_other)
+        hth_warn(nodes->options.log, "the node at %s does not belong to this fleet: %s", node->address, why);
+    else if (state == HTH_NODE_DOWN && is_new)
+        hth_log_line(nodes->options.log, was_up ? HEARTH_LOG_WARNING : HEARTH_LOG_INFO, "hearth",
+                     "node '%s' at %s cannot be reached: %s", hth_node_name(node), node->address, why);
+    nodes->options.on_look(node, is_new, nodes->options.user_data);
+}
+
+/* Is this the name of another node that answers? */
+static bool is_taken(const hth_node *node, const char *name)
+{
+    const hth_nodes *nodes = node->nodes;
+
+    for (size_t i = 0; i < nodes->n; i++) {
+        const hth_node *other = &nodes->all[i];
+
+        if (other != node && (other->state == HTH_NODE_UP || other->state == HTH_NODE_DRAINING) &&
+            strcmp(other->page.name, name) == 0 && strcmp(other->page.epoch, node->page.epoch) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* An earlier entry of the list that is the same process; NULL: none. */
+static const hth_node *twin_of(const hth_node *node)
+{
+    const hth_nodes *nodes = node->nodes;
+
+    for (const hth_node *other = nodes->all; other < node; other++)
+        if ((other->state == HTH_NODE_UP || other->state == HTH_NODE_DRAINING) &&
+            strcmp(other->page.epoch, node->page.epoch) == 0)
+            return other;
+    return NULL;
+}
+
+static void take_page(hth_node *node, hth_node_page *page)
+{
+    const hth_nodes *nodes = node->nodes;
+    char why[WHY_BYTES];
+
+    if (strcmp(node->page.epoch, page->epoch) != 0)
+        node->generation = ++node->nodes->n_generations;
+    hth_node_page_deinit(&node->page);
+    node->page = *page;
+    node->page_ns = hth_os_monotonic_ns();
+    if (!node->asks_again) { /* otherwise it was asked before what is doubted */
+        node->is_doubted = false;
+        renew_slots(node);
+    }
+    if (strcmp(page->epoch, nodes->epoch) == 0) {
+        set_state(node, HTH_NODE_SELF, "");
+    } else if (twin_of(node)) {
+        (void)snprintf(why, sizeof(why), "it is the node at %s, which is in the list, too",
+                       twin_of(node)->address); /* cut if too long: for people */
+        set_state(node, HTH_NODE_STRANGE, why);
+    } else if (strcmp(page->name, nodes->name) == 0 || is_taken(node, page->name)) {
+        (void)snprintf(why, sizeof(why),
+                       "it has the name '%s', which another node has; give each its own (fleet { name = ... })",
+                       page->name); /* fits */
+        set_state(node, HTH_NODE_STRANGE, why);
+    } else {
+        set_state(node, page->is_draining ? HTH_NODE_DRAINING : HTH_NODE_UP, "");
+    }
+}
+
+/* The answer is here. */
+static void take_answer(hth_node *node)
+{
+    hth_node_page page;
+    hearth_error err = { .message = "" };
+    char why[WHY_BYTES];
+
+    if (node->status != 200 || node->answer.failed) {
+        (void)snprintf(why, sizeof(why),
+                       node->answer.failed ? "its page is too long, or there is no memory for it"
+                                           : "it answers with status %d",
+                       node->status); /* fits */
+        set_state(node, HTH_NODE_DOWN, why);
+        return;
+    }
+    switch (hth_node_page_read(hth_buffer_text(&node->answer), node->answer.n, &page, &err)) {
+    case HEARTH_OK: take_page(node, &page); break;
+    case HEARTH_NO_MEMORY: set_state(node, HTH_NODE_DOWN, err.message); break;
+    default: set_state(node, HTH_NODE_STRANGE, err.message); break;
+    }
+}
+
+static void on_head(const hth_upstream_head *head, void *user_data)
+{
+    hth_node *node = user_data;
+
+    node->status = head->status;
+}
+
+static bool on_bytes(const void *bytes, size_t n, void *user_data)
+{
+    hth_node *node = user_data;
+
+    if (n > HTH_NODE_PAGE_BYTES_MAX - node->answer.n)
+        node->answer.failed = true;
+    hth_buffer_add(&node->answer, bytes, n);
+    return true;
+}
+
+static void on_done(hearth_status status, const hearth_error *err, void *user_data)
+{
+    hth_node *node = user_data;
+
+    node->call = NULL;
+    if (status == HEARTH_OK)
+        take_answer(node);
+    else
+        set_state(node, status == HEARTH_PERMISSION ? HTH_NODE_STRANGE : HTH_NODE_DOWN, err->message);
+    hth_buffer_deinit(&node->answer);
+    if (node->asks_again) {
+        node->asks_again = false;
+        ask(node);
+    }
+}
+
+static void ask(hth_node *node)
+{
+    const hth_upstream_request request = {
+        .node = node->address, .timeout_ms = ANSWER_MS, .method = "GET", .target = HTH_FLEET_PAGE_PATH
+    };
+    const hth_upstream_watch watch = {
+        .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = node
+    };
+    hearth_error err;
+
+    if (node->call || node->state == HTH_NODE_SELF)
+        return;
+    node->status = 0;
+    if (hth_upstream_begin(node->nodes->options.upstream, &request, &watch, &node->call, &err) != HEARTH_OK)
+        node->is_doubted = true; /* no memory: it is asked again with the next tick. This may be within note_end */
+}
+
+/* As soon as possible: what is known of the node is doubted. */
+static void ask_anew(hth_node *node)
+{
+    if (node->call)
+        node->asks_again = true; /* the question on its way may be answered from before */
+    else
+        ask(node);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_nodes *nodes = user_data;
+
+    (void)fd;
+    (void)what;
+    for (size_t i = 0; i < nodes->n; i++)
+        ask(&nodes->all[i]);
+}
+
+/* ---- all nodes ---- */
+
+hearth_status hth_nodes_new(const hth_nodes_options *options, hth_nodes **out, hearth_error *err)
+{
+    hth_nodes *nodes = calloc(1, sizeof(*nodes) + options->n * sizeof(nodes->all[0]));
+    bool ok = nodes != NULL;
+
+    if (ok) {
+        nodes->options = *options;
+        nodes->options.addresses = NULL;
+        (void)snprintf(nodes->name, sizeof(nodes->name), "%s", options->name); /* both fit */
+        (void)snprintf(nodes->epoch, sizeof(nodes->epoch), "%s", options->epoch);
+        nodes->timer = event_new(options->base, -1, EV_PERSIST, on_timer, nodes);
+        ok = nodes->timer != NULL;
+    }
+    for (size_t i = 0; ok && i < options->n; i++) {
+        nodes->all[i] = (hth_node){ .nodes = nodes, .address = strdup(options->addresses[i]) };
+        ok = nodes->all[i].address != NULL;
+        nodes->n++;
+    }
+    if (!ok) {
+        hth_nodes_free(nodes);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the nodes of the fleet");
+    }
+    *out = nodes;
+    return HEARTH_OK;
+}
+
+void hth_nodes_free(hth_nodes *nodes)
+{
+    if (!nodes)
+        return;
+    for (size_t i = 0; i < nodes->n; i++) {
+        hth_node *node = &nodes->all[i];
+        node_slot *slot, *next;
+
+        hth_upstream_cancel(node->call);
+        hth_upstream_cancel(node->order);
+        hth_node_page_deinit(&node->page);
+        hth_buffer_deinit(&node->answer);
+        LL_FOREACH_SAFE(node->slots, slot, next)
+        free(slot);
+        free(node->address);
+    }
+    if (nodes->timer)
+        event_free(nodes->timer);
+    free(nodes);
+}
+
+void hth_nodes_begin(hth_nodes *nodes)
+{
+    const struct timeval wait = { .tv_sec = ASK_MS / 1000 };
+
+    (void)event_add(nodes->timer, &wait); /* fails without memory at the start of the process only */
+    on_timer(-1, 0, nodes);
+}
+
+size_t hth_nodes_n(const hth_nodes *nodes)
+{
+    return nodes->n;
+}
+
+const hth_node *hth_nodes_named(const hth_nodes *nodes, const char *name)
+{
+    for (size_t i = 0; i < nodes->n; i++)
+        if (strcmp(nodes->all[i].page.name, name) == 0 && nodes->all[i].state != HTH_NODE_STRANGE)
+            return &nodes->all[i];
+    return NULL;
+}
+
+hth_node *hth_nodes_at(const hth_nodes *nodes, size_t i)
+{
+    return (hth_node *)&nodes->all[i];
+}
+
+/* ---- one node ---- */
+
+const char *hth_node_address(const hth_node *node)
+{
+    return node->address;
+}
+
+const char *hth_node_name(const hth_node *node)
+{
+    return node->page.name[0] ? node->page.name : node->address;
+}
+
+hth_node_state hth_node_state_of(const hth_node *node)
+{
+    return node->state;
+}
+
+const char *hth_node_why(const hth_node *node)
+{
+    return node->why;
+}
+
+const hth_node_page *hth_node_page_of(const hth_node *node)
+{
+    return &node->page;
+}
+
+uint64_t hth_node_age_ms(const hth_node *node)
+{
+    return node->page_ns > 0 ? (hth_os_monotonic_ns() - node->page_ns) / 1000000u : UINT64_MAX;
+}
+
+uint64_t hth_node_id(const hth_node *node)
+{
+    return hth_route_digest(node->page.name, strlen(node->page.name));
+}
+
+uint64_t hth_node_generation(const hth_node *node)
+{
+    return node->generation;
+}
+
+const hth_node_model *hth_node_knows(const hth_node *node, const char *model)
+{
+    for (size_t i = 0; i < node->page.n_models; i++)
+        if (strcmp(node->page.models[i].name, model) == 0)
+            return &node->page.models[i];
+    return NULL;
+}
+
+const hth_node_model *hth_node_model_of(const hth_node *node, const char *model)
+{
+    return node->state == HTH_NODE_UP || node->state == HTH_NODE_DRAINING ? hth_node_knows(node, model) : NULL;
+}
+
+bool hth_node_had(const hth_node *node, const char *model)
+{
+    return node->state != HTH_NODE_SELF && node->state != HTH_NODE_STRANGE && hth_node_knows(node, model);
+}
+
+bool hth_node_takes(const hth_node *node, const char *model)
+{
+    const node_slot *slot = slot_of(node, model);
+    const hth_node_model *has = node->state == HTH_NODE_UP && !node->is_doubted ? hth_node_model_of(node, model) : NULL;
+
+    return has && !has->is_broken &&
+           (!slot || (!slot->is_doubted && hth_breaker_allows(&slot->breaker, hth_os_monotonic_ns())));
+}
+
+uint32_t hth_node_load(const hth_node *node, const char *model)
+{
+    const node_slot *slot = slot_of(node, model);
+    const hth_node_model *has = hth_node_model_of(node, model);
+
+    return (has ? has->n_at_work + has->n_waiting : 0) + (slot ? slot->n_sent : 0);
+}
+
+uint32_t hth_node_in_flight(const hth_node *node)
+{
+    const node_slot *slot;
+    uint32_t n = 0;
+
+    LL_FOREACH(node->slots, slot)
+    n += slot->n_in_flight;
+    return n;
+}
+
+/* ---- metrics ---- */
+
+void hth_nodes_write_metrics(const hth_nodes *nodes, hth_buffer *out)
+{
+    static const char up[] = "hearth_node_up", flight[] = "hearth_node_requests_in_flight",
+                      ends[] = "hearth_node_requests_total";
+    static const char *const names[HTH_NODE_ENDS] = { [HTH_NODE_END_WELL] = "answered",
+                                                      [HTH_NODE_END_OTHER] = "left",
+                                                      [HTH_NODE_END_FULL] = "no_place",
+                                                      [HTH_NODE_END_DIED] = "worker_died",
+                                                      [HTH_NODE_END_BROKEN] = "broken" };
+
+    hth_exposition_family(out, up, "gauge", "1 while the other node answers, and belongs to the fleet.");
+    for (size_t i = 0; i < nodes->n; i++)
+        if (nodes->all[i].state != HTH_NODE_SELF)
+            hth_exposition_count(out, up, (hth_labels){ &(hth_label){ "node", nodes->all[i].address }, 1 },
+                                 nodes->all[i].state == HTH_NODE_UP || nodes->all[i].state == HTH_NODE_DRAINING);
+    hth_exposition_family(out, flight, "gauge", "Requests of this node that the other node has.");
+    for (size_t i = 0; i < nodes->n; i++)
+        if (nodes->all[i].state != HTH_NODE_SELF)
+            hth_exposition_count(out, flight, (hth_labels){ &(hth_label){ "node", nodes->all[i].address }, 1 },
+                                 hth_node_in_flight(&nodes->all[i]));
+    hth_exposition_family(out, ends, "counter", "Requests of this node that the other node had, by their end there.");
+    for (size_t i = 0; i < nodes->n; i++)
+        for (int end = 0; end < HTH_NODE_ENDS && nodes->all[i].state != HTH_NODE_SELF; end++) {
+            const hth_label labels[] = { { "node", nodes->all[i].address }, { "end", names[end] } };
+
+            hth_exposition_count(out, ends, (hth_labels){ labels, 2 }, nodes->all[i].n_ends[end]);
+        }
+}
+
+/* ---- orders ---- */
+
+static void on_order_head(const hth_upstream_head *head, void *user_data)
+{
+    hth_node *node = user_data;
+
+    node->order_status = head->status;
+}
+
+static bool on_order_bytes(const void *bytes, size_t n, void *user_data)
+{
+    (void)bytes;
+    (void)n;
+    (void)user_data;
+    return true;
+}
+
+static void on_order_done(hearth_status status, const hearth_error *err, void *user_data)
+{
+    hth_node *node = user_data;
+
+    node->order = NULL;
+    if (status != HEARTH_OK)
+        hth_warn(node->nodes->options.log, "node '%s' did not take an order: %s", hth_node_name(node), err->message);
+    else if (node->order_status != 200)
+        hth_warn(node->nodes->options.log, "node '%s' refused an order with status %d", hth_node_name(node),
+                 node->order_status);
+    ask_anew(node);
+}
+
+hearth_status hth_node_order_drain(hth_node *node, bool is_draining, hearth_error *err)
+{
+    const hth_upstream_request request = { .node = node->address,
+                                           .timeout_ms = ORDER_MS,
+                                           .method = "POST",
+                                           .target = is_draining ? HTH_FLEET_DRAIN_PATH "?draining=1"
+                                                                 : HTH_FLEET_DRAIN_PATH "?draining=0" };
+    const hth_upstream_watch watch = {
+        .on_head = on_order_head, .on_bytes = on_order_bytes, .on_done = on_order_done, .user_data = node
+    };
+
+    if (node->order)
+        return hth_fail(err, HEARTH_BUSY, "an order is on its way to node '%s' already", hth_node_name(node));
+    return hth_upstream_begin(node->nodes->options.upstream, &request, &watch, &node->order, err);
+}
+
+/* ---- requests of this node ---- */
+
+void hth_node_note_served(hth_node *node, const char *model)
+{
+    node_slot *slot = slot_of(node, model);
+
+    if (slot)
+        hth_breaker_note_success(&slot->breaker);
+}
+
+bool hth_node_note_sent(hth_node *node, const char *model)
+{
+    node_slot *slot = slot_made(node, model);
+
+    if (!slot)
+        return false; /* without memory: its load is known with the next page */
+    slot->n_sent++;
+    slot->n_in_flight++;
+    return hth_breaker_note_try(&slot->breaker);
+}
+
+void hth_node_note_end(hth_node *node, const char *model, hth_node_end end, bool is_trial)
+{
+    node_slot *slot = slot_of(node, model);
+
+    node->n_ends[end]++;
+    if (slot && slot->n_in_flight > 0)
+        slot->n_in_flight--;
+    if (slot && slot->n_sent > 0)
+        slot->n_sent--;
+    if (slot && end == HTH_NODE_END_WELL)
+        hth_breaker_note_success(&slot->breaker);
+    else if (slot && (end == HTH_NODE_END_DIED || end == HTH_NODE_END_BROKEN))
+        hth_breaker_note_failure(&slot->breaker, is_trial, hth_os_monotonic_ns());
+    else if (slot)
+        hth_breaker_note_end(&slot->breaker, is_trial);
+    if (slot && (end == HTH_NODE_END_DIED || end == HTH_NODE_END_FULL))
+        slot->is_doubted = true;
+    if (end == HTH_NODE_END_BROKEN)
+        node->is_doubted = true;
+    if (end == HTH_NODE_END_DIED || end == HTH_NODE_END_FULL || end == HTH_NODE_END_BROKEN)
+        ask_anew(node);
+}
