@@ -77,6 +77,21 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     out[0] = 0;
 }
 
+uint64_t hth_supervisor_n_deaths(const hth_supervisor *supervisor, const char *model)
+{
+    (void)supervisor;
+    (void)model;
+    return 0;
+}
+
+bool hth_supervisor_load_of(const hth_supervisor *supervisor, const char *model, hth_worker_load *out)
+{
+    (void)supervisor;
+    (void)model;
+    (void)out;
+    return false;
+}
+
 bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
 {
     (void)supervisor;
@@ -208,12 +223,16 @@ static void server_start(server *self, const server *worker, const char *name)
         if (worker) {
             hth_supervisor supervisor = { .path = worker->path };
             hth_upstream *upstream;
+            hth_places *places;
             hth_proxy *proxy;
 
             hth_report_check(hth_upstream_new(base, &upstream, &err), &err);
             hth_report_check(
-                hth_proxy_new(&(hth_proxy_options){ .upstream = upstream, .supervisor = &supervisor }, &proxy, &err),
+                hth_places_new(&(hth_places_options){ .base = base, .supervisor = &supervisor, .name = "" }, &places,
+                               &err),
                 &err);
+            hth_report_check(
+                hth_proxy_new(&(hth_proxy_options){ .upstream = upstream, .places = places }, &proxy, &err), &err);
             hth_report_check(hth_http_server_new(base, &options, relay, proxy, &http, &err), &err);
             serve(base, http, self, control[1]);
         }

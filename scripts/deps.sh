@@ -15,6 +15,7 @@ debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz onl
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
 debian_browser='chromium'   # for make test and make pictures only
+debian_network='iproute2'   # for make test only
 debian_packagers='debhelper'   # for make test and make deb only
 debian_systems='mmdebstrap uidmap'   # for make test and make deb-test only
 debian_package_tests='lintian'   # for make deb-test only
@@ -26,7 +27,7 @@ case ${1:-} in
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;
   --browser) wanted="$wanted $debian_browser" ;;
   --tests)
-    wanted="$wanted $debian_browser"
+    wanted="$wanted $debian_browser $debian_network"
     # The test of the packages is of Debian alone.
     if grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then wanted="$wanted $debian_packagers $debian_systems"; fi
     ;;

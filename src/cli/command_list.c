@@ -20,6 +20,7 @@ const hth_command hth_commands[] = {
     { &hth_serve_manual, hth_command_serve, "Serve models" },
     { &hth_ps_manual, hth_command_ps, NULL },
     { &hth_key_manual, hth_command_key, NULL },
+    { &hth_fleet_manual, hth_command_fleet, NULL },
     { &hth_worker_manual, hth_command_worker, NULL },
     { &hth_cache_manual, hth_command_cache, "Look at what is kept" },
     { &hth_kvc_manual, hth_command_kvc, NULL },

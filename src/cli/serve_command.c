@@ -169,8 +169,10 @@ static void on_listening(const uint16_t *ports, size_t n, void *user_data)
     for (size_t i = 0; i < n; i++) {
         if (i < options->n_listen)
             print_address("listening on", &options->listen[i], ports[i], options->tls_certificate != NULL);
-        else
+        else if (i == options->n_listen && hth_server_has_admin_address(options))
             print_address("operators' pages on", &options->admin, ports[i], false);
+        else
+            (void)fprintf(stderr, "listening for other nodes on %s, port %u\n", options->fleet.listen.host, ports[i]);
     }
     if (s->flags.port_file && !write_ports(s->flags.port_file, ports, n, &err))
         (void)fprintf(stderr, "hearth: warning: %s\n", err.message);

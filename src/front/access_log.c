@@ -320,6 +320,7 @@ static void format_json(const hth_access_record *record, const char *path, hth_l
     hth_line_json_text(line, "path", path, PATH_MAX_BYTES);
     hth_line_json_text(line, "endpoint", record->endpoint, ID_MAX);
     hth_line_json_text(line, "model", record->model, NAME_MAX_BYTES);
+    hth_line_json_text(line, "node", record->node, NAME_MAX_BYTES);
     hth_line_json_count(line, "status", record->status > 0 ? (uint64_t)record->status : 0);
     hth_line_json_text(line, "outcome", outcome_of(record->status), ID_MAX);
     hth_line_json_text(line, "reason", record->reason, ID_MAX);

@@ -586,6 +586,8 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
 
     hth_metrics_write(admin->metrics, admin->supervisor, &numbers, &out);
     hth_pressure_watch_write_metrics(admin->pressure, &out);
+    if (admin->nodes)
+        hth_nodes_write_metrics(admin->nodes, &out);
     reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
 }
 
@@ -751,6 +753,25 @@ static void answer_preload(const hth_admin *admin, hth_http_exchange *exchange)
     json_decref(order);
 }
 
+/* Also POST /admin/fleet. */
+static void answer_fleet(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order = read_order(exchange);
+    const char *drain = json_string_value(json_object_get(order, "drain")),
+               *undrain = json_string_value(json_object_get(order, "undrain"));
+    hearth_error err = { .status = HEARTH_OK };
+
+    if (strcmp(hth_http_method(exchange), "POST") != 0)
+        reply_json_take(exchange, 200, admin->fleet(admin->user_data));
+    else if (!drain == !undrain)
+        reply_wrong(exchange, "drain", "the name of a node as 'drain' or as 'undrain'");
+    else if (admin->drain_node(drain ? drain : undrain, drain != NULL, admin->user_data, &err) == HEARTH_OK)
+        reply_status(exchange, 202, drain ? "draining" : "undraining");
+    else
+        reply_refusal(exchange, &err);
+    json_decref(order);
+}
+
 static void answer_release_all(const hth_admin *admin, hth_http_exchange *exchange)
 {
     json_t *order = read_order(exchange), *page = NULL;
@@ -902,6 +923,7 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         { "/admin/events", "GET", answer_events },           { "/admin/drain", "POST", answer_drain },
         { "/admin/reload", "POST", answer_reload },          { "/admin/preload", "POST", answer_preload },
         { "/admin/compact", "POST", answer_compact },        { "/admin/release_all", "POST", answer_release_all },
+        { "/admin/fleet", "GET, POST", answer_fleet },
     };
     const char *path = hth_http_path(exchange);
     size_t n_name = 0;

@@ -33,6 +33,7 @@ enum {
     LAST_REPLIES_MS = 5000,  /* for clients to read their last replies after that */
     LAST_LOOK_MS = 10,
     OPERATORS_CONNECTIONS = 16, /* on their own listener, besides all other connections */
+    NODES_CONNECTIONS = 4096,   /* likewise */
     CONNECTIONS_FEW = 1024,     /* fewer cause a warning; ordinary limits allow more */
 };
 
@@ -111,6 +112,17 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
     return true;
 }
 
+static bool is_same_fleet(const hth_fleet_options *a, const hth_fleet_options *b)
+{
+    if (a->n_peers != b->n_peers || a->policy != b->policy || !is_same_text(a->file, b->file) ||
+        !is_same_text(a->name, b->name) || !is_same_address(&a->listen, &b->listen))
+        return false;
+    for (size_t i = 0; i < a->n_peers; i++)
+        if (strcmp(a->peers[i], b->peers[i]) != 0)
+            return false;
+    return true;
+}
+
 /* False while the server ends, with the error. */
 static bool may_change(const hth_front *front, hearth_error *err)
 {
@@ -164,14 +176,20 @@ static bool reload(void *user_data, hearth_error *err)
     hth_pressure_watch_set_settings(front->pressure, &options->pressure); /* orders do not outlive a reload */
     http = http_options(front, options);
     hth_http_server_set_options(front->http, &http);
+    hth_http_server_set_nodes(front->http, HTH_FRONT_FLEET,
+                              http.body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX);
+    front->fleet.page_ns = 0;
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
     hth_proxy_set_limits(front->proxy, &options->relay);
+    hth_places_set_wait_timeout(front->places, options->relay.wait_timeout_ms);
     hth_kept_streams_set_options(front->kept, &options->kept);
     hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
     hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
     for (size_t i = 0; i < options->n_warnings; i++)
         hth_warn(&front->log, "%s", options->warnings[i]);
+    if (!is_same_fleet(&front->first_options->fleet, &options->fleet))
+        hth_warn(&front->log, "the options of the fleet change when the server is started anew");
     hth_info(&front->log, "the configuration was read anew");
     return true;
 }
@@ -262,6 +280,7 @@ static void end_requests(hth_front *front)
                  "the server is shutting down, and this request took too long to be waited for");
     error.retry_after_s = 5;
     hth_proxy_end_all(front->proxy, &error);
+    hth_peer_end_all(front);
     stop_workers(front);
 }
 
@@ -289,6 +308,8 @@ static void drain(void *user_data)
         return;
     front->is_draining = true;
     notify("STOPPING=1");
+    front->fleet.page_ns = 0; /* tells other nodes */
+    hth_places_set_draining(front->places, true);
     hth_http_server_drain(front->http);
     if (front->n_requests == 0) {
         stop_workers(front);
@@ -385,6 +406,9 @@ static hth_admin orders_of(hth_front *front)
         .name_model = order_name_model,
         .forget_model = order_forget_model,
         .set_pressure = order_set_pressure,
+        .nodes = front->fleet.nodes,
+        .fleet = hth_front_fleet_json,
+        .drain_node = hth_front_fleet_drain,
         .user_data = front,
         .json = front->hooks->json,
     };
@@ -425,12 +449,18 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
     if (options->tls_certificate)
         status = hth_tls_new(options->tls_certificate, options->tls_key, &front->tls, err);
     if (status == HEARTH_OK)
+        status = hth_front_fleet_open(front, options, err);
+    if (status == HEARTH_OK)
         status = hth_http_server_new(front->base, &http, hth_front_handle, front, &front->http, err);
     if (status != HEARTH_OK)
         return status;
     hth_http_server_set_errors(front->http, hth_front_protocol_error);
     hth_http_server_set_gate(front->http, hth_front_wants_body);
     hth_http_server_reserve(front->http, HTH_FRONT_ADMIN, OPERATORS_CONNECTIONS);
+    if (options->fleet.file)
+        hth_http_server_reserve(front->http, HTH_FRONT_FLEET, NODES_CONNECTIONS);
+    hth_http_server_set_nodes(front->http, HTH_FRONT_FLEET,
+                              http.body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX);
     return HEARTH_OK;
 }
 
@@ -457,6 +487,8 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
 {
     hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
 
+    if (status == HEARTH_OK && front->fleet.pem)
+        hth_upstream_set_tls(front->upstream, hth_fleet_pem_tls(front->fleet.pem));
     if (status == HEARTH_OK)
         status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
     if (status == HEARTH_OK)
@@ -472,8 +504,10 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
     if (status == HEARTH_OK)
         status = hth_kept_streams_new(front->base, &options->kept, &front->kept, err);
     if (status == HEARTH_OK)
+        status = hth_front_fleet_begin(front, options, err);
+    if (status == HEARTH_OK)
         status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
-                                                     .supervisor = front->supervisor,
+                                                     .places = front->places,
                                                      .kept = front->kept,
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
@@ -498,6 +532,9 @@ static hearth_status listen_at(hth_front *front, const hth_server_address *addre
     hth_http_listener *listener; /* freed with the server */
 
     *port_out = 0;
+    if (tag == HTH_FRONT_FLEET)
+        return hth_http_listen_tcp(front->http, address->host, address->port, tag, hth_fleet_pem_context,
+                                   front->fleet.pem, port_out, &listener, err);
     if (address->path)
         return hth_http_listen_unix(front->http, address->path, tag, &listener, err);
     return hth_http_listen_tcp(front->http, address->host, address->port, tag,
@@ -538,7 +575,7 @@ static hearth_status listen_at_localhost(hth_front *front, const hth_server_opti
     return other == HEARTH_BUSY && port != 0 ? hth_fail(err, other, "%s", problem.message) : HEARTH_OK;
 }
 
-/* ports: [n_listen + 1], the operators' port last. */
+/* ports: [n_listen + 2], then the operators' port, then that for other nodes. */
 static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
@@ -553,12 +590,15 @@ static hearth_status listen_all(hth_front *front, const hth_server_options *opti
     }
     if (status == HEARTH_OK && hth_server_has_admin_address(options))
         status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
+    if (status == HEARTH_OK && options->fleet.file)
+        status = listen_at(front, &options->fleet.listen, HTH_FRONT_FLEET,
+                           &ports[options->n_listen + hth_server_has_admin_address(options)], err);
     return status;
 }
 
 static hearth_status make_all(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
-    uint16_t *ports = calloc(options->n_listen + 1, sizeof(*ports));
+    uint16_t *ports = calloc(options->n_listen + 2, sizeof(*ports));
     hearth_status status = HEARTH_OK;
 
     if (!ports)
@@ -571,8 +611,9 @@ static hearth_status make_all(hth_front *front, const hth_server_options *option
     if (status == HEARTH_OK)
         status = make_workers(front, options, err);
     if (status == HEARTH_OK)
-        front->hooks->on_listening(ports, options->n_listen + hth_server_has_admin_address(options),
-                                   front->hooks->user_data);
+        front->hooks->on_listening(
+            ports, options->n_listen + hth_server_has_admin_address(options) + (options->fleet.file != NULL),
+            front->hooks->user_data);
     free(ports);
     return status;
 }
@@ -586,6 +627,7 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_front_fleet_end(front);
     hth_front_orders_free(front);
     hth_folder_watch_free(front->folders);
     hth_response_store_free(front->responses);
@@ -594,6 +636,7 @@ static void front_deinit(hth_front *front)
     hth_supervisor_free(front->supervisor);
     hth_event_feed_free(front->feed);
     hth_upstream_free(front->upstream);
+    hth_fleet_pem_free(front->fleet.pem);
     hth_tls_free(front->tls);
     hth_front_options_drop(front, front->options);
     hth_keys_free(front->keys);
@@ -622,6 +665,8 @@ hearth_status hth_front_run(const hth_server_options *options, const hth_front_h
     status = make_all(&front, options, err);
     if (status == HEARTH_OK) {
         front.admin = orders_of(&front); /* no request is read before the loop runs */
+        if (front.fleet.nodes)
+            hth_nodes_begin(front.fleet.nodes);
         notify("READY=1");
         if (event_base_dispatch(front.base) < 0)
             status = hth_fail(err, HEARTH_FAILED, "the event loop failed");

@@ -631,18 +631,14 @@ bool hth_front_administer_adapters(hth_front_request *r)
 
 void hth_front_scale_adapters(hth_front_request *r)
 {
-    const hth_server_model *model = hth_front_choose_model(r);
-
-    if (model)
-        begin(r, ORDER_SCALES, model->name);
+    if (hth_front_choose_model(r))
+        begin(r, ORDER_SCALES, r->model);
 }
 
 void hth_front_load_adapter(hth_front_request *r)
 {
-    const hth_server_model *model = hth_front_choose_model(r);
-
-    if (model)
-        begin(r, ORDER_LOAD, model->name);
+    if (hth_front_choose_model(r))
+        begin(r, ORDER_LOAD, r->model);
 }
 
 void hth_front_unload_adapter(hth_front_request *r)

@@ -20,13 +20,43 @@ enum { NOT_IMPLEMENTED = 501 };
 
 static const char no_model[] = "there is no model '%.100s' here; GET /v1/models lists those that there are";
 
-const hth_server_model *hth_front_choose_model(hth_front_request *r)
+/* May the client use this model? False when it was refused. */
+static bool check_right(hth_front_request *r, const char *model)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (hth_front_may_use(r, model))
+        return true;
+    hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
+                 "this key may not use the model '%s'; GET /v1/models lists those it may", model);
+    hth_front_request_refuse(r, &error, "forbidden");
+    return false;
+}
+
+/* The model is on other nodes alone. adapter: that the client named; NULL: none. */
+static bool take_elsewhere(hth_front_request *r, const char *model, const char *adapter)
+{
+    if (!check_right(r, model))
+        return false;
+    (void)snprintf(r->model, sizeof(r->model), "%s", model); /* fits: longer names are not found */
+    r->record.model = r->model;
+    r->names_adapter = adapter != NULL;
+    r->is_elsewhere = true;
+    return true;
+}
+
+/*
+ * The names of all nodes count alike: first those that are exact, here and then elsewhere, then the patterns. A name
+ * that nobody has means the default model, unless a node has not been asked yet.
+ */
+bool hth_front_choose_model(hth_front_request *r)
 {
     const hth_server_options *options = r->options->options;
-    const char *named = hth_http_query(r->exchange, "model"), *owner;
-    const hth_server_model *model;
+    const char *named = hth_http_query(r->exchange, "model"), *owner, *elsewhere = NULL;
+    const hth_server_model *model = NULL;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_peeked peeked;
+    bool is_adapter = false;
     size_t n = 0;
     const char *body = hth_http_body(r->exchange, &n);
 
@@ -38,13 +68,27 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
         named = peeked.model; /* the field's older name */
     owner = named ? hth_supervisor_adapter_owner(r->front->supervisor, named) : NULL;
-    model = hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
-    if (model && !hth_front_may_use(r, model->name)) {
-        hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
-                     "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
-        hth_front_request_refuse(r, &error, "forbidden");
-        return NULL;
+    if (named && *named) {
+        (void)snprintf(r->adapter, sizeof(r->adapter), "%.*s", (int)sizeof(r->adapter) - 1, named);
+        model = hth_model_called(options, named, owner);
+        elsewhere = model ? NULL : hth_front_fleet_model(r->front, named, false, &is_adapter);
+        if (!model && !elsewhere)
+            model = hth_model_named(options, named, owner);
+        if (!model && !elsewhere)
+            elsewhere = hth_front_fleet_model(r->front, named, true, &is_adapter);
+        if (elsewhere)
+            return take_elsewhere(r, elsewhere, is_adapter ? named : NULL);
+        if (!model && hth_front_fleet_is_young(r->front)) {
+            hth_api_fail(&error, HTH_API_OVERLOADED, "model",
+                         "no model '%.100s' is here, and other nodes have not answered yet; try again soon", named);
+            error.retry_after_s = 1;
+            hth_front_request_refuse(r, &error, "overloaded");
+            return false;
+        }
     }
+    model = model ? model : hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
+    if (model && !check_right(r, model->name))
+        return false;
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
                      hth_route_dialect(r->route) == HTH_API_OLLAMA /* its clients look for this text */
@@ -52,12 +96,12 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
                          : no_model,
                      named ? named : "");
         hth_front_request_refuse(r, &error, "not_found");
-        return NULL;
+        return false;
     }
     (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
     r->record.model = r->model;
     r->names_adapter = named && hth_model_has_adapter(model, named, owner);
-    return model;
+    return true;
 }
 
 /* The architecture that a GGUF file names; "": none. */
@@ -118,7 +162,7 @@ static size_t list_adapters(const hth_server_options *options, const hth_supervi
     size_t n = 0;
 
     for (size_t i = 0; i < n_listed; i++) {
-        const hth_server_model *of = hth_model_named(options, models[i].name, NULL);
+        const hth_server_model *of = hth_model_exactly(options, models[i].name); /* NULL: on other nodes */
         const hth_adapter_state *state = hth_supervisor_adapters(supervisor, models[i].name);
 
         for (size_t j = 0; of && j < of->n_adapters; j++) {
@@ -130,6 +174,74 @@ static size_t list_adapters(const hth_server_options *options, const hth_supervi
             models[n_listed + n++].asked = state->loaded[j].name;
         }
     }
+    return n;
+}
+
+static bool is_listed(const hth_api_listed_model *models, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(models[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static hth_api_listed_model listed_elsewhere(const hth_front *front, const hth_node_model *model)
+{
+    return (hth_api_listed_model){ .name = model->name,
+                                   .created_s = front->started_s,
+                                   .status = model->is_ready ? "loaded" : "unloaded",
+                                   .has_failed = model->is_broken,
+                                   .aliases = model->aliases,
+                                   .n_aliases = model->n_aliases };
+}
+
+/* The models of a node that can be asked. */
+static size_t n_models_of(const hth_node *node)
+{
+    return hth_node_state_of(node) == HTH_NODE_UP ? hth_node_page_of(node)->n_models : 0;
+}
+
+/* List the models of other nodes that this one lacks, too, each once. Returns the number of all. */
+static size_t list_elsewhere(const hth_front_request *r, hth_api_listed_model *models, size_t n)
+{
+    const hth_nodes *nodes = r->front->fleet.nodes;
+
+    for (size_t i = 0; nodes && i < hth_nodes_n(nodes); i++) {
+        const hth_node *node = hth_nodes_at(nodes, i);
+
+        for (size_t k = 0; k < n_models_of(node); k++) {
+            const hth_node_model *model = &hth_node_page_of(node)->models[k];
+
+            if (hth_front_may_use(r, model->name) && !is_listed(models, n, model->name))
+                models[n++] = listed_elsewhere(r->front, model);
+        }
+    }
+    return n;
+}
+
+/* A model of another node by its own name, if the client may use it. */
+static bool find_elsewhere(const hth_front_request *r, const char *name, hth_api_listed_model *out)
+{
+    const hth_nodes *nodes = r->front->fleet.nodes;
+
+    for (size_t i = 0; nodes && i < hth_nodes_n(nodes) && hth_front_may_use(r, name); i++) {
+        const hth_node *node = hth_nodes_at(nodes, i);
+
+        for (size_t k = 0; k < n_models_of(node); k++)
+            if (strcmp(hth_node_page_of(node)->models[k].name, name) == 0) {
+                *out = listed_elsewhere(r->front, &hth_node_page_of(node)->models[k]);
+                return true;
+            }
+    }
+    return false;
+}
+
+static size_t n_elsewhere(const hth_nodes *nodes)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; nodes && i < hth_nodes_n(nodes); i++)
+        n += hth_node_page_of(hth_nodes_at(nodes, i))->n_models;
     return n;
 }
 
@@ -150,6 +262,7 @@ static void pull(const hth_front_request *r, hth_buffer *out, const char **type_
 {
     size_t n = 0;
     const char *bytes = hth_http_body(r->exchange, &n);
+    hth_api_listed_model one;
     hth_api_peeked peeked;
     bool is_stream;
 
@@ -159,7 +272,7 @@ static void pull(const hth_front_request *r, hth_buffer *out, const char **type_
         (void)hth_api_peek_as(bytes, n, "name", &peeked); /* the field's older name */
     if (!peeked.has_model) {
         hth_api_fail(error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
-    } else if (model_of(r, peeked.model)) {
+    } else if (model_of(r, peeked.model) || find_elsewhere(r, peeked.model, &one)) {
         *type_out = is_stream ? HTH_NDJSON_CONTENT_TYPE : *type_out;
         hth_api_ollama_pulled_write(is_stream, out);
     } else {
@@ -179,7 +292,8 @@ void hth_front_list_models(hth_front_request *r)
     hth_buffer body = { .text = NULL };
     size_t n = 0;
     hth_api_listed_model *models =
-        calloc(options->n_models + n_adapters(options, r->front->supervisor) + 1, sizeof(*models));
+        calloc(options->n_models + n_elsewhere(r->front->fleet.nodes) + n_adapters(options, r->front->supervisor) + 1,
+               sizeof(*models));
     hth_worker_view *views = calloc(options->n_models + 1, sizeof(*views));
 
     if (models && views) {
@@ -190,6 +304,7 @@ void hth_front_list_models(hth_front_request *r)
                     read_architecture(options->models[i].path, models[n].architecture, sizeof(models[n].architecture));
                 n++;
             }
+        n = list_elsewhere(r, models, n);
         switch (r->route->kind) {
         case HTH_ROUTE_MODELS:
             hth_api_models_write(models, n + list_adapters(options, r->front->supervisor, models, n), &body);
@@ -227,12 +342,13 @@ void hth_front_show_model(hth_front_request *r)
     hth_worker_view view;
     hth_buffer body = { .text = NULL };
 
-    if (!model) {
+    if (!model && !find_elsewhere(r, name, &one)) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model", no_model, name);
         hth_front_request_refuse(r, &error, "not_found");
         return;
     }
-    one = listed(r->front, model, &view);
+    if (model)
+        one = listed(r->front, model, &view);
     one.asked = name;
     hth_api_model_write(&one, &body);
     if (body.failed) {

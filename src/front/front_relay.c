@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/peek.h"
+#include "base/bytes.h"
 #include "front/front_request.h"
 
 /* ---- stored responses ---- */
@@ -150,6 +151,33 @@ static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
     return hth_route_dialect(r->route) == HTH_API_OLLAMA && n > 0 && hth_api_peek_keep_alive(body, n, keep_ms);
 }
 
+/* A digest of the beginning of the prompt: of all texts up to the first message of the user. 0: unknown. */
+static uint64_t beginning_of(const hth_front_request *r)
+{
+    hth_api_span spans[HTH_API_PEEK_SPANS_MAX];
+    size_t n = 0, n_spans;
+    const char *body = hth_http_body(r->exchange, &n);
+    uint8_t digests[HTH_API_PEEK_SPANS_MAX * sizeof(uint64_t)];
+
+    if (!r->front->fleet.nodes || r->route->kind != HTH_ROUTE_GENERATE || n == 0)
+        return 0;
+    n_spans = hth_api_peek_beginning(body, n, spans);
+    for (size_t i = 0; i < n_spans; i++)
+        hth_put_u64(digests + i * sizeof(uint64_t), hth_route_digest(spans[i].at, spans[i].n));
+    return n_spans > 0 ? hth_route_digest(digests, n_spans * sizeof(uint64_t)) : 0;
+}
+
+/* Is the request about this node's worker, and not about what a model says? */
+static bool is_local(const hth_front_request *r)
+{
+    switch (r->route->kind) {
+    case HTH_ROUTE_GENERATE:
+    case HTH_ROUTE_EMBED:
+    case HTH_ROUTE_ASK: return false;
+    default: return true;
+    }
+}
+
 void hth_front_relay(hth_front_request *r)
 {
     const bool is_response = r->route->api == HTH_API_RESPONSES;
@@ -160,6 +188,12 @@ void hth_front_relay(hth_front_request *r)
 
     if (!hth_front_choose_model(r))
         return; /* and the request is over */
+    if (r->is_elsewhere && is_local(r)) {
+        hth_front_request_fail(r, "not_found", HTH_API_NOT_FOUND,
+                               "'%.100s' is about the models of this node, and '%s' is on others; ask one of them",
+                               r->path, r->model);
+        return;
+    }
     keeps = wants_to_keep(r, &keep_ms);
     wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_kept_is_wanted(r->exchange);
     (void)snprintf(target, sizeof(target), "%s", r->route->path);
@@ -194,6 +228,10 @@ void hth_front_relay(hth_front_request *r)
                             .generates = r->route->kind == HTH_ROUTE_GENERATE || r->route->kind == HTH_ROUTE_EMBED,
                             .names_adapter = r->names_adapter,
                             .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
+                            .is_local = is_local(r),
+                            .is_elsewhere = r->is_elsewhere,
+                            .beginning = beginning_of(r),
+                            .adapter = r->names_adapter ? r->adapter : NULL,
                             .id = r->id,
                             .request_id = r->record.request_id,
                             .traceparent = r->traceparent,
@@ -212,7 +250,7 @@ void hth_front_relay(hth_front_request *r)
     if (!relayed)
         return; /* and the request is gone */
     r->running.relay = relayed;
-    if (keeps)
+    if (keeps && !r->is_elsewhere)
         hth_supervisor_keep(r->front->supervisor, r->model, keep_ms);
 }
 

@@ -30,8 +30,7 @@ void hth_front_options_drop(hth_front *front, hth_front_options *options)
     free(options);
 }
 
-/* A request is over: a draining front may end now. */
-static void note_over(hth_front *front)
+void hth_front_note_over(hth_front *front)
 {
     if (--front->n_requests == 0 && front->is_draining)
         front->on_last_over(front);
@@ -154,7 +153,7 @@ void hth_front_request_end(hth_front_request *r)
     hth_running_fail(&r->running, record->why ? record->why : "the response was broken off");
     hth_past_search_deinit(&r->past);
     free(r);
-    note_over(front);
+    hth_front_note_over(front);
 }
 
 void hth_front_request_gone(hth_front_request *r)
@@ -170,7 +169,7 @@ void hth_front_request_drop(hth_front_request *r)
 
     hth_front_options_drop(front, r->options);
     free(r);
-    note_over(front);
+    hth_front_note_over(front);
 }
 
 void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,

@@ -9,10 +9,12 @@
 #define HTH_FRONT_FRONT_REQUEST_H
 
 #include "api/model_pages.h"
+#include "fleet/fleet_pem.h"
 #include "front/access_log.h"
 #include "front/admin.h"
 #include "front/front.h"
 #include "front/keys.h"
+#include "front/places.h"
 #include "front/proxy.h"
 #include "front/stored_responses.h"
 #include "http/routes.h"
@@ -24,7 +26,9 @@ struct event;
 struct event_base;
 
 /* The listener that an exchange came from. */
-typedef enum hth_front_tag { HTH_FRONT_PUBLIC, HTH_FRONT_ADMIN } hth_front_tag;
+typedef enum hth_front_tag { HTH_FRONT_PUBLIC, HTH_FRONT_ADMIN, HTH_FRONT_FLEET } hth_front_tag;
+
+enum { HTH_MODEL_NAME_BYTES_MAX = 128 };
 
 /* A set of options, which lives while requests use its strings. */
 typedef struct hth_front_options {
@@ -34,6 +38,17 @@ typedef struct hth_front_options {
 } hth_front_options;
 
 typedef struct hth_adapter_order hth_adapter_order; /* front_adapters.c */
+typedef struct hth_peer_request hth_peer_request;   /* peer_request.c */
+
+/* The front as a node of a fleet; zeros without one. */
+typedef struct hth_fleet {
+    hth_fleet_pem *pem;
+    hth_nodes *nodes; /* NULL: no fleet */
+    char name[HTH_NODE_NAME_BYTES];
+    char epoch[HTH_NODE_EPOCH_BYTES];
+    hth_buffer page; /* the last one for other nodes */
+    uint64_t page_ns;
+} hth_fleet;
 
 typedef struct hth_front {
     struct event_base *base;
@@ -50,6 +65,8 @@ typedef struct hth_front {
     hth_supervisor *supervisor;
     hth_pressure_watch *pressure;
     hth_upstream *upstream;
+    hth_fleet fleet;
+    hth_places *places;
     hth_kept_streams *kept;
     hth_proxy *proxy;
     hth_admin admin; /* for operators' pages; variable fields are filled for each request */
@@ -59,6 +76,7 @@ typedef struct hth_front {
     hth_adapter_order *orders;     /* about adapters, in order of arrival */
     uint32_t n_adapters;           /* number of ids given to adapters by such orders */
     bool is_ordering;              /* an order begins now */
+    hth_peer_request *peers;       /* requests of other nodes */
     int64_t started_s;             /* Unix time; shown as the creation time of models */
     char id_prefix[17];            /* of ids of requests */
     uint64_t n_ids;
@@ -89,6 +107,37 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
 /* An hth_http_error_fn. */
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
 
+/* ---- front_fleet.c: the front as a node of a fleet ---- */
+
+/* Name this node, and read the fleet's file, if there is one. */
+hearth_status hth_front_fleet_open(hth_front *front, const hth_server_options *options, hearth_error *err);
+/* Make the other nodes and front->places; the supervisor is there. */
+hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *options, hearth_error *err);
+void hth_front_fleet_end(hth_front *front); /* after the end of all requests; the certificates stay */
+/* What this node tells others of itself; valid until the next call. */
+const hth_buffer *hth_front_fleet_page(hth_front *front);
+/*
+ * The model that a name means on other nodes, by the rules of model_names.h, without or with patterns; NULL: none has
+ * it. *is_adapter_out: the name is an adapter's. Valid until the next look at a node.
+ */
+const char *hth_front_fleet_model(const hth_front *front, const char *name, bool by_patterns, bool *is_adapter_out);
+/* Has another node neither answered nor failed to yet? */
+bool hth_front_fleet_is_young(const hth_front *front);
+/* GET /admin/fleet, as a new object; NULL without memory. */
+json_t *hth_front_fleet_json(void *user_data);
+/* Answer what another node asks, on its listener. */
+void hth_front_fleet_handle(hth_front *front, hth_http_exchange *exchange);
+/* Take no more requests, or take them again: this node, or the one of this name. */
+hearth_status hth_front_fleet_drain(const char *name, bool is_draining, void *user_data, hearth_error *err);
+
+/* ---- peer_request.c: requests of other nodes ---- */
+
+void hth_peer_ask(hth_front *front, hth_http_exchange *exchange);
+/* The node of this name does not answer any more: cut off its requests, of which nobody may hear. */
+void hth_peer_end_of(hth_front *front, const char *node);
+/* Cut off all: the nodes that asked continue elsewhere. */
+void hth_peer_end_all(hth_front *front);
+
 /* ---- sets of options ---- */
 
 hth_front_options *hth_front_options_hold(hth_front *front);
@@ -113,7 +162,9 @@ typedef struct hth_front_request {
     const char *method; /* both whole, in text: the string that is checked is also routed */
     const char *path;
     char peer[64];
-    char model[129];
+    char model[HTH_MODEL_NAME_BYTES_MAX + 1];
+    char adapter[HTH_MODEL_NAME_BYTES_MAX + 1]; /* with names_adapter: that the body names */
+    bool is_elsewhere;                          /* the model is on other nodes alone */
     hth_access_record record;
     hth_past_search past;         /* of /v1/responses */
     hth_running_response running; /* likewise, in the background */
@@ -122,6 +173,9 @@ typedef struct hth_front_request {
 } hth_front_request;
 
 /* ---- front_request.c: ends ---- */
+
+/* A request is over, of which front->n_requests counts the beginning: a draining front may end now. */
+void hth_front_note_over(hth_front *front);
 
 /* Report to operators that a model was chosen and the request goes to its worker. */
 void hth_front_tell_begin(hth_front_request *r);
@@ -170,8 +224,8 @@ bool hth_front_may_use(const hth_front_request *r, const char *model);
 
 /* ---- front_models.c ---- */
 
-/* The requested model. NULL when the request was refused. */
-const hth_server_model *hth_front_choose_model(hth_front_request *r);
+/* Find the requested model: r->model, here or, with is_elsewhere, on other nodes. False when it was refused. */
+bool hth_front_choose_model(hth_front_request *r);
 /* A page about the models that the client may use. Ends the request. */
 void hth_front_list_models(hth_front_request *r);
 /* A page about one of them. Ends the request. */

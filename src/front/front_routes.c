@@ -375,10 +375,15 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
 {
     static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
     hth_front *front = user_data;
-    hth_front_request *r = request_new(exchange);
+    hth_front_request *r;
     bool is_allowed;
     size_t n_body = 0;
 
+    if (hth_http_tag(exchange) == HTH_FRONT_FLEET) {
+        hth_front_fleet_handle(front, exchange);
+        return;
+    }
+    r = request_new(exchange);
     if (!r) {
         hth_http_reply(exchange, 503, "application/json", no_memory, sizeof(no_memory) - 1);
         return;
@@ -423,6 +428,8 @@ bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data)
     hth_front *front = user_data;
     const hth_route *route = hth_route_find(hth_http_path(exchange));
 
+    if (hth_http_tag(exchange) == HTH_FRONT_FLEET)
+        return true;
     if (!route || !takes(route, hth_http_method(exchange)))
         return false;
     if (hth_http_tag(exchange) == HTH_FRONT_ADMIN)

@@ -3,7 +3,7 @@
  *   (begin) ----------------> WAITING ----------------------------------> RUNNING
  *                              ^  | ^                                      |  |
  *                give_turn     |  | `------------- broken -----------------'  | the last byte, or an error
- *                              |  v on_ready: a suspect, not its turn         v
+ *                              |  v on_found: a suspect, not its turn         v
  *                            IN LINE                                         OVER <---- from any state: the client
  *                                                                                       left, or an error
  *
@@ -36,11 +36,9 @@
 typedef struct proxy_model {
     struct proxy_model *next;
     size_t n_relays;
-    uint64_t generation;         /* the latest generation that was seen; 0: none */
-    uint64_t n_deaths;           /* of the model's workers before that generation */
-    hth_relay *on_turn;          /* the suspect whose turn it is; NULL: none */
-    uint64_t generation_of_turn; /* the last generation whose connection to the suspect at its turn broke */
-    hth_relay *line;             /* suspects that wait for their turn */
+    hth_relay *on_turn;      /* the suspect whose turn it is; NULL: none */
+    hth_place place_of_turn; /* the last place that the suspect at its turn lost */
+    hth_relay *line;         /* suspects that wait for their turn */
     char name[];
 } proxy_model;
 
@@ -60,10 +58,11 @@ typedef enum relay_state { RELAY_WAITING, RELAY_IN_LINE, RELAY_RUNNING, RELAY_OV
 
 /* The bytes received so far from the worker that has the request. */
 typedef enum run_state {
-    RUN_SILENT, /* nothing */
-    RUN_PLAIN,  /* the head of a reply without frames */
-    RUN_FRAMES, /* the head of a reply of frames */
-    RUN_REPLY,  /* and the HEAD frame */
+    RUN_SILENT,   /* nothing */
+    RUN_NO_PLACE, /* the head of a node's answer that it has no place */
+    RUN_PLAIN,    /* the head of a reply without frames */
+    RUN_FRAMES,   /* the head of a reply of frames */
+    RUN_REPLY,    /* and the HEAD frame */
 } run_state;
 
 /* The form of a stream for the client, once it has begun. */
@@ -77,10 +76,11 @@ enum {
     TICK_MS_MIN = 10,
     TICK_MS_MAX = 1000,
     RELAY_BODY_PIECE = 2, /* of a request to a worker: the client's body, after known and past */
-    HEADERS_MAX = 12,
+    HEADERS_MAX = 16,
     NUMBER_BYTES = 24,           /* of a number in a header */
     SUSPECT_DEATHS = 2,          /* deaths from which on a request is a suspect */
     BREAKS_MORE_MAX = 32,        /* broken connections without progress that a request is allowed */
+    REFUSAL_BYTES_MAX = 4 << 10, /* of a node's answer that it has no place */
     CLEARED_TOKENS = 8,          /* a guess: a reply that progressed this far after a death was not its cause */
     BODY_BYTES_KEPT = 256 << 10, /* a longer body is sent as it arrives */
     AHEAD_BYTES_MAX = 256 << 20, /* of one step of a stream: far more than the text of a context */
@@ -107,20 +107,22 @@ struct hth_relay {
     uint64_t begun_ns;
 
     /* Its workers. */
-    hth_worker_waiter waiter;
+    hth_place_seeker seeker;
     hth_upstream_call *call; /* NULL: none */
-    uint64_t generation;     /* of the last worker; 0: none */
-    uint64_t n_deaths_then;  /* deaths of the model's workers before that generation */
-    bool is_unjudged;        /* the connection broke; it is not known yet whether the worker died */
+    hth_place place;         /* the last one; generation 0: none */
+    hth_place lost;          /* while is_unjudged: the place whose connection broke */
+    bool is_unjudged;        /* it is not known yet whether the worker died there */
     bool is_cleared;         /* it progressed by some tokens since the last death, so it is no suspect */
     uint32_t n_deaths;       /* of workers that had it */
     uint32_t n_vain;         /* the last ones of these in a row without progress */
     uint32_t n_breaks;       /* broken connections without progress */
+    uint32_t n_node_breaks;  /* part of them: to nodes, which said nothing; a request must not break node after node */
     uint32_t n_runs;
     uint64_t line_ns; /* IN_LINE: begin of the wait */
 
     /* From this worker. */
     run_state run;
+    int refusal;     /* the status of NO_PLACE */
     bool is_refused; /* the stream has begun, but this worker refused the request; its answer is in body */
     bool is_paused;  /* reading stops until the client has read bytes */
     uint32_t n_new_tokens;
@@ -198,10 +200,10 @@ static proxy_model *model_ref(hth_proxy *proxy, const char *name)
     return model;
 }
 
-/* A model that has had a worker is kept. Only configured models have workers, so this memory is bounded. */
+/* A model that has had a suspect is kept. Only models with workers have them, so this memory is bounded. */
 static void model_unref(hth_proxy *proxy, proxy_model *model)
 {
-    if (--model->n_relays > 0 || model->generation > 0)
+    if (--model->n_relays > 0 || model->place_of_turn.generation > 0)
         return;
     LL_DELETE(proxy->models, model);
     free(model);
@@ -267,7 +269,7 @@ static void proxy_note_over(hth_relay *relay)
 /* End the wait, the call and the turn. */
 static void relay_let_go(hth_relay *relay)
 {
-    hth_worker_waiter_cancel(&relay->waiter);
+    hth_place_seeker_cancel(&relay->seeker);
     hth_upstream_cancel(relay->call);
     relay->call = NULL;
     relay_leave_line(relay);
@@ -290,6 +292,8 @@ static hth_http_exchange *take_exchange(hth_relay *relay, int status)
     relay->record.status = status;
     relay->record.duration_ms = ms_since(relay->begun_ns);
     relay->record.n_resumed = relay->n_runs > 1 ? relay->n_runs - 1 : 0;
+    if (relay->place.generation > 0 && hth_places_has_fleet(relay->proxy->options.places))
+        relay->record.node = hth_places_node_name(relay->proxy->options.places, &relay->place);
     proxy_note_over(relay);
     return exchange;
 }
@@ -316,10 +320,15 @@ static void note_byte(hth_relay *relay)
         relay->record.first_byte_ms = ms_since(relay->begun_ns);
 }
 
+/* The headers of a reply that tell about its request and its place. */
 static void add_notes(hth_relay *relay)
 {
+    const hth_places *places = relay->proxy->options.places;
+
     if (relay->notes[0] && relay->exchange)
         hth_http_header_add(relay->exchange, HTH_API_NOTES_HEADER, relay->notes);
+    if (relay->place.generation > 0 && relay->exchange && hth_places_has_fleet(places))
+        hth_http_header_add(relay->exchange, HTH_HEADER_NODE, hth_places_node_name(places, &relay->place));
 }
 
 /* End a stream that has begun. is_whole false: it is cut off, so that the client sees that its end is missing. */
@@ -552,8 +561,7 @@ static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
 
     out[0] = 0;
     if (relay->state == RELAY_WAITING || is_there)
-        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there ? relay->generation : 0,
-                                 out);
+        hth_places_tell_wait(relay->proxy->options.places, relay->model->name, is_there ? &relay->place : NULL, out);
 }
 
 /*
@@ -676,11 +684,6 @@ static void remember(hth_relay *relay, const hth_frame *frame)
     hth_buffer_deinit(&relay->fresh);
 }
 
-static void note_served(const hth_relay *relay)
-{
-    hth_supervisor_note_served(relay->proxy->options.supervisor, relay->model->name, relay->generation);
-}
-
 /* Add the time that the tokens took to the metrics. */
 static void note_tokens(hth_relay *relay, const hth_frame *frame)
 {
@@ -761,7 +764,7 @@ static void relay_take_body(hth_relay *relay, const char *bytes, size_t n)
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
     if (relay->n_new_tokens < CLEARED_TOKENS && relay->n_new_tokens + frame->n_tokens >= CLEARED_TOKENS)
-        note_served(relay);
+        hth_places_note_served(&relay->seeker);
     relay->n_new_tokens += frame->n_tokens;
     relay->came_further = relay->came_further || frame->n_tokens > 0;
     relay->record.n_tokens_out += frame->n_tokens;
@@ -823,6 +826,7 @@ static void fail_as_refused(hth_relay *relay, int status)
         hth_api_fail(&error, status == 503 || status == 529 ? HTH_API_OVERLOADED : HTH_API_INTERNAL, NULL,
                      "the reply was broken off with its worker, and the next one cannot go on: %s", why);
     json_decref(body);
+    hth_places_note_end(&relay->seeker, HTH_NODE_END_WELL);
     relay->record.why =
         "the reply was broken off with its worker, and the next one cannot go on"; /* not the worker's text */
     relay_fail(relay, &error);
@@ -853,7 +857,8 @@ static void take_record(hth_relay *relay, const hth_frame *frame)
 
 static void end_well(hth_relay *relay, int status)
 {
-    note_served(relay);
+    hth_places_note_served(&relay->seeker);
+    hth_places_note_end(&relay->seeker, HTH_NODE_END_WELL);
     if (relay->has_whole_record)
         relay->request.on_record(relay->record_bytes.text, relay->record_bytes.n, relay->request.user_data);
     if (relay->has_begun)
@@ -879,6 +884,19 @@ static void take_end(hth_relay *relay, const hth_frame *frame)
         cut_different(relay);
     else
         end_well(relay, status);
+}
+
+static void broken(hth_relay *relay, hth_node_end end);
+
+/* The node lost its worker. */
+static void take_break(hth_relay *relay, const hth_frame *frame)
+{
+    hth_upstream_call *call = relay->call;
+
+    relay->call = NULL;
+    hth_upstream_release(call);
+    relay->place.generation = frame->generation; /* of the worker, which other requests may have lost, too */
+    broken(relay, frame->has_died ? HTH_NODE_END_DIED : HTH_NODE_END_OTHER);
 }
 
 /* False: the frame is not allowed here. */
@@ -923,6 +941,11 @@ static bool take(hth_relay *relay, const hth_frame *frame)
         if (relay->run != RUN_REPLY || relay->ahead.n > 0)
             return false;
         take_end(relay, frame);
+        return true;
+    case HTH_FRAME_BROKEN:
+        if (!relay->place.node)
+            return false;
+        take_break(relay, frame);
         return true;
     }
     return false;
@@ -980,6 +1003,7 @@ static bool is_one_line(const hth_relay *relay)
 /* A reply without frames is complete. */
 static void relay_end_plain(hth_relay *relay)
 {
+    hth_places_note_end(&relay->seeker, HTH_NODE_END_WELL);
     if (is_one_line(relay)) {
         hth_buffer_add(&relay->body, "\n", 1);
         if (relay->body.failed) {
@@ -1000,7 +1024,7 @@ static void relay_end_plain(hth_relay *relay)
 
 /* ---- one relay and its workers: request, reply, replacement ---- */
 
-static void relay_ask(hth_relay *relay, uint64_t after);
+static void relay_ask(hth_relay *relay, const hth_place *after);
 
 /*
  * Fail with an error that the client must not retry: its library would send the request again, and the next worker
@@ -1023,11 +1047,11 @@ __attribute__((format(printf, 2, 3))) static void fail_for_good(hth_relay *relay
 static void fail_after_deaths(hth_relay *relay)
 {
     static const char lines[] = "; its last lines:"; /* of the worker's log, which is not for clients */
-    hth_worker_view view;
-    const char *cause = "", *end;
+    char cause[sizeof(((hth_worker_view *)NULL)->last_death)] = "";
+    const char *end;
 
-    if (hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view))
-        cause = view.last_death;
+    if (!relay->place.node)
+        hth_places_last_death(relay->proxy->options.places, relay->model->name, cause, sizeof(cause));
     end = strstr(cause, lines);
     fail_for_good(
         relay, "workers of model '%s' died %u times while they computed this request, which is not tried again%s%.*s",
@@ -1036,16 +1060,16 @@ static void fail_after_deaths(hth_relay *relay)
 }
 
 /* Decide whether the worker died, if that is known now. False: it was one death too many, and the relay is over. */
-static bool judge(hth_relay *relay, const hth_worker_view *view)
+static bool judge(hth_relay *relay, hth_place_fate fate)
 {
     if (!relay->is_unjudged)
         return true;
-    if (view->n_deaths > relay->n_deaths_then) {
+    if (fate == HTH_FATE_DIED) {
         relay->is_unjudged = false;
         relay->is_cleared = false;
         relay->n_deaths++;
         relay->n_vain = relay->came_further && relay->proxy->options.limits.retries_max > 0 ? 0 : relay->n_vain + 1;
-    } else if (view->generation > relay->generation) {
+    } else if (fate == HTH_FATE_ENDED) {
         relay->is_unjudged = false; /* it was stopped in order */
     }
     if (relay->n_vain <= relay->proxy->options.limits.retries_max)
@@ -1054,13 +1078,34 @@ static bool judge(hth_relay *relay, const hth_worker_view *view)
     return false;
 }
 
-static void broken(hth_relay *relay)
+static hth_place_fate fate_of_lost(const hth_relay *relay)
+{
+    return hth_places_fate(relay->proxy->options.places, relay->model->name, &relay->lost);
+}
+
+/* The same, later. */
+static bool judge_lost(hth_relay *relay)
+{
+    return !relay->is_unjudged || judge(relay, fate_of_lost(relay));
+}
+
+/* Does a suspect at its turn explain the loss of this place? */
+static bool is_anothers_turn(const hth_relay *relay)
+{
+    const proxy_model *model = relay->model;
+
+    return (model->on_turn && model->on_turn != relay && model->on_turn->place.node == relay->place.node) ||
+           hth_place_is_same(&model->place_of_turn, &relay->place);
+}
+
+/* The place was lost. end: how, as far as a node told it; this node's workers tell nothing. */
+static void broken(hth_relay *relay, hth_node_end end)
 {
     proxy_model *model = relay->model;
-    bool is_anothers_turn =
-        (model->on_turn && model->on_turn != relay) || model->generation_of_turn == relay->generation;
-    hth_worker_view view;
+    bool is_anothers = is_anothers_turn(relay);
 
+    if (!judge_lost(relay)) /* an earlier place: another node had the request meanwhile */
+        return;
     if (relay->has_failed) {
         relay_end_stream(relay, 500, true); /* the client has the error event */
         return;
@@ -1070,15 +1115,19 @@ static void broken(hth_relay *relay)
         return;
     }
     if (model->on_turn == relay) {
-        model->generation_of_turn = relay->generation;
-        is_anothers_turn = false;
+        if (!relay->place.node || end == HTH_NODE_END_DIED)
+            model->place_of_turn = relay->place;
+        is_anothers = false;
     }
     relay_leave_line(relay);
     relay->n_breaks += !relay->came_further;
-    relay->is_unjudged = !is_anothers_turn;
-    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
-             relay->request.request_id, model->name);
-    hth_supervisor_note_broken(relay->proxy->options.supervisor, model->name, relay->generation);
+    relay->n_node_breaks += !relay->came_further && relay->place.node && end == HTH_NODE_END_BROKEN;
+    relay->is_unjudged = !is_anothers;
+    relay->lost = relay->place;
+    hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s'%s%s broke",
+             relay->request.request_id, model->name, relay->place.node ? " at node " : "",
+             relay->place.node ? hth_node_name(relay->place.node) : "");
+    hth_places_note_end(&relay->seeker, end);
     if (relay->is_known_lost && relay->has_begun) {
         relay_fail_with(
             relay, HTH_API_OVERLOADED,
@@ -1094,20 +1143,42 @@ static void broken(hth_relay *relay)
             model->name);
         return;
     }
-    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX) {
+    if (relay->n_breaks > relay->proxy->options.limits.retries_max + BREAKS_MORE_MAX ||
+        relay->n_node_breaks > relay->proxy->options.limits.retries_max) {
         fail_for_good(relay,
                       "connections to workers of model '%s' broke off %u times while they computed this request, which "
                       "is not tried again",
                       model->name, relay->n_breaks);
         return;
     }
-    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view) &&
-        !judge(relay, &view))
+    if (!judge(relay, end == HTH_NODE_END_DIED ? HTH_FATE_DIED : fate_of_lost(relay)))
         return;
     relay_tell_break(relay);
     if (relay->state == RELAY_OVER) /* there was no memory for the comment */
         return;
-    relay_ask(relay, relay->generation);
+    relay_ask(relay, &relay->place);
+}
+
+/* ---- a node that has no place ---- */
+
+static void take_refusal(hth_relay *relay, const char *bytes, size_t n)
+{
+    if (relay->part.n < REFUSAL_BYTES_MAX)
+        hth_buffer_add(&relay->part, bytes, n < REFUSAL_BYTES_MAX ? n : REFUSAL_BYTES_MAX);
+}
+
+/* The answer is complete: another place is asked, or the same one when it can. */
+static void end_refused(hth_relay *relay)
+{
+    if (relay->refusal == HTH_NO_PLACE_DIED || relay->refusal == HTH_NO_PLACE_ENDED) {
+        broken(relay, relay->refusal == HTH_NO_PLACE_DIED ? HTH_NODE_END_DIED : HTH_NODE_END_OTHER);
+        return;
+    }
+    hth_info(relay->proxy->options.log, "request %s: node %s has no place for model '%s': %s",
+             relay->request.request_id, hth_node_name(relay->place.node), relay->model->name,
+             hth_buffer_text(&relay->part));
+    hth_places_note_refused(&relay->seeker, hth_buffer_text(&relay->part));
+    relay_ask(relay, &relay->place);
 }
 
 /*
@@ -1120,7 +1191,7 @@ static void relay_give_up_call(hth_relay *relay, const char *what)
     relay->call = NULL;
     hth_warn(relay->proxy->options.log, "request %s: the worker of model '%s' sent something that is no %s",
              relay->request.request_id, relay->model->name, what);
-    broken(relay);
+    broken(relay, HTH_NODE_END_BROKEN);
 }
 
 static void on_head(const hth_upstream_head *head, void *user_data)
@@ -1131,9 +1202,11 @@ static void on_head(const hth_upstream_head *head, void *user_data)
         relay_give_up_call(relay, "reply");
         return;
     }
-    relay->run =
-        relay->request.generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0 ? RUN_FRAMES : RUN_PLAIN;
-    if (relay->run == RUN_FRAMES)
+    relay->run = relay->place.node && !head->is_of_worker                                             ? RUN_NO_PLACE
+               : relay->request.generates && strcmp(head->content_type, HTH_FRAMES_CONTENT_TYPE) == 0 ? RUN_FRAMES
+                                                                                                      : RUN_PLAIN;
+    relay->refusal = head->status;
+    if (relay->run != RUN_PLAIN)
         return;
     if (relay->has_begun) {
         relay->is_refused = true; /* only a resumed stream can have begun */
@@ -1155,7 +1228,9 @@ static bool on_bytes(const void *bytes, size_t n, void *user_data)
         relay->is_paused = true;
         return false;
     }
-    if (relay->run < RUN_FRAMES)
+    if (relay->run == RUN_NO_PLACE)
+        take_refusal(relay, bytes, n);
+    else if (relay->run < RUN_FRAMES)
         relay_take_body(relay, bytes, n);
     else if (!relay_take_frames(relay, bytes, n))
         relay_give_up_call(relay, "frame");
@@ -1169,10 +1244,12 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     relay->call = NULL;
     if (status == HEARTH_NO_MEMORY)
         relay_fail_status(relay, err);
+    else if (status == HEARTH_OK && relay->run == RUN_NO_PLACE)
+        end_refused(relay);
     else if (status == HEARTH_OK && relay->run < RUN_FRAMES)
         relay_end_plain(relay);
     else
-        broken(relay);
+        broken(relay, HTH_NODE_END_BROKEN);
 }
 
 static void add_header(hth_upstream_request *request, hth_upstream_header *headers, const char *name, const char *value)
@@ -1224,7 +1301,7 @@ static void begin_run(hth_relay *relay)
 }
 
 /* Send the request. */
-static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
+static void run(hth_relay *relay, const hth_place *place)
 {
     const hth_relay_request *asked = &relay->request;
     const hth_upstream_watch watch = {
@@ -1233,7 +1310,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
     const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
     hth_upstream_header headers[HEADERS_MAX];
     hth_upstream_request request = {
-        .socket_path = socket_path, .method = asked->method, .target = asked->target, .headers = headers
+        .socket_path = place->socket_path, .method = asked->method, .target = asked->target, .headers = headers
     };
     char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_past[NUMBER_BYTES];
     hearth_error err;
@@ -1248,6 +1325,15 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
 
         request.body[RELAY_BODY_PIECE] = relay->kept_body ? relay->kept_body : hth_http_body(relay->exchange, &n);
         request.body_bytes[RELAY_BODY_PIECE] = n;
+    }
+    if (place->node) {
+        request.node = hth_node_address(place->node);
+        request.method = "POST";
+        request.target = HTH_FLEET_ASK_PATH;
+        add_header(&request, headers, HTH_HEADER_FROM, hth_places_own_name(relay->proxy->options.places));
+        add_header(&request, headers, HTH_HEADER_MODEL, relay->model->name);
+        add_header(&request, headers, HTH_HEADER_METHOD, asked->method);
+        add_header(&request, headers, HTH_HEADER_TARGET, asked->target);
     }
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, asked->request_id);
@@ -1271,59 +1357,49 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         request.body_bytes[1] = asked->past_bytes;
         add_number(&request, headers, HTH_HEADER_PAST, n_past, asked->past_bytes);
     }
-    relay->generation = generation;
-    relay->n_deaths_then = relay->model->n_deaths;
+    relay->place = *place;
+    relay->place.socket_path = NULL;
     relay->state = RELAY_RUNNING;
     relay->n_runs++;
     if (relay->n_runs > 1)
-        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'", asked->request_id,
-                 relay->model->name);
+        hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'%s%s",
+                 asked->request_id, relay->model->name, place->node ? " at node " : "",
+                 place->node ? hth_node_name(place->node) : "");
     if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
         relay_fail_status(relay, &err);
 }
 
-static hth_relay *relay_of(hth_worker_waiter *waiter)
+static hth_relay *relay_of(hth_place_seeker *seeker)
 {
-    return (hth_relay *)((char *)waiter - offsetof(hth_relay, waiter));
+    return (hth_relay *)((char *)seeker - offsetof(hth_relay, seeker));
 }
 
-static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+static void on_found(hth_place_seeker *seeker, const hth_place *place)
 {
-    hth_relay *relay = relay_of(waiter);
-    proxy_model *model = relay->model;
+    hth_relay *relay = relay_of(seeker);
 
-    /* A view costs system calls: take one only for a new generation and after a broken connection. */
-    if (generation != model->generation || relay->is_unjudged) {
-        hth_worker_view view;
-
-        if (hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view)) {
-            if (generation != model->generation)
-                model->n_deaths = view.n_deaths;
-            model->generation = generation;
-            if (!judge(relay, &view))
-                return;
-        }
-    }
+    if (!judge_lost(relay))
+        return;
     if (relay_is_suspect(relay) && !relay_take_turn(relay)) {
-        hth_worker_waiter_cancel(&relay->waiter); /* the relay asks again at its turn */
+        hth_place_seeker_cancel(&relay->seeker); /* the relay asks again at its turn */
         return;
     }
-    run(relay, socket_path, generation);
+    run(relay, place);
 }
 
-static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+static void on_failed(hth_place_seeker *seeker, const hearth_error *err)
 {
-    hth_relay *relay = relay_of(waiter);
+    hth_relay *relay = relay_of(seeker);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    hth_worker_view view;
 
-    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view)) {
-        if (!judge(relay, &view))
+    if (relay->is_unjudged) {
+        const hth_place_fate fate = fate_of_lost(relay);
+
+        if (!judge(relay, fate))
             return;
-        /* The worker works although the connection broke. */
-        if (relay->is_unjudged && view.state == HTH_WORKER_READY && view.generation == relay->generation) {
+        if (relay->is_unjudged && fate == HTH_FATE_WORKS) { /* although the connection broke */
             relay->is_unjudged = false;
-            relay_ask(relay, 0);
+            relay_ask(relay, NULL);
             return;
         }
     }
@@ -1338,22 +1414,34 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
     relay_fail(relay, &error);
 }
 
-/* Wait for a worker of a generation later than after. */
-static void relay_ask(hth_relay *relay, uint64_t after)
+/* Seek a place. after: the one that was lost; NULL: none. */
+static void relay_ask(hth_relay *relay, const hth_place *after)
 {
     hearth_error err;
 
     relay->state = RELAY_WAITING;
-    hth_worker_waiter_cancel(&relay->waiter);
-    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready,
-                                         .on_failed = on_failed,
-                                         .since_ns = relay->begun_ns,
-                                         .outlasts_breaks = relay->record.n_tokens_out > 0 };
-    if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
-        HEARTH_OK)
+    relay->seeker.outlasts_breaks = relay->record.n_tokens_out > 0;
+    if (hth_places_want(relay->proxy->options.places, relay->model->name, after, &relay->seeker, &err) != HEARTH_OK)
         relay_fail_status(relay, &err);
     else if (relay_may_begin_early(relay))
         proxy_watch_time(relay->proxy);
+}
+
+/* The reply goes on at another place, if it can. */
+static void relay_move(hth_relay *relay)
+{
+    const bool can_go_on =
+        relay->request.generates ? relay->run != RUN_PLAIN && !relay->is_known_lost : !relay->has_begun;
+
+    if (relay->state != RELAY_RUNNING || !can_go_on || relay->request.is_once || relay->request.is_local ||
+        relay->has_failed || relay->is_refused || !hth_places_has_other(&relay->seeker))
+        return;
+    hth_info(relay->proxy->options.log, "request %s: moves away from node %s", relay->request.request_id,
+             hth_places_node_name(relay->proxy->options.places, &relay->place));
+    hth_upstream_cancel(relay->call);
+    relay->call = NULL;
+    relay_leave_line(relay);
+    relay_ask(relay, NULL);
 }
 
 /* ---- all relays ---- */
@@ -1367,7 +1455,7 @@ static void give_turn(proxy_model *model)
     DL_DELETE2(model->line, relay, line_prev, line_next);
     relay->state = RELAY_WAITING;
     model->on_turn = relay;
-    relay_ask(relay, relay->generation);
+    relay_ask(relay, &relay->place);
 }
 
 static void fail_in_line(hth_relay *relay)
@@ -1445,6 +1533,17 @@ static void on_soon(evutil_socket_t fd, short what, void *user_data)
     tell_over(proxy);
 }
 
+void hth_proxy_leave(hth_proxy *proxy, const hth_node *node)
+{
+    hth_relay *relay;
+
+    for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) { /* as in on_tick */
+        proxy->next = relay->next;
+        if (relay->place.generation > 0 && relay->place.node == node)
+            relay_move(relay);
+    }
+}
+
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error)
 {
     while (proxy->relays)
@@ -1472,7 +1571,8 @@ static const char *copy_text(char **at, const char *text)
 static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request)
 {
     size_t n_text = text_bytes(request->method) + text_bytes(request->target) + text_bytes(request->id) +
-                    text_bytes(request->request_id) + text_bytes(request->traceparent) + text_bytes(request->salt);
+                    text_bytes(request->request_id) + text_bytes(request->traceparent) + text_bytes(request->salt) +
+                    text_bytes(request->adapter);
     hth_relay *relay = calloc(1, sizeof(*relay) + n_text);
     proxy_model *model = relay ? model_ref(proxy, request->model) : NULL;
     hth_relay_request *own;
@@ -1495,12 +1595,20 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     own->request_id = request->request_id ? copy_text(&at, request->request_id) : own->id;
     own->traceparent = copy_text(&at, request->traceparent);
     own->salt = copy_text(&at, request->salt);
+    own->adapter = copy_text(&at, request->adapter);
     own->wants_kept = request->wants_kept && proxy->options.kept;
     if (own->wants_kept)
         own->key = memcpy(relay->key, request->key, sizeof(relay->key));
     if (own->record)
         relay->record = *own->record;
     relay->begun_ns = hth_os_monotonic_ns();
+    relay->seeker = (hth_place_seeker){ .on_found = on_found,
+                                        .on_failed = on_failed,
+                                        .since_ns = relay->begun_ns,
+                                        .is_local = request->is_local,
+                                        .is_elsewhere = request->is_elsewhere,
+                                        .beginning = request->beginning,
+                                        .adapter = own->adapter };
     relay->created_s = hth_os_unix_seconds();
     relay->seed = hth_draw_seed();
     DL_APPEND(proxy->relays, relay);
@@ -1529,7 +1637,7 @@ hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const 
     }
     hth_http_watch_set(exchange,
                        &(hth_http_watch){ .on_close = relay_on_close, .on_room = relay_on_room, .user_data = relay });
-    relay_ask(relay, 0);
+    relay_ask(relay, NULL);
     return relay;
 }
 

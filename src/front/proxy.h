@@ -28,15 +28,15 @@
 #include "front/access_log.h"
 #include "front/kept_streams.h"
 #include "front/metrics.h"
+#include "front/places.h"
 #include "http/http.h"
 #include "http/upstream.h"
-#include "supervisor/supervisor.h"
 
 typedef struct hth_proxy hth_proxy;
 
 typedef struct hth_proxy_options {
     hth_upstream *upstream; /* this and the next four outlive the proxy */
-    hth_supervisor *supervisor;
+    hth_places *places;
     hth_kept_streams *kept; /* NULL: no streams are kept */
     hth_metrics *metrics;   /* counts tokens; may be NULL */
     const hth_log *log;
@@ -53,6 +53,11 @@ size_t hth_proxy_n_relays(const hth_proxy *proxy); /* number of relays whose on_
  * that have begun are cut. on_over is called from the event loop.
  */
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error);
+/*
+ * Replies that are generated at this place (NULL: here) go on at others, if others can take them: an on_leave of
+ * hth_places_options.
+ */
+void hth_proxy_leave(hth_proxy *proxy, const hth_node *node);
 
 typedef struct hth_relay hth_relay; /* one request */
 
@@ -64,6 +69,10 @@ typedef struct hth_relay_request {
     bool generates;          /* ask for frames: another worker can continue the reply, and tokens are counted */
     bool names_adapter;      /* the model that the body names is an adapter: no other model may answer */
     bool is_once;            /* never sent to a second worker */
+    bool is_local;           /* these four as in hth_place_seeker */
+    bool is_elsewhere;
+    uint64_t beginning;
+    const char *adapter;
     const char *id;          /* of the reply: letters and digits, unique */
     const char *request_id;  /* for logs, here and in the worker; NULL: id */
     const char *traceparent; /* NULL: none */

@@ -17,6 +17,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "engine/backend.h"
+#include "fleet/fleet_pem.h"
 #include "http/tls.h"
 #include "models/chat_templates.h"
 #include "options/serve_config.h"
@@ -147,6 +148,16 @@ static void check_tls(const hth_server_options *options, hth_problems *problems)
     hth_tls_free(tls);
 }
 
+static void check_fleet(const hth_server_options *options, hth_problems *problems)
+{
+    hth_fleet_pem *pem = NULL;
+    hearth_error err;
+
+    if (options->fleet.file && hth_fleet_pem_read(options->fleet.file, &pem, &err) != HEARTH_OK)
+        hth_problems_add(problems, "%s", err.message);
+    hth_fleet_pem_free(pem);
+}
+
 /* Check the directory of a file that the server writes; it must exist. */
 static void check_parent(const char *what, const char *path, hth_problems *problems)
 {
@@ -212,6 +223,7 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
     if (!thorough)
         return;
     check_tls(options, problems);
+    check_fleet(options, problems);
     check_writable("the runtime directory", options->runtime_directory, problems);
     check_parent("the directory of the log", options->log_file, problems);
     for (size_t i = 0; i < options->n_listen; i++) {

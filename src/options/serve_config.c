@@ -1002,6 +1002,8 @@ static bool read_addresses(loader *l)
         ok &= read_address(l, "listen", &o->listen[i], &list[i]);
     if (o->admin)
         ok &= read_address(l, "admin", &o->admin, &l->set->options.admin);
+    if (o->fleet_listen)
+        ok &= read_address(l, "fleet.listen", &o->fleet_listen, &l->set->options.fleet.listen);
     if (ok)
         check_addresses(l, list, o->n_listen);
     l->set->options.listen = list;
@@ -1022,6 +1024,14 @@ static void check_server(const loader *l)
         hth_problems_add(l->problems,
                          "limits.bodies_bytes_max (--bodies-bytes-max) has to be as large as limits.body_bytes_max "
                          "(--body-bytes-max): one request could not be read otherwise");
+    if (!server->fleet.file && (l->o->n_fleet_peers > 0 || l->o->fleet_listen))
+        hth_problems_add(l->problems,
+                         "a fleet needs its file: 'hearth fleet init' makes it; name it with fleet.file (--fleet)");
+    for (size_t i = 0; i < l->o->n_fleet_peers; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(l->o->fleet_peers[i], l->o->fleet_peers[k]) == 0)
+                hth_problems_add(l->problems, "the node '%s' is in fleet.peers (--fleet-peer) twice",
+                                 l->o->fleet_peers[i]);
     if (server->log_prompts)
         hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
 }
@@ -1059,6 +1069,8 @@ static void finish(loader *l, const hth_serve_options *flags)
     options->learned_path = learned_path(l);
     options->cors_origins = l->o->origins;
     options->n_cors_origins = l->o->n_origins;
+    options->fleet.peers = l->o->fleet_peers;
+    options->fleet.n_peers = l->o->n_fleet_peers;
 }
 
 hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems)

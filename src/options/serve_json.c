@@ -62,6 +62,8 @@ static json_t *server_json(const hth_server_options *options)
         all->server.ram_total_bytes = hth_server_ram_total(options); /* even if it was not chosen */
         for (size_t i = 0; i < options->n_cors_origins; i++)
             all->origins[all->n_origins++] = options->cors_origins[i];
+        for (size_t i = 0; i < options->fleet.n_peers; i++)
+            all->fleet_peers[all->n_fleet_peers++] = options->fleet.peers[i];
         object = table_json(&hth_serve_server_keys, all);
     }
     free(all);

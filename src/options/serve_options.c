@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "fleet/node_page.h"
 #include "http/origin.h"
 #include "options/default_options.h"
 #include "options/values.h"
@@ -68,6 +69,20 @@ static bool check_library(const char *shown, const char *value, hearth_error *er
            hth_value_wrong(shown, value, "FILE:SYMBOL, such as /usr/lib/memory.so:used", err);
 }
 
+static bool check_fleet_address(const char *shown, const char *text, hearth_error *err)
+{
+    return (strrchr(text, ':') && strncmp(text, "unix:", 5) != 0 && hth_address_check(shown, text, NULL)) ||
+           hth_value_wrong(shown, text, "HOST:PORT or [IPV6]:PORT", err);
+}
+
+static bool check_node_name(const char *shown, const char *value, hearth_error *err)
+{
+    return hth_node_name_is_valid(value) || hth_value_wrong(shown, value, "1 to 64 letters, digits and . _ -", err);
+}
+
+static const char *const policies[] = {
+    [HTH_ROUTE_BY_HASH] = "hash", [HTH_ROUTE_LEAST] = "least", [HTH_ROUTE_ROUND_ROBIN] = "round-robin", NULL
+};
 static const char *const log_formats[] = {
     [HTH_LOG_AUTO] = "auto", [HTH_LOG_TEXT] = "text", [HTH_LOG_JSON] = "json", [HTH_LOG_JSON + 1] = NULL
 };
@@ -268,6 +283,25 @@ static const hth_option stream_rows[] = {
       .offset = AT(server.kept.total_bytes_max), .low = 64 << 10, .key = "total_bytes_max" },
 };
 
+static const hth_option fleet_rows[] = {
+    { "fleet", 0, HTH_OPTION_TEXT, "FILE",
+      "be a node of the fleet whose file this is; 'hearth fleet init' makes it, and every node has a copy",
+      .offset = AT(server.fleet.file), .key = "file", .is_path = true, .is_common = true },
+    { "fleet-peer", 0, HTH_OPTION_TEXTS, "ADDRESS",
+      "another node's address for nodes, HOST:PORT; may be repeated, and may be this node's own, so that all nodes can "
+      "have one list",
+      TEXTS(fleet_peers, HTH_SERVE_PEERS_MAX), .check = check_fleet_address, .key = "peers", .is_common = true },
+    { "fleet-listen", 0, HTH_OPTION_TEXT, "ADDRESS",
+      "listen for other nodes there, HOST:PORT (default: every address, port 9430)", .offset = AT(fleet_listen),
+      .check = check_fleet_address, .key = "listen" },
+    { "fleet-name", 0, HTH_OPTION_TEXT, "NAME", "the name of this node in the fleet (default: the machine's)",
+      .offset = AT(server.fleet.name), .check = check_node_name, .key = "name" },
+    { "fleet-policy", 0, HTH_OPTION_WORD, "WORD",
+      "which node takes a request: hash (conversations stay where they began, while that node is not much busier than "
+      "the others), least (the least busy one), or round-robin",
+      .offset = AT(server.fleet.policy), .words = policies, .key = "policy" },
+};
+
 static const hth_option log_rows[] = {
     { "log-format", 0, HTH_OPTION_WORD, "FORMAT", "text, json, or auto: text on a terminal and json elsewhere",
       .offset = AT(server.log_format), .words = log_formats, .key = "format" },
@@ -326,6 +360,8 @@ static const hth_option key_rows[] = {
       .key = "cors",
       .table = HTH_OPTION_ROWS(cors_rows),
       .help = "Calls from pages in browsers" },
+    { .kind = HTH_OPTION_HEADING, .help = "Fleet" },
+    { .kind = HTH_OPTION_TABLE, .key = "fleet", .table = HTH_OPTION_ROWS(fleet_rows), .help = "Fleet" },
     { .kind = HTH_OPTION_HEADING, .help = "Limits of requests" },
     { .kind = HTH_OPTION_TABLE, .key = "limits", .table = HTH_OPTION_ROWS(limit_rows), .help = "Limits of requests" },
     { .kind = HTH_OPTION_HEADING, .help = "Responses that are kept" },

@@ -16,6 +16,7 @@ enum {
     HTH_SERVE_LISTEN_MAX = 64,
     HTH_SERVE_ORIGINS_MAX = 256,
     HTH_SERVE_API_KEYS_MAX = 256,
+    HTH_SERVE_PEERS_MAX = 64, /* as HTH_NODES_MAX */
     HTH_SERVE_NAME_BYTES_MAX = 128,
     HTH_SERVE_ALIAS_BYTES_MAX = 255, /* the limit of a file name; requests may have 256 (api/peek.h) */
     HTH_SERVE_ALIASES_MAX = 64,
@@ -59,6 +60,9 @@ typedef struct hth_serve_options {
     const char *api_keys[HTH_SERVE_API_KEYS_MAX];
     size_t n_api_keys;
     const char *api_key_file;
+    const char *fleet_listen;
+    const char *fleet_peers[HTH_SERVE_PEERS_MAX];
+    size_t n_fleet_peers;
     const char *origins[HTH_SERVE_ORIGINS_MAX];
     size_t n_origins;
 

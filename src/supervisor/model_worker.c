@@ -525,7 +525,7 @@ static void look(hth_model_worker *worker, uint64_t now_ns)
         learn(worker, bytes - rows);
 }
 
-hth_place hth_model_worker_place(const hth_model_worker *worker)
+hth_model_place hth_model_worker_place(const hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
         return HTH_PLACE_OUT;
@@ -1429,6 +1429,22 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
     out->up_ms = (now_ns - worker->life.started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);
     hth_status_page_read(worker->page, &out->status);
+}
+
+void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
+{
+    hth_status status = { .has_numbers = false };
+
+    if (worker->process)
+        hth_status_page_read(worker->page, &status);
+    *out = (hth_worker_load){ .is_ready = worker->state == HTH_WORKER_READY,
+                              .is_broken = worker->state == HTH_WORKER_BROKEN,
+                              .n_at_work = worker->waiters.n_holders,
+                              .n_waiting = worker->waiters.n,
+                              .n_parallel = status.has_numbers ? status.info.n_parallel : 0,
+                              .generation = worker->generation,
+                              .n_deaths = worker->n_deaths };
+    out->has_digest = worker->page && hth_status_page_model(worker->page, out->digest);
 }
 
 /* ---- new and free ---- */

@@ -257,7 +257,7 @@ bool hth_model_worker_is_in(const hth_model_worker *worker);
 bool hth_model_worker_is_awaited(const hth_model_worker *worker);
 /* Call before a plan: starts measuring the needs of a model that waits for a place. */
 void hth_model_worker_prepare(hth_model_worker *worker);
-hth_place hth_model_worker_place(const hth_model_worker *worker);
+hth_model_place hth_model_worker_place(const hth_model_worker *worker);
 /* The plan entries of the model, and of its weights in the folder of host weights (0 bytes: none). */
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
                                hth_resident *kept);
@@ -313,6 +313,7 @@ bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation
 void hth_model_worker_drop_adapters(hth_model_worker *worker);
 
 void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out);
+void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out); /* costs no system call */
 /* True, with the message for requests, if the state is BROKEN. */
 bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *err);
 

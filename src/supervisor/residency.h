@@ -31,16 +31,16 @@
 
 enum { HTH_POOLS_MAX = 1 + HTH_DEVICES_MAX }; /* the host is the first one */
 
-typedef enum hth_place {
+typedef enum hth_model_place {
     HTH_PLACE_OUT,     /* it has no place */
     HTH_PLACE_IN,      /* it has a process, or keeps its place for the next one */
     HTH_PLACE_LEAVING, /* its process ends, and no process follows */
     HTH_PLACE_KEPT,    /* weights that a folder keeps; they take host memory, but no place */
-} hth_place;
+} hth_model_place;
 
 /* Times are of one monotonic clock, nanoseconds. */
 typedef struct hth_resident {
-    hth_place place;
+    hth_model_place place;
     uint32_t n_uses;               /* requests at work in its process */
     uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: taken now, or on entering */
     /* The arrival time of its oldest waiting request; 0: none waits. KEPT: that of a model that would map them. */

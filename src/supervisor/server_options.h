@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fleet/route.h"
 #include "hearth.h"
 #include "http/http.h"
 #include "supervisor/pressure.h"
@@ -101,6 +102,17 @@ typedef struct hth_response_limits {
     uint32_t days_max;
 } hth_response_limits;
 
+/* The fleet that the server is a node of (docs/fleet.md). */
+typedef struct hth_fleet_options {
+    const char *file;          /* fleet.pem; NULL: no fleet */
+    const char *name;          /* of this node; NULL: the machine's */
+    hth_server_address listen; /* for other nodes; host "*": every address */
+    const char *const *peers;  /* [n_peers]: "HOST:PORT" of the other nodes, or of all */
+    size_t n_peers;
+    hth_route_policy policy;
+} hth_fleet_options;
+enum { HTH_FLEET_PORT = 9430 };
+
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
 
 typedef struct hth_server_options {
@@ -175,6 +187,7 @@ typedef struct hth_server_options {
     hth_pressure_settings pressure;
 
     hth_kept_options kept;
+    hth_fleet_options fleet;
 
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
@@ -210,6 +223,7 @@ static inline hth_server_options hth_server_options_default(void)
                                  .evict_bytes_min = 64 << 20 },
                       .poll_ms = 1000 },
         .kept = { .keep_ms = 300000, .bytes_max = 4 << 20, .total_bytes_max = 256 << 20 },
+        .fleet = { .listen = { .host = "*", .port = HTH_FLEET_PORT } },
         .log_level = HEARTH_LOG_INFO,
     };
 }

@@ -931,6 +931,22 @@ bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model,
     return worker != NULL;
 }
 
+uint64_t hth_supervisor_n_deaths(const hth_supervisor *supervisor, const char *model)
+{
+    const hth_model_worker *worker = find(&supervisor->present, model);
+
+    return worker ? worker->n_deaths : 0;
+}
+
+bool hth_supervisor_load_of(const hth_supervisor *supervisor, const char *model, hth_worker_load *out)
+{
+    const hth_model_worker *worker = find(&supervisor->present, model);
+
+    if (worker)
+        hth_model_worker_load(worker, out);
+    return worker != NULL;
+}
+
 static hth_supervisor_pool pool_of(const char *name, uint64_t limit_bytes)
 {
     hth_supervisor_pool pool = { .limit_bytes = limit_bytes };

@@ -86,6 +86,11 @@ enum { HTH_WAIT_TEXT_BYTES = 64 };
 void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
                               char out[HTH_WAIT_TEXT_BYTES]);
 
+/* Deaths of the model's workers without an order; 0: there is no such model. */
+uint64_t hth_supervisor_n_deaths(const hth_supervisor *supervisor, const char *model);
+/* How busy a model is here; costs no system call. False: there is no such model. */
+bool hth_supervisor_load_of(const hth_supervisor *supervisor, const char *model, hth_worker_load *out);
+
 /* ---- adapters that were loaded since the server started (adapter_state.h) ---- */
 
 /* Those of a model; NULL: none. Valid until the next change. */

@@ -69,6 +69,19 @@ typedef struct hth_worker_view {
     hth_status status;       /* zeros while there is no process */
 } hth_worker_view;
 
+/* The few facts that the choice of a place needs. */
+typedef struct hth_worker_load {
+    bool is_ready;       /* its worker takes requests */
+    bool is_broken;      /* HTH_WORKER_BROKEN */
+    uint32_t n_at_work;  /* requests that the worker has */
+    uint32_t n_waiting;  /* for the worker */
+    uint32_t n_parallel; /* requests that the worker runs at once; 0: not known */
+    uint64_t generation; /* of the worker's process */
+    uint64_t n_deaths;
+    bool has_digest;
+    uint8_t digest[HTH_STATUS_MODEL_BYTES]; /* of the model: replies go on only where it is equal */
+} hth_worker_load;
+
 typedef struct hth_worker_fact {
     const char *group; /* object of /admin/models within the worker's, "cache.ram"; "": the worker's; NULL: not there */
     const char *name;  /* in that object */

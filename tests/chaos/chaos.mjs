@@ -17,9 +17,9 @@
 // and the requests follow the seed, which is printed. Moments in time do not follow it, so a seed that failed may pass.
 // The working directory keeps the request, both replies and both logs of each failure.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
 import { join } from 'node:path'
 import { compare, firstDifference } from './compare.mjs'
+import { answers, isComplete } from './answers.mjs'
 import { makeRequests } from './requests.mjs'
 import { torment } from './tormentor.mjs'
 import { ask, metric, openFiles, residentBytes, start, stop } from '../support/server.mjs'
@@ -59,50 +59,6 @@ const settings = (name) => {
   return file
 }
 
-// Sends all requests, some at once. Returns each reply with its longest pause.
-const answers = async (server, note) => {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: options['at-once'] })
-  const replies = new Array(requests.length)
-  let next = 0
-  const one = async (request, i) => {
-    const reply = { status: 0, text: '', error: null, pauseMs: 0 }
-    try {
-      Object.assign(reply, await new Promise((resolve, reject) => {
-        const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(request.body) }
-        const sent = http.request({ host: '127.0.0.1', port: server.port, method: 'POST', path: request.path, headers, agent }, (response) => {
-          const pieces = []
-          let last = Date.now()
-          let pauseMs = 0
-          response.on('data', (piece) => {
-            pieces.push(piece)
-            if (/^:[^\n]*\n\n$/.test(piece)) return // a comment that keeps the connection alive
-            pauseMs = Math.max(pauseMs, Date.now() - last)
-            last = Date.now()
-            note?.(i, false)
-          })
-          response.on('end', () => resolve({ status: response.statusCode, text: Buffer.concat(pieces).toString(), pauseMs }))
-          response.on('aborted', () => reject(new Error(`the reply was cut after ${Buffer.concat(pieces).length} bytes`)))
-        })
-        sent.on('error', reject)
-        sent.end(request.body)
-      }))
-    } catch (error) {
-      reply.error = String(error)
-    }
-    return reply
-  }
-  const reader = async () => {
-    while (next < requests.length) {
-      const i = next++
-      replies[i] = await one(requests[i], i)
-      note?.(i, true)
-    }
-  }
-  await Promise.all(Array.from({ length: options['at-once'] }, reader))
-  agent.destroy()
-  return replies
-}
-
 const serve = (name, more) => {
   mkdirSync(join(options.work, name), { recursive: true })
   return start({
@@ -129,15 +85,12 @@ const noteService = (i, isEnd) => {
   pieces.set(i, (pieces.get(i) ?? 0) + 1)
   if (isEnd || pieces.get(i) >= SERVED_PIECES) hits[requests[i].model] = 0
 }
-const isComplete = ({ path, stream }, text) =>
-  !stream || (path === '/v1/messages' ? text.includes('event: message_stop') : path === '/completion' ? text.includes('"stop":true') : text.endsWith('data: [DONE]\n\n'))
-
 let calmServer, server, tormentor
 try {
   // In peace.
   calmServer = await serve('calm', [])
   const begin = Date.now()
-  const calm = await answers(calmServer)
+  const calm = await answers(calmServer.port, requests, options['at-once'])
   const calmMs = Date.now() - begin
   await stop(calmServer)
   for (const [i, reply] of calm.entries())
@@ -150,7 +103,7 @@ try {
   const filesBefore = openFiles(server.pid)
   tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'], kinds: options.kinds?.split(','), isMeant: mayBeTormented, onHit: noteHit })
   const chaosBegin = Date.now()
-  const chaos = await answers(server, noteService)
+  const chaos = await answers(server.port, requests, options['at-once'], noteService)
   const chaosMs = Date.now() - chaosBegin
   await tormentor.end()
   const page = (await ask(server, 'GET', '/metrics').catch(() => ({ text: '' }))).text

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 export { assert }
 
 // Packages lie where scripts/npm.sh put them, outside the checkout.
-export const client = createRequire(join(process.env.HEARTH_CLIENTS ?? '.', 'package.json'))
+export const client = createRequire(join(process.env.HEARTH_CLIENTS ?? process.cwd(), 'package.json'))
 
 // SERVER_URL is the address of the server, SERVER_KEY a key that may do everything.
 export const server = process.env.SERVER_URL

@@ -155,6 +155,22 @@ REPLACING void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const 
     (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", text ? text : "");
 }
 
+REPLACING uint64_t hth_supervisor_n_deaths(const hth_supervisor *supervisor, const char *model)
+{
+    assert_string_equal(model, supervisor->model);
+    return supervisor->n_deaths;
+}
+
+REPLACING bool hth_supervisor_load_of(const hth_supervisor *supervisor, const char *model, hth_worker_load *out)
+{
+    *out = (hth_worker_load){
+        .is_ready = supervisor->state == HTH_WORKER_READY,
+        .generation = supervisor->generation,
+        .n_deaths = supervisor->n_deaths,
+    };
+    return strcmp(model, supervisor->model) == 0;
+}
+
 REPLACING bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
 {
     assert_string_equal(model, supervisor->model);
@@ -225,6 +241,7 @@ typedef struct relay_stage {
     hth_http_server *server;
     hth_upstream *upstream;
     hth_supervisor supervisor;
+    hth_places *places;
     hth_proxy *proxy;
     hth_proxy_options options;
     hth_kept_streams *kept; /* NULL: relay_stage_keep was not called */
@@ -494,9 +511,15 @@ static void relay_stage_open(relay_stage *stage)
         .user_data = stage,
     };
     hth_waiters_init(&stage->supervisor.waiters, NULL, NULL);
+    assert_int_equal(hth_places_new(&(hth_places_options){ .base = stage->http.base,
+                                                           .supervisor = &stage->supervisor,
+                                                           .name = "here",
+                                                           .wait_timeout_ms = 60000 },
+                                    &stage->places, NULL),
+                     HEARTH_OK);
     stage->options = (hth_proxy_options){
         .upstream = stage->upstream,
-        .supervisor = &stage->supervisor,
+        .places = stage->places,
         .limits = { .retries_max = 3, .wait_timeout_ms = 60000 },
     };
     assert_int_equal(hth_proxy_new(&stage->options, &stage->proxy, NULL), HEARTH_OK);
@@ -519,6 +542,7 @@ static void relay_stage_close(relay_stage *stage)
     assert_int_equal(stage->n_over, stage->n_relayed);
     hth_http_server_free(stage->server);
     hth_proxy_free(stage->proxy);
+    hth_places_free(stage->places);
     hth_kept_streams_free(stage->kept);
     hth_upstream_free(stage->upstream);
     fake_worker_free(stage->supervisor.worker);

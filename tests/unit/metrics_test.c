@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fleet/nodes.h"
 #include "front/metrics.h"
 #include "supervisor/pressure_watch.h"
 #include "support/cmocka_all.h"
@@ -482,6 +483,35 @@ static void add_pressure(fixture *f)
     event_base_free(base);
 }
 
+static void ignore_look(hth_node *node, bool is_new, void *user_data)
+{
+    (void)node;
+    (void)is_new;
+    (void)user_data;
+}
+
+/* Likewise those of a fleet with another node. */
+static void add_nodes(fixture *f)
+{
+    static const char *const addresses[] = { "127.0.0.1:1" };
+    struct event_base *base = event_base_new();
+    hth_nodes *nodes = NULL;
+    hearth_error err;
+
+    assert_non_null(base);
+    assert_ok(hth_nodes_new(&(hth_nodes_options){ .base = base,
+                                                  .addresses = addresses,
+                                                  .n = 1,
+                                                  .name = "here",
+                                                  .epoch = "e",
+                                                  .on_look = ignore_look },
+                            &nodes, &err),
+              err);
+    hth_nodes_write_metrics(nodes, &f->page);
+    hth_nodes_free(nodes);
+    event_base_free(base);
+}
+
 FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
 {
     hth_access_record record = chat_record();
@@ -495,6 +525,7 @@ FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
     f->supervisor.n = 1;
     (void)page(f);
     add_pressure(f);
+    add_nodes(f);
     m.page = hth_buffer_text(&f->page);
     hth_test_exposition_families(m.page, check_family, &m);
     for (const char *at = text; (at = strstr(at, "\n| `")) != NULL; at++)

@@ -28,6 +28,7 @@ typedef struct chain {
     hth_http_server *server;
     hth_upstream *upstream;
     hth_supervisor *supervisor;
+    hth_places *places;
     hth_proxy *proxy;
     unsigned n_over;
     hth_access_record record;
@@ -94,8 +95,11 @@ static int setup(void **state)
                      HEARTH_OK);
     assert_int_equal(hth_upstream_new(c->http.base, &c->upstream, &err), HEARTH_OK);
     assert_ok(hth_supervisor_new(c->http.base, HTH_TEST_HEARTH, &c->options, &c->log, NULL, &c->supervisor, &err), err);
+    assert_ok(hth_places_new(&(hth_places_options){ .base = c->http.base, .supervisor = c->supervisor, .name = "" },
+                             &c->places, &err),
+              err);
     assert_int_equal(hth_proxy_new(&(hth_proxy_options){ .upstream = c->upstream,
-                                                         .supervisor = c->supervisor,
+                                                         .places = c->places,
                                                          .log = &c->log,
                                                          .limits = { .retries_max = 10, .wait_timeout_ms = 120000 } },
                                    &c->proxy, &err),
@@ -111,6 +115,7 @@ static int teardown(void **state)
     hth_test_http_until(&c->http, hth_http_server_numbers(c->server).n_connections == 0);
     hth_http_server_free(c->server);
     hth_proxy_free(c->proxy);
+    hth_places_free(c->places);
     hth_upstream_free(c->upstream);
     hth_supervisor_free(c->supervisor);
     hth_test_http_close(&c->http);

@@ -408,6 +408,7 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
         refuse(path, is_model, key, "[{ }]", "is a section; it must be");
         refuse(path, is_model, key, "[x, \"\"]",
                strcmp(key, "listen") == 0          ? ""
+               : strcmp(key, "peers") == 0         ? ""
                : strcmp(key, "origins") == 0       ? ""
                : strncmp(key, "override_", 9) == 0 ? ""
                                                    : "is empty");

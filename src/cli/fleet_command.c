@@ -1,0 +1,244 @@
+/*
+ * fleet_command.c - `hearth fleet`: machines that serve as one
+ *
+ *   init     make the file that makes machines a fleet
+ *   ls       list the nodes, as one of them sees them
+ *   drain    let a node take no more requests; its replies go on at others
+ *   undrain  let it take requests again
+ */
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "cli/operator_page.h"
+#include "console/output.h"
+#include "fleet/fleet_pem.h"
+#include "fleet/node_page.h"
+#include "options/commands.h"
+#include "options/manual.h"
+
+enum { NAME_COLUMNS = 15, ADDRESS_COLUMNS = 21, ORDER_BYTES = 128, DEFAULT_PRINT_SHOWN = 16 };
+
+typedef struct fleet_options {
+    hth_operator server;
+    const char *file;
+    bool json;
+} fleet_options;
+
+#define AT(field) offsetof(fleet_options, field)
+
+static const hth_option init_rows[] = {
+    { "file", 0, HTH_OPTION_TEXT, "FILE", "the new file (default: fleet.pem)", .offset = AT(file) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
+};
+
+static const hth_option list_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
+    { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
+};
+
+static const hth_option order_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
+};
+
+static const hth_manual init_manual = {
+    .name = "init",
+    .summary = "make the file that makes machines a fleet",
+    .usage =
+        "usage: hearth fleet init [--file FILE]\n"
+        "\n"
+        "Makes a file with a new key and its certificate. Copy it to every machine of the fleet, as you would copy a\n"
+        "private key, and start 'hearth serve' there with --fleet FILE and --fleet-peer ADDRESS for the others. Who "
+        "has\n"
+        "the file can be a node of the fleet and see its requests.\n"
+        "\n",
+    .options = HTH_OPTION_ROWS(init_rows),
+};
+
+static const hth_manual list_manual = {
+    .name = "ls",
+    .alias = "list",
+    .summary = "list the nodes of the fleet",
+    .usage =
+        "usage: hearth fleet ls [--url URL] [--json]\n"
+        "\n"
+        "Lists the nodes as the server at --url sees them: state, requests at work and waiting there, and models.\n"
+        "\n",
+    .options = HTH_OPTION_ROWS(list_rows),
+};
+
+static const hth_manual drain_manual = {
+    .name = "drain",
+    .summary = "let a node take no more requests",
+    .usage = "usage: hearth fleet drain NODE [--url URL]\n"
+             "\n"
+             "The node takes no more requests, and its replies go on at other nodes that have their model. It still\n"
+             "accepts clients, whose requests others compute. 'hearth fleet undrain' takes the order back.\n"
+             "\n",
+    .options = HTH_OPTION_ROWS(order_rows),
+    .arguments = HTH_COMPLETE_NOTHING,
+};
+
+static const hth_manual undrain_manual = {
+    .name = "undrain",
+    .summary = "let a node take requests again",
+    .usage = "usage: hearth fleet undrain NODE [--url URL]\n\nThe node takes requests again.\n\n",
+    .options = HTH_OPTION_ROWS(order_rows),
+    .arguments = HTH_COMPLETE_NOTHING,
+};
+
+static const hth_manual *const manuals[] = { &init_manual, &list_manual, &drain_manual, &undrain_manual, NULL };
+
+const hth_manual hth_fleet_manual = {
+    .name = "fleet",
+    .summary = "several machines that serve as one",
+    .usage = "Machines that serve as one: every node takes requests for all, and replies outlive their node.\n\n",
+    .closing =
+        "'hearth help fleet VERB' explains a verb and its options. docs/fleet.md shows a fleet in three terminals.\n",
+    .verbs = manuals,
+};
+
+/* ---- init ---- */
+
+static int init(const fleet_options *options)
+{
+    const char *file = options->file ? options->file : "fleet.pem";
+    char print[HTH_FLEET_PRINT_BYTES];
+    hearth_error err;
+
+    if (hth_fleet_pem_make(file, print, &err) != HEARTH_OK)
+        return hth_say(err.message, HTH_EXIT_FAILED);
+    hth_output_line(stdout, "%s: the key of a new fleet, certificate %.*s...", file, DEFAULT_PRINT_SHOWN, print);
+    hth_output_line(stdout, "Copy it to every machine, and start there:");
+    hth_output_line(stdout, "  hearth serve -m MODEL --fleet %s --fleet-peer HOST:9430", file);
+    return hth_output_end(HTH_EXIT_OK);
+}
+
+/* ---- ls ---- */
+
+static long long sum_of(const json_t *models, const char *key)
+{
+    const json_t *model;
+    json_int_t sum = 0;
+    size_t i;
+
+    json_array_foreach((json_t *)models, i, model) sum += json_integer_value(json_object_get(model, key));
+    return sum;
+}
+
+/* A model that is not ready has a mark. */
+static void add_models(const json_t *models, hth_buffer *line)
+{
+    json_t *model;
+    size_t i;
+
+    json_array_foreach((json_t *)models, i, model)
+    {
+        const char *name = json_string_value(json_object_get(model, "name")),
+                   *state = json_string_value(json_object_get(model, "state"));
+        const bool is_ready = state ? strcmp(state, "ready") == 0 : json_is_true(json_object_get(model, "ready"));
+
+        hth_buffer_add_text(line, i > 0 ? ", " : "");
+        hth_buffer_add_text(line, name ? name : "?");
+        hth_buffer_add_text(line, is_ready ? "" : " (not loaded)");
+    }
+}
+
+static void print_node(const json_t *node, const char *address, const char *state)
+{
+    const char *name = json_string_value(json_object_get(node, "name")),
+               *why = json_string_value(json_object_get(node, "why"));
+    const json_t *models = json_object_get(node, "models");
+    hth_buffer last = { .text = NULL };
+
+    if (why)
+        hth_buffer_add_text(&last, why);
+    else
+        add_models(models, &last);
+    hth_output_line(stdout, "%-*s %-*s %-9s %7lld %7lld  %s", NAME_COLUMNS, name ? name : "?", ADDRESS_COLUMNS, address,
+                    state, sum_of(models, "at_work"), sum_of(models, "waiting"), hth_buffer_text(&last));
+    hth_buffer_deinit(&last);
+}
+
+static int print_page(const json_t *page)
+{
+    const json_t *own = json_object_get(page, "self");
+    json_t *node;
+    size_t i;
+
+    if (!json_is_true(json_object_get(page, "fleet")))
+        return hth_say("this server is no node of a fleet; 'hearth fleet init' makes one", HTH_EXIT_FAILED);
+    printf("%-*s %-*s %-9s %7s %7s  %s\n", NAME_COLUMNS, "NODE", ADDRESS_COLUMNS, "ADDRESS", "STATE", "AT WORK",
+           "WAITING", "MODELS");
+    print_node(own, "(this one)", json_is_true(json_object_get(own, "draining")) ? "draining" : "up");
+    json_array_foreach(json_object_get(page, "nodes"), i, node)
+    {
+        const char *address = json_string_value(json_object_get(node, "address")),
+                   *state = json_string_value(json_object_get(node, "state"));
+
+        print_node(node, address ? address : "?", state ? state : "?");
+    }
+    return hth_output_end(HTH_EXIT_OK);
+}
+
+static int list(const fleet_options *options)
+{
+    hth_buffer body = { .text = NULL };
+    int exit_code = hth_operator_ask(&options->server, "/admin/fleet", NULL, &body);
+    json_t *page = exit_code == HTH_EXIT_OK ? json_loadb(hth_buffer_text(&body), body.n, 0, NULL) : NULL;
+
+    if (exit_code == HTH_EXIT_OK && options->json) {
+        (void)hth_output_text(hth_buffer_text(&body), body.n); /* failures are reported at the end */
+        exit_code = hth_output_end(HTH_EXIT_OK);
+    } else if (exit_code == HTH_EXIT_OK) {
+        exit_code = print_page(page);
+    }
+    json_decref(page);
+    hth_buffer_deinit(&body);
+    return exit_code;
+}
+
+/* ---- drain and undrain ---- */
+
+static int order(const hth_manual *verb, const fleet_options *options, const char *node)
+{
+    hth_buffer body = { .text = NULL };
+    char text[ORDER_BYTES];
+    int exit_code;
+
+    if (!hth_node_name_is_valid(node))
+        return hth_sayf(HTH_EXIT_USAGE, "'%s' is no name of a node; 'hearth fleet ls' lists them", node);
+    (void)snprintf(text, sizeof(text), "{\"%s\":\"%s\"}", verb->name, node); /* fits */
+    exit_code = hth_operator_ask(&options->server, "/admin/fleet", text, &body);
+    hth_buffer_deinit(&body);
+    if (exit_code != HTH_EXIT_OK)
+        return exit_code;
+    hth_output_line(stdout, "node '%s' was asked to take %s; 'hearth fleet ls' shows its state", node,
+                    verb == &drain_manual ? "no more requests" : "requests again");
+    return hth_output_end(HTH_EXIT_OK);
+}
+
+int hth_command_fleet(int argc, char **argv)
+{
+    fleet_options options = { .json = false };
+    int exit_code, first;
+    const hth_manual *verb = hth_verb_read(&hth_fleet_manual, argc, argv, &exit_code);
+    const bool is_order = verb == &drain_manual || verb == &undrain_manual;
+
+    if (!verb)
+        return exit_code;
+    first = hth_manual_parse(verb, &hth_fleet_manual, --argc, ++argv, &options, &exit_code);
+    if (first < 0)
+        return exit_code;
+    if (is_order && argc - first != 1)
+        return hth_sayf(HTH_EXIT_USAGE, "'fleet %s' takes one node; 'hearth fleet ls' lists them", verb->name);
+    if (!is_order && first < argc)
+        return hth_sayf(HTH_EXIT_USAGE, "'fleet %s' takes no '%s'", verb->name, argv[first]);
+    if (is_order)
+        return order(verb, &options, argv[first]);
+    return verb == &init_manual ? init(&options) : list(&options);
+}
