@@ -499,14 +499,12 @@ static void add_nodes(fixture *f)
     hearth_error err;
 
     assert_non_null(base);
-    assert_ok(hth_nodes_new(&(hth_nodes_options){ .base = base,
-                                                  .addresses = addresses,
-                                                  .n = 1,
-                                                  .name = "here",
-                                                  .epoch = "e",
-                                                  .on_look = ignore_look },
-                            &nodes, &err),
-              err);
+    assert_ok(
+        hth_nodes_new(
+            &(hth_nodes_options){
+                .base = base, .addresses = addresses, .n = 1, .name = "here", .epoch = "e", .on_look = ignore_look },
+            &nodes, &err),
+        err);
     hth_nodes_write_metrics(nodes, &f->page);
     hth_nodes_free(nodes);
     event_base_free(base);
