@@ -108,7 +108,7 @@ static void renew_slots(hth_node *node)
         slot->is_doubted = false;
         if (slot->n_in_flight > 0 || slot->breaker.n_failures > 0)
             continue;
-        LL_DELETE(node->slots, slot);
+        LL_DELETE(node->slots, slot); /* NOLINT(clang-analyzer-unix.Malloc): freed ones have left the list */
         free(slot);
     }
 }

@@ -1,5 +1,7 @@
 #include "fleet/route.h"
 
+#include <assert.h>
+
 enum {
     PARALLEL_UNKNOWN = 8,
     BOUND_QUARTERS = 5, /* the load that a place may have: so many quarters of the mean, and one more */
@@ -35,22 +37,13 @@ static bool is_full(const hth_route_place *place)
     return place->n_load >= parallel_of(place);
 }
 
-/* The places that count: the ready ones, or all if those are full or there is none. */
-static size_t places_that_count(const hth_route_place *places, size_t n, size_t *out)
+/* Do places without the model loaded count? If none with it has room. */
+static bool all_count(const hth_route_place *places, size_t n)
 {
-    size_t n_ready = 0, n_out = 0;
-    bool has_room = false;
-
     for (size_t i = 0; i < n; i++)
-        if (places[i].is_ready) {
-            out[n_ready++] = i;
-            has_room = has_room || !is_full(&places[i]);
-        }
-    if (has_room)
-        return n_ready;
-    for (size_t i = 0; i < n; i++)
-        out[n_out++] = i;
-    return n_out;
+        if (places[i].is_ready && !is_full(&places[i]))
+            return false;
+    return true;
 }
 
 /* Has a less load for its size than b? Equal places: by the draw. */
@@ -61,14 +54,26 @@ static bool is_idler(const hth_route_place *a, const hth_route_place *b, uint64_
     return load_a != load_b ? load_a < load_b : mix(a->id ^ draw) < mix(b->id ^ draw);
 }
 
-static size_t choose_least(const hth_route_place *places, const size_t *counted, size_t n, uint64_t draw)
+static size_t choose_least(const hth_route_place *places, size_t n, bool all, uint64_t draw)
 {
-    size_t best = counted[0];
+    size_t best = SIZE_MAX;
 
-    for (size_t i = 1; i < n; i++)
-        if (is_idler(&places[counted[i]], &places[best], draw))
-            best = counted[i];
+    for (size_t i = 0; i < n; i++)
+        if ((all || places[i].is_ready) && (best == SIZE_MAX || is_idler(&places[i], &places[best], draw)))
+            best = i;
     return best;
+}
+
+static size_t choose_in_turn(const hth_route_place *places, size_t n, bool all, uint64_t turn)
+{
+    size_t n_counted = 0, i = 0;
+
+    for (size_t k = 0; k < n; k++)
+        n_counted += all || places[k].is_ready;
+    turn %= n_counted; /* one counts at least */
+    while (!(all || places[i].is_ready) || turn-- > 0)
+        i++;
+    return i;
 }
 
 /* Would one more request leave this place within the bound? The bound is its part of all requests, and some more. */
@@ -78,36 +83,35 @@ static bool is_within_bound(const hth_route_place *place, uint64_t n_load, uint6
            BOUND_QUARTERS * (n_load + 1) * parallel_of(place) + 4 * n_parallel;
 }
 
-static size_t choose_by_hash(const hth_route_question *question, const hth_route_place *places, const size_t *counted,
-                             size_t n)
+static size_t choose_by_hash(const hth_route_question *question, const hth_route_place *places, size_t n, bool all)
 {
     uint64_t n_load = 0, n_parallel = 0, best_rank = 0;
     size_t best = SIZE_MAX;
 
     for (size_t i = 0; i < n; i++) {
-        n_load += places[counted[i]].n_load;
-        n_parallel += parallel_of(&places[counted[i]]);
+        n_load += all || places[i].is_ready ? places[i].n_load : 0;
+        n_parallel += all || places[i].is_ready ? parallel_of(&places[i]) : 0;
     }
     for (size_t i = 0; i < n; i++) {
-        const hth_route_place *place = &places[counted[i]];
-        const uint64_t rank = mix(place->id ^ mix(question->beginning));
+        const uint64_t rank = mix(places[i].id ^ mix(question->beginning));
 
-        if (is_within_bound(place, n_load, n_parallel) && (best == SIZE_MAX || rank > best_rank)) {
-            best = counted[i];
+        if ((all || places[i].is_ready) && is_within_bound(&places[i], n_load, n_parallel) &&
+            (best == SIZE_MAX || rank > best_rank)) {
+            best = i;
             best_rank = rank;
         }
     }
-    return best != SIZE_MAX ? best : choose_least(places, counted, n, question->draw);
+    return best != SIZE_MAX ? best : choose_least(places, n, all, question->draw);
 }
 
 size_t hth_route_choose(const hth_route_question *question, const hth_route_place *places, size_t n)
 {
-    size_t counted[HTH_ROUTE_PLACES_MAX];
-    const size_t n_counted = places_that_count(places, n, counted);
+    const bool all = all_count(places, n);
 
+    assert(n > 0);
     if (question->policy == HTH_ROUTE_ROUND_ROBIN)
-        return counted[question->turn % n_counted];
+        return choose_in_turn(places, n, all, question->turn);
     if (question->policy == HTH_ROUTE_LEAST || question->beginning == 0)
-        return choose_least(places, counted, n_counted, question->draw);
-    return choose_by_hash(question, places, counted, n_counted);
+        return choose_least(places, n, all, question->draw);
+    return choose_by_hash(question, places, n, all);
 }

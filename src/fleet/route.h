@@ -26,8 +26,6 @@ typedef struct hth_route_place {
     bool is_ready;       /* its model is loaded; others count only while none is ready, or all of these are full */
 } hth_route_place;
 
-enum { HTH_ROUTE_PLACES_MAX = 65 }; /* the other nodes, and this one */
-
 typedef struct hth_route_question {
     hth_route_policy policy;
     uint64_t beginning; /* a digest of the prompt's beginning; 0: unknown */
@@ -35,7 +33,7 @@ typedef struct hth_route_question {
     uint64_t turn;      /* number of earlier requests, for ROUND_ROBIN */
 } hth_route_question;
 
-/* The index of the place that takes the request; n at least 1, at most HTH_ROUTE_PLACES_MAX. */
+/* The index of the place that takes the request; n at least 1. */
 size_t hth_route_choose(const hth_route_question *question, const hth_route_place *places, size_t n);
 
 /* A digest of a text, the same on all machines; never 0. Not secure. */

@@ -104,7 +104,7 @@ static void tell_lost(hth_peer_request *r, bool has_died)
 
 static void look(hth_peer_request *r)
 {
-    const struct timeval wait = { .tv_usec = LOOK_MS * 1000 };
+    const struct timeval wait = { .tv_usec = (suseconds_t)LOOK_MS * 1000 };
     const hth_place_fate fate = hth_places_fate(r->front->places, r->model, &r->place);
 
     if (fate == HTH_FATE_DIED || fate == HTH_FATE_ENDED || r->n_looks++ == LOOKS_MAX)
@@ -326,5 +326,5 @@ void hth_peer_end_of(hth_front *front, const char *node)
 void hth_peer_end_all(hth_front *front)
 {
     while (front->peers)
-        cut(front->peers);
+        cut(front->peers); /* NOLINT(clang-analyzer-unix.Malloc): it leaves the list before it is freed */
 }

@@ -27,8 +27,8 @@ struct hth_places {
 
 /* Places that can take a request now. */
 typedef struct place_list {
-    hth_route_place places[HTH_ROUTE_PLACES_MAX];
-    hth_node *nodes[HTH_ROUTE_PLACES_MAX]; /* NULL: this one */
+    hth_route_place places[HTH_NODES_MAX + 1];
+    hth_node *nodes[HTH_NODES_MAX + 1]; /* NULL: this one */
     size_t n;
 } place_list;
 
@@ -177,7 +177,7 @@ static void leave_waiting(hth_place_seeker *seeker)
 /* No place can take it now. */
 static void wait_for_any(hth_place_seeker *seeker)
 {
-    static const struct timeval look = { .tv_usec = LOOK_MS * 1000 };
+    static const struct timeval look = { .tv_usec = (suseconds_t)LOOK_MS * 1000 };
     hth_places *places = seeker->places;
 
     DL_APPEND(places->waiting, seeker);
@@ -312,7 +312,7 @@ static void look_again(hth_places *places)
 
 static void on_look(evutil_socket_t fd, short what, void *user_data)
 {
-    static const struct timeval look = { .tv_usec = LOOK_MS * 1000 };
+    static const struct timeval look = { .tv_usec = (suseconds_t)LOOK_MS * 1000 };
     hth_places *places = user_data;
 
     (void)fd;

@@ -387,9 +387,11 @@ static bool table_reach(hth_upstream *upstream, size_t fd)
 /* Accepts NULL. */
 static void watched_free(hth_upstream *upstream, watched_socket *watched)
 {
-    if (watched && watched->is_new)
-        DL_DELETE(upstream->new_sockets, watched);
-    if (watched && watched->event)
+    if (!watched)
+        return;
+    if (watched->is_new)
+        DL_DELETE(upstream->new_sockets, watched); /* NOLINT(clang-analyzer-unix.Malloc): freed ones have left it */
+    if (watched->event)
         event_free(watched->event);
     free(watched);
 }

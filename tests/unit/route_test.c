@@ -285,18 +285,16 @@ TEST(one_place_takes_everything)
 TEST(round_robin_visits_all_in_turn)
 {
     hth_route_question question = { .policy = HTH_ROUTE_ROUND_ROBIN, .beginning = 99 };
-    hth_route_place places[HTH_ROUTE_PLACES_MAX] = { { 0 } };
+    hth_route_place places[64] = { { 0 } };
 
-    for (size_t i = 0; i < HTH_ROUTE_PLACES_MAX; i++)
+    for (size_t i = 0; i < 64; i++)
         places[i] = (hth_route_place){ .id = i, .n_load = (uint32_t)(i % 7), .is_ready = true };
-    for (question.turn = 0; question.turn < 3u * HTH_ROUTE_PLACES_MAX; question.turn++)
-        assert_int_equal(hth_route_choose(&question, places, HTH_ROUTE_PLACES_MAX),
-                         question.turn % HTH_ROUTE_PLACES_MAX);
-    for (size_t i = 0; i < HTH_ROUTE_PLACES_MAX; i += 2)
+    for (question.turn = 0; question.turn < 3u * 64; question.turn++)
+        assert_int_equal(hth_route_choose(&question, places, 64), question.turn % 64);
+    for (size_t i = 0; i < 64; i += 2)
         places[i].is_ready = false;
-    for (question.turn = 0; question.turn < HTH_ROUTE_PLACES_MAX; question.turn++)
-        assert_int_equal(hth_route_choose(&question, places, HTH_ROUTE_PLACES_MAX),
-                         2 * (question.turn % (HTH_ROUTE_PLACES_MAX / 2)) + 1);
+    for (question.turn = 0; question.turn < 64; question.turn++)
+        assert_int_equal(hth_route_choose(&question, places, 64), 2 * (question.turn % (64 / 2)) + 1);
 }
 
 TEST(least_takes_the_smallest_load_for_its_size)
