@@ -289,7 +289,7 @@ TEST(round_robin_visits_all_in_turn)
 
     for (size_t i = 0; i < 64; i++)
         places[i] = (hth_route_place){ .id = i, .n_load = (uint32_t)(i % 7), .is_ready = true };
-    for (question.turn = 0; question.turn < 3u * 64; question.turn++)
+    for (question.turn = 0; question.turn < UINT64_C(192); question.turn++)
         assert_int_equal(hth_route_choose(&question, places, 64), question.turn % 64);
     for (size_t i = 0; i < 64; i += 2)
         places[i].is_ready = false;
