@@ -1,13 +1,14 @@
-// dashboard.js - what the server does now, for operators: models, tiers, slots, queues, workers, prefixes, misses
+// dashboard.js - what the server does now, for operators: models, nodes, tiers, slots, queues, workers, prefixes, misses
 //
-// /admin/events brings what happens, /admin/models numbers that no event tells. Events change the state at once
+// /admin/events brings what happens, /admin/models and /admin/fleet numbers that no event tells. Events change the state at once
 // (dashboard_state.js). The timeline follows four times a second, everything else once, whatever comes in.
 import './dashboard.css'
 import { readEvents } from './api.js'
 import { h, svg, fill } from './dom.js'
 import { bytes, count, rate, share } from './numbers.js'
-import { lastSeconds, newState, queues, rates, takeEvent, takeModels } from './dashboard_state.js'
+import { lastSeconds, newState, queues, rates, takeEvent, takeFleet, takeModels } from './dashboard_state.js'
 import { meter, modelTables } from './dashboard_models.js'
+import { nodeTable } from './dashboard_nodes.js'
 import { slotTimeline } from './dashboard_slots.js'
 import { prefixTree } from './dashboard_prefixes.js'
 import { missLog, workerLog } from './dashboard_log.js'
@@ -93,12 +94,14 @@ export function mount(element, api) {
   const refused = h('div')
   const numbers = tiles()
   const tables = modelTables()
+  const nodes = nodeTable()
   const timeline = slotTimeline()
   const prefixes = prefixTree((model) => api.get(`/admin/prefixes?model=${encodeURIComponent(model)}`, { signal }))
   const misses = missLog()
   const workers = workerLog()
   const panels = h('div', {}, numbers.element,
     section('Models and queues', tables.models),
+    nodes.element,
     section('Slots, the last minute', timeline.elements),
     section('Misses', misses.elements),
     section('Workers', workers.elements),
@@ -119,6 +122,7 @@ export function mount(element, api) {
     tablesDrawn = at
     numbers.draw(state, now())
     tables.draw(state)
+    nodes.draw(state)
     timeline.drawRows(state)
     prefixes.draw(state)
     misses.draw(state)
@@ -186,6 +190,7 @@ export function mount(element, api) {
       if (document.hidden || signal.aborted || panels.hidden) continue
       try {
         takeModels(state, await api.get('/admin/models', { signal }))
+        takeFleet(state, await api.get('/admin/fleet', { signal }))
       } catch {
         // it comes again
       }

@@ -14,6 +14,7 @@ export function newState() {
     models: new Map(), // by name, as /admin/models has them
     n_changes: 0, // of models
     memory: null,
+    nodes: [], // of the fleet, this one first; none without a fleet
     draining: false,
     running: new Map(), // by id, lists of requests, because clients choose the ids
     ended: [], // the latest last
@@ -38,6 +39,17 @@ export function takeModels(state, page) {
   state.memory = page.memory
   state.draining = page.draining
   state.n_changes++
+}
+
+// The page /admin/fleet.
+export function takeFleet(state, page) {
+  const row = (node) => ({
+    name: node.name, address: node.address ?? 'this one', why: node.why ?? '',
+    state: node.state ?? (node.draining ? 'draining' : 'up'),
+    running: sum(node.models, ({ at_work }) => at_work), waiting: sum(node.models, ({ waiting }) => waiting),
+    models: node.models.map((model) => (model.ready ?? model.state === 'ready' ? model.name : `${model.name} (not loaded)`)).join(', '),
+  })
+  state.nodes = page.fleet ? [page.self, ...page.nodes].map(row) : []
 }
 
 const stateAfter = {

@@ -113,6 +113,12 @@ if(NOT APPLE)
   target_link_options(test_unit_run_many PRIVATE -Wl,--wrap=write)
 endif()
 
+# A simulated fleet under simulated load (sim/fleet_sim.c), with the real choice of a node.
+add_executable(fleet_sim sim/fleet_sim.c)
+target_include_directories(fleet_sim PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(fleet_sim PRIVATE hth_fleet m)
+add_test(NAME sim/fleet COMMAND fleet_sim --check)
+
 # All fuzz targets; and all that tests run but have not in their own programs, such as the scripts of e2e.
 add_custom_target(fuzzers)
 add_custom_target(programs)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
-  SECONDS, hitRate, lanes, lastSeconds, newState, queues, rates, speed, takeEvent, tiersOf,
+  SECONDS, hitRate, lanes, lastSeconds, newState, queues, rates, speed, takeEvent, takeFleet, tiersOf,
 } from '../../page/dashboard_state.js'
 import { bytes, plural, rate, share, time } from '../../page/numbers.js'
 
@@ -147,4 +147,22 @@ test('numbers have units', () => {
   assert.deepEqual([0.1234, 4.567, 1234.5].map(rate), ['0.123', '4.57', '1,235'])
   assert.deepEqual([0, 1, 2000].map((n) => plural(n, 'row')), ['0 rows', '1 row', '2,000 rows'])
   assert.deepEqual([0.912, null].map(share), ['91 %', '–'])
+})
+
+test('a fleet has a row for each node, this one first; a server alone has none', () => {
+  const state = newState()
+  takeFleet(state, {
+    fleet: true, self: { name: 'a', draining: true, models: [{ name: 'm', state: 'ready', at_work: 2, waiting: 1 }] },
+    nodes: [
+      { name: 'b', address: 'b:9430', state: 'up', models: [{ name: 'm', ready: false, at_work: 0, waiting: 0 }, { name: 'n', ready: true, at_work: 3, waiting: 4 }] },
+      { name: 'c', address: 'c:9430', state: 'down', why: 'no answer', models: [] },
+    ],
+  })
+  assert.deepEqual(state.nodes, [
+    { name: 'a', address: 'this one', why: '', state: 'draining', running: 2, waiting: 1, models: 'm' },
+    { name: 'b', address: 'b:9430', why: '', state: 'up', running: 3, waiting: 4, models: 'm (not loaded), n' },
+    { name: 'c', address: 'c:9430', why: 'no answer', state: 'down', running: 0, waiting: 0, models: '' },
+  ])
+  takeFleet(state, { fleet: false })
+  assert.deepEqual(state.nodes, [])
 })
