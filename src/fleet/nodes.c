@@ -135,7 +135,8 @@ static void set_state(hth_node *node, hth_node_state state, const char *why)
         hth_warn(nodes->options.log, "the node at %s does not belong to this fleet: %s", node->address, why);
     else if (state == HTH_NODE_DOWN && is_new)
         hth_log_line(nodes->options.log, was_up ? HEARTH_LOG_WARNING : HEARTH_LOG_INFO, "hearth",
-                     "node '%s' at %s cannot be reached: %s", hth_node_name(node), node->address, why);
+                     "node %s%s%s cannot be reached: %s", node->page.name, node->page.name[0] ? " at " : "",
+                     node->address, why);
     nodes->options.on_look(node, is_new, nodes->options.user_data);
 }
 
@@ -188,8 +189,8 @@ static void take_page(hth_node *node, hth_node_page *page)
         set_state(node, HTH_NODE_STRANGE, why);
     } else if (strcmp(page->name, nodes->name) == 0 || is_taken(node, page->name)) {
         (void)snprintf(why, sizeof(why),
-                       "it has the name '%s', which another node has; give each its own (fleet { name = ... })",
-                       page->name); /* fits */
+                       "it has the name '%s', which %s has, too; give each its own (fleet { name = ... })", page->name,
+                       strcmp(page->name, nodes->name) == 0 ? "this node" : "another node"); /* fits */
         set_state(node, HTH_NODE_STRANGE, why);
     } else {
         set_state(node, page->is_draining ? HTH_NODE_DRAINING : HTH_NODE_UP, "");

@@ -136,7 +136,8 @@ const char *hth_front_fleet_model(const hth_front *front, const char *name, bool
 bool hth_front_fleet_is_young(const hth_front *front)
 {
     for (size_t i = 0; front->fleet.nodes && i < hth_nodes_n(front->fleet.nodes); i++)
-        if (hth_node_state_of(hth_nodes_at(front->fleet.nodes, i)) == HTH_NODE_UNKNOWN)
+        if (may_have(hth_nodes_at(front->fleet.nodes, i)) &&
+            hth_node_age_ms(hth_nodes_at(front->fleet.nodes, i)) == UINT64_MAX)
             return true;
     return false;
 }

@@ -47,7 +47,7 @@ static bool take_elsewhere(hth_front_request *r, const char *model, const char *
 
 /*
  * The names of all nodes count alike: first those that are exact, here and then elsewhere, then the patterns. A name
- * that nobody has means the default model, unless a node has not been asked yet.
+ * that nobody has means the default model, unless a node has not told yet what it has.
  */
 bool hth_front_choose_model(hth_front_request *r)
 {
@@ -80,8 +80,9 @@ bool hth_front_choose_model(hth_front_request *r)
             return take_elsewhere(r, elsewhere, is_adapter ? named : NULL);
         if (!model && hth_front_fleet_is_young(r->front)) {
             hth_api_fail(&error, HTH_API_OVERLOADED, "model",
-                         "no model '%.100s' is here, and other nodes have not answered yet; try again soon", named);
-            error.retry_after_s = 1;
+                         "no model '%.100s' is here, and a node of the fleet that may have it was not reached yet",
+                         named);
+            error.retry_after_s = 2;
             hth_front_request_refuse(r, &error, "overloaded");
             return false;
         }

@@ -121,7 +121,7 @@ const hth_buffer *hth_front_fleet_page(hth_front *front);
  * it. *is_adapter_out: the name is an adapter's. Valid until the next look at a node.
  */
 const char *hth_front_fleet_model(const hth_front *front, const char *name, bool by_patterns, bool *is_adapter_out);
-/* Has another node neither answered nor failed to yet? */
+/* Has another node not told its models since this one started? */
 bool hth_front_fleet_is_young(const hth_front *front);
 /* GET /admin/fleet, as a new object; NULL without memory. */
 json_t *hth_front_fleet_json(void *user_data);

@@ -239,7 +239,8 @@ static void call_end(hth_upstream_call *call)
 
 static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, hearth_error *err)
 {
-    const char *what = call->is_node ? "node" : "worker";
+    const char *what = call->is_node ? "node" : "worker",
+               *why = call->error_text[0] ? call->error_text : curl_easy_strerror(code);
 
     if (call->open_errno == ENOMEM || code == CURLE_OUT_OF_MEMORY)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask the %s at '%s'", what, call->address);
@@ -248,12 +249,12 @@ static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, 
     if (code == CURLE_PEER_FAILED_VERIFICATION)
         return hth_fail(
             err, HEARTH_PERMISSION,
-            "the node at '%s' shows a certificate of another fleet, or one that has expired (%s); all nodes "
-            "need the same fleet.pem",
-            call->address, call->error_text);
-    return hth_fail(err, code == CURLE_OPERATION_TIMEDOUT ? HEARTH_TIMED_OUT : HEARTH_IO,
-                    "the connection to the %s at '%s' failed: %s", what, call->address,
-                    call->error_text[0] ? call->error_text : curl_easy_strerror(code));
+            "it shows a certificate of another fleet, or one that has expired (%s); all nodes need the same "
+            "fleet.pem",
+            why);
+    if (call->is_node) /* whoever asks knows which */
+        return hth_fail(err, code == CURLE_OPERATION_TIMEDOUT ? HEARTH_TIMED_OUT : HEARTH_IO, "%s", why);
+    return hth_fail(err, HEARTH_IO, "the connection to the worker at '%s' failed: %s", call->address, why);
 }
 
 /*

@@ -30,7 +30,7 @@ static void check_model_file(const hth_serve_model *model, hth_problems *problem
     const char *path = model->setup.path;
     int fd;
 
-    if (!hth_model_path_is_file(NULL, path))
+    if (!path || !hth_model_path_is_file(NULL, path)) /* its absence was told */
         return;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {

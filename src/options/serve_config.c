@@ -1024,7 +1024,7 @@ static void check_server(const loader *l)
         hth_problems_add(l->problems,
                          "limits.bodies_bytes_max (--bodies-bytes-max) has to be as large as limits.body_bytes_max "
                          "(--body-bytes-max): one request could not be read otherwise");
-    if (!server->fleet.file && (l->o->n_fleet_peers > 0 || l->o->fleet_listen))
+    if (!server->fleet.file && (l->o->n_fleet_peers > 0 || l->o->fleet_listen || server->fleet.name))
         hth_problems_add(l->problems,
                          "a fleet needs its file: 'hearth fleet init' makes it; name it with fleet.file (--fleet)");
     for (size_t i = 0; i < l->o->n_fleet_peers; i++)

@@ -293,9 +293,9 @@ static const hth_option fleet_rows[] = {
       TEXTS(fleet_peers, HTH_SERVE_PEERS_MAX), .check = check_fleet_address, .key = "peers", .is_common = true },
     { "fleet-listen", 0, HTH_OPTION_TEXT, "ADDRESS",
       "listen for other nodes there, HOST:PORT (default: every address, port 9430)", .offset = AT(fleet_listen),
-      .check = check_fleet_address, .key = "listen" },
+      .check = check_fleet_address, .key = "listen", .is_common = true },
     { "fleet-name", 0, HTH_OPTION_TEXT, "NAME", "the name of this node in the fleet (default: the machine's)",
-      .offset = AT(server.fleet.name), .check = check_node_name, .key = "name" },
+      .offset = AT(server.fleet.name), .check = check_node_name, .key = "name", .is_common = true },
     { "fleet-policy", 0, HTH_OPTION_WORD, "WORD",
       "which node takes a request: hash (conversations stay where they began, while that node is not much busier than "
       "the others), least (the least busy one), or round-robin",

@@ -16,8 +16,12 @@ refuse 2 "did you mean 'serve'" srve
 grep -q -- '--config FILE' "$work/out" || fail "the help does not show --config"
 "$hearth" serve --help-all >"$work/help"
 
-# A file: all its errors are told at once, with their lines.
+# A model without a file.
 mkdir "$work/etc"
+echo "model m { file = x.gguf }" >"$work/etc/bad.conf"
+refuse 1 "'file' is no key of a model" serve --config "$work/etc/bad.conf" --check
+
+# A file: all its errors are told at once, with their lines.
 cat >"$work/etc/bad.conf" <<END
 # a comment
 listen = ["127.0.0.1:0"

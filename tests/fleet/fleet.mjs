@@ -202,7 +202,7 @@ await check('another fleet, another protocol and a second node of a name are tol
   })
   await f.start()
   await until('f sees its name there', async () => (await f.page()).nodes.some(({ state }) => state === 'strange'))
-  assert.match((await f.page()).nodes.find(({ state }) => state === 'strange').why, /the name 'e', which another node has/)
+  assert.match((await f.page()).nodes.find(({ state }) => state === 'strange').why, /the name 'e', which this node has, too/)
   await f.stop()
   await e.stop()
 })
