@@ -220,6 +220,24 @@ static bool read_members(cursor *text, member_fn read, void *out)
     return take(text, '}');
 }
 
+/* Reads an element, or skips it; false as in member_fn. */
+typedef bool (*element_fn)(cursor *text, void *out);
+
+/* Read an array, starting after its opening bracket. False if the search ended early. */
+static bool read_elements(cursor *text, element_fn read, void *out)
+{
+    skip_space(text);
+    if (take(text, ']'))
+        return true;
+    do {
+        skip_space(text);
+        if (!read(text, out))
+            return false;
+        skip_space(text);
+    } while (take(text, ','));
+    return take(text, ']');
+}
+
 static bool read_body(const char *body, size_t n, member_fn read, void *out)
 {
     cursor text = begin_text(body, n);
@@ -426,11 +444,12 @@ static bool peek_item_member(cursor *text, const char *key, void *user_data)
                                     : skip_value(text);
 }
 
-/* Read an item, starting after its opening brace: does it name another one? */
-static bool peek_item(cursor *text, hth_api_peeked_past *out)
+/* Read an item: does it name another one? */
+static bool peek_item(cursor *text, void *user_data)
 {
+    hth_api_peeked_past *out = user_data;
     peeked_item item = { .n_members = 0 };
-    bool is_good = read_members(text, peek_item_member, &item);
+    bool is_good = take(text, '{') ? read_members(text, peek_item_member, &item) : skip_value(text);
     const char *first = strchr(item.id, '_'), *last = strrchr(item.id, '_');
 
     if (is_good && first != last && (strcmp(item.type, "item_reference") == 0 || item.n_members == 1))
@@ -438,28 +457,12 @@ static bool peek_item(cursor *text, hth_api_peeked_past *out)
     return is_good;
 }
 
-static bool peek_input(cursor *text, hth_api_peeked_past *out)
-{
-    if (!take(text, '['))
-        return skip_value(text);
-    skip_space(text);
-    if (take(text, ']'))
-        return true;
-    do {
-        skip_space(text);
-        if (!(take(text, '{') ? peek_item(text, out) : skip_value(text)))
-            return false;
-        skip_space(text);
-    } while (take(text, ','));
-    return take(text, ']');
-}
-
 static bool peek_past_member(cursor *text, const char *key, void *out)
 {
     char id[HTH_API_PEEK_ID_BYTES];
 
     if (strcmp(key, "input") == 0)
-        return peek_input(text, out);
+        return take(text, '[') ? read_elements(text, peek_item, out) : skip_value(text);
     if (strcmp(key, "previous_response_id") != 0)
         return skip_value(text);
     if (!read_short(text, id))
@@ -487,40 +490,17 @@ static bool peek_role_member(cursor *text, const char *key, void *user_data)
     return strcmp(key, "role") == 0 ? read_short(text, user_data) : skip_value(text);
 }
 
-/* Skip a message, starting at it. *is_users_out: a user sends it. */
-static bool skip_message(cursor *text, bool *is_users_out)
+/* Skip a message. *end is set to its end if it is the first one of a user. */
+static bool peek_message(cursor *text, void *user_data)
 {
+    const char **end = (const char **)user_data;
     char role[HTH_API_PEEK_ID_BYTES] = "";
 
-    *is_users_out = false;
-    if (!take(text, '{'))
-        return skip_value(text);
-    if (!read_members(text, peek_role_member, role))
+    if (!(take(text, '{') ? read_members(text, peek_role_member, role) : skip_value(text)))
         return false;
-    *is_users_out = strcmp(role, "user") == 0;
+    if (!*end && strcmp(role, "user") == 0)
+        *end = text->at;
     return true;
-}
-
-/*
- * Skip messages, starting after the opening bracket. *end: after the first one of a user; unchanged if there is none.
- */
-static bool skip_messages(cursor *text, const char **end)
-{
-    bool is_users = false, was_users = false;
-
-    skip_space(text);
-    if (take(text, ']'))
-        return true;
-    do {
-        skip_space(text);
-        if (!skip_message(text, &is_users))
-            return false;
-        if (is_users && !was_users)
-            *end = text->at;
-        was_users = was_users || is_users;
-        skip_space(text);
-    } while (take(text, ','));
-    return take(text, ']');
 }
 
 static bool peek_beginning_member(cursor *text, const char *key, void *user_data)
@@ -533,7 +513,7 @@ static bool peek_beginning_member(cursor *text, const char *key, void *user_data
     if ((!is_instruction && !is_prompt) || out->n == HTH_API_PEEK_SPANS_MAX)
         return skip_value(text);
     if (is_prompt && take(text, '[')) {
-        if (!skip_messages(text, &end))
+        if (!read_elements(text, peek_message, (void *)&end))
             return false;
     } else if (!skip_value(text)) {
         return false;
