@@ -33,16 +33,32 @@ static bool check_right(hth_front_request *r, const char *model)
     return false;
 }
 
-/* The model is on other nodes alone. adapter: that the client named; NULL: none. */
-static bool take_elsewhere(hth_front_request *r, const char *model, const char *adapter)
+/* The request is for this model. adapter: one of it, that the client named; NULL: none. False: it was refused. */
+static bool take_model(hth_front_request *r, const char *model, const char *adapter)
 {
     if (!check_right(r, model))
         return false;
     (void)snprintf(r->model, sizeof(r->model), "%s", model); /* fits: longer names are not found */
     r->record.model = r->model;
     r->names_adapter = adapter != NULL;
-    r->is_elsewhere = true;
+    if (adapter)
+        (void)snprintf(r->adapter, sizeof(r->adapter), "%.*s", (int)sizeof(r->adapter) - 1, adapter);
     return true;
+}
+
+/* The model of other nodes that this name means, by its name there; NULL: it means one here, or none. */
+static const char *choose_elsewhere(const hth_front_request *r, const char *name, const char *owner,
+                                    bool *is_adapter_out)
+{
+    const hth_server_options *options = r->options->options;
+    const char *found;
+
+    if (hth_model_called(options, name, owner))
+        return NULL;
+    found = hth_front_fleet_model(r->front, name, false, is_adapter_out);
+    if (!found && !hth_model_named(options, name, owner))
+        found = hth_front_fleet_model(r->front, name, true, is_adapter_out);
+    return found;
 }
 
 /*
@@ -53,7 +69,7 @@ bool hth_front_choose_model(hth_front_request *r)
 {
     const hth_server_options *options = r->options->options;
     const char *named = hth_http_query(r->exchange, "model"), *owner, *elsewhere = NULL;
-    const hth_server_model *model = NULL;
+    const hth_server_model *model;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_peeked peeked;
     bool is_adapter = false;
@@ -68,17 +84,11 @@ bool hth_front_choose_model(hth_front_request *r)
     if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
         named = peeked.model; /* the field's older name */
     owner = named ? hth_supervisor_adapter_owner(r->front->supervisor, named) : NULL;
-    if (named && *named) {
-        (void)snprintf(r->adapter, sizeof(r->adapter), "%.*s", (int)sizeof(r->adapter) - 1, named);
-        model = hth_model_called(options, named, owner);
-        elsewhere = model ? NULL : hth_front_fleet_model(r->front, named, false, &is_adapter);
-        if (!model && !elsewhere)
-            model = hth_model_named(options, named, owner);
-        if (!model && !elsewhere)
-            elsewhere = hth_front_fleet_model(r->front, named, true, &is_adapter);
+    if (named && *named && r->front->fleet.nodes) {
+        elsewhere = choose_elsewhere(r, named, owner, &is_adapter);
         if (elsewhere)
-            return take_elsewhere(r, elsewhere, is_adapter ? named : NULL);
-        if (!model && hth_front_fleet_is_young(r->front)) {
+            return (r->is_elsewhere = take_model(r, elsewhere, is_adapter ? named : NULL));
+        if (!hth_model_named(options, named, owner) && hth_front_fleet_is_young(r->front)) {
             hth_api_fail(&error, HTH_API_OVERLOADED, "model",
                          "no model '%.100s' is here, and a node of the fleet that may have it was not reached yet",
                          named);
@@ -87,9 +97,7 @@ bool hth_front_choose_model(hth_front_request *r)
             return false;
         }
     }
-    model = model ? model : hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
-    if (model && !check_right(r, model->name))
-        return false;
+    model = hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
     if (!model) {
         hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
                      hth_route_dialect(r->route) == HTH_API_OLLAMA /* its clients look for this text */
@@ -99,10 +107,7 @@ bool hth_front_choose_model(hth_front_request *r)
         hth_front_request_refuse(r, &error, "not_found");
         return false;
     }
-    (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
-    r->record.model = r->model;
-    r->names_adapter = named && hth_model_has_adapter(model, named, owner);
-    return true;
+    return take_model(r, model->name, named && hth_model_has_adapter(model, named, owner) ? named : NULL);
 }
 
 /* The architecture that a GGUF file names; "": none. */
