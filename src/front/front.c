@@ -73,6 +73,13 @@ static hth_http_options http_options(const hth_front *front, const hth_server_op
     return http;
 }
 
+/* Requests of other nodes have frames and records before the client's body. */
+static void let_nodes_in(hth_front *front, const hth_http_options *http)
+{
+    hth_http_server_set_nodes(front->http, HTH_FRONT_FLEET,
+                              http->body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX);
+}
+
 static bool is_same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
@@ -176,8 +183,7 @@ static bool reload(void *user_data, hearth_error *err)
     hth_pressure_watch_set_settings(front->pressure, &options->pressure); /* orders do not outlive a reload */
     http = http_options(front, options);
     hth_http_server_set_options(front->http, &http);
-    hth_http_server_set_nodes(front->http, HTH_FRONT_FLEET,
-                              http.body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX);
+    let_nodes_in(front, &http);
     front->fleet.page_ns = 0;
     front->log.level = options->log_level;
     hth_server_log_level_set(front->server_log, options->log_level);
@@ -459,8 +465,7 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
     hth_http_server_reserve(front->http, HTH_FRONT_ADMIN, OPERATORS_CONNECTIONS);
     if (options->fleet.file)
         hth_http_server_reserve(front->http, HTH_FRONT_FLEET, NODES_CONNECTIONS);
-    hth_http_server_set_nodes(front->http, HTH_FRONT_FLEET,
-                              http.body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX);
+    let_nodes_in(front, &http);
     return HEARTH_OK;
 }
 
