@@ -22,8 +22,8 @@
  *   RECORD u8 flags (hth_record_flag), a piece of the stored record (dialects/response_record.h): before END; and if
  *         the client does not wait, a record of the beginning before everything else
  *   OUTCOME u32 reply, the facts of its end (hth_frame_outcome): before the STEP that ends it
- * BROKEN u8 1 if the worker died, u64 generation of its process: the node that sends this frame lost its worker before
- *         END, and nothing follows. Workers do not send it
+ *   BROKEN  u8 1 if the worker died, u64 generation of its process: the node that sends this frame lost its worker
+ *         before END, and nothing follows. Workers do not send it
  *   WORK  u32 tokens of the completed inputs of a request for embeddings: repeatedly before END, to count them for a
  *         client that leaves before END
  *
