@@ -117,11 +117,16 @@ static void renew_slots(hth_node *node)
 
 static void ask(hth_node *node);
 
+static bool answers(const hth_node *node)
+{
+    return node->state == HTH_NODE_UP || node->state == HTH_NODE_DRAINING;
+}
+
 /* why: "" or the reason of the state. Tells the change, or that the page is new. */
 static void set_state(hth_node *node, hth_node_state state, const char *why)
 {
     const hth_nodes *nodes = node->nodes;
-    const bool is_new = node->state != state, was_up = node->state == HTH_NODE_UP || node->state == HTH_NODE_DRAINING;
+    const bool is_new = node->state != state, did_answer = answers(node);
     const bool is_other = is_new || strcmp(node->why, why) != 0;
 
     node->state = state;
@@ -134,7 +139,7 @@ static void set_state(hth_node *node, hth_node_state state, const char *why)
     else if (state == HTH_NODE_STRANGE && is_other)
         hth_warn(nodes->options.log, "the node at %s does not belong to this fleet: %s", node->address, why);
     else if (state == HTH_NODE_DOWN && is_new)
-        hth_log_line(nodes->options.log, was_up ? HEARTH_LOG_WARNING : HEARTH_LOG_INFO, "hearth",
+        hth_log_line(nodes->options.log, did_answer ? HEARTH_LOG_WARNING : HEARTH_LOG_INFO, "hearth",
                      "node %s%s%s cannot be reached: %s", node->page.name, node->page.name[0] ? " at " : "",
                      node->address, why);
     nodes->options.on_look(node, is_new, nodes->options.user_data);
@@ -148,8 +153,8 @@ static bool is_taken(const hth_node *node, const char *name)
     for (size_t i = 0; i < nodes->n; i++) {
         const hth_node *other = &nodes->all[i];
 
-        if (other != node && (other->state == HTH_NODE_UP || other->state == HTH_NODE_DRAINING) &&
-            strcmp(other->page.name, name) == 0 && strcmp(other->page.epoch, node->page.epoch) != 0)
+        if (other != node && answers(other) && strcmp(other->page.name, name) == 0 &&
+            strcmp(other->page.epoch, node->page.epoch) != 0)
             return true;
     }
     return false;
@@ -161,8 +166,7 @@ static const hth_node *twin_of(const hth_node *node)
     const hth_nodes *nodes = node->nodes;
 
     for (const hth_node *other = nodes->all; other < node; other++)
-        if ((other->state == HTH_NODE_UP || other->state == HTH_NODE_DRAINING) &&
-            strcmp(other->page.epoch, node->page.epoch) == 0)
+        if (answers(other) && strcmp(other->page.epoch, node->page.epoch) == 0)
             return other;
     return NULL;
 }
@@ -350,14 +354,6 @@ size_t hth_nodes_n(const hth_nodes *nodes)
     return nodes->n;
 }
 
-const hth_node *hth_nodes_named(const hth_nodes *nodes, const char *name)
-{
-    for (size_t i = 0; i < nodes->n; i++)
-        if (strcmp(nodes->all[i].page.name, name) == 0 && nodes->all[i].state != HTH_NODE_STRANGE)
-            return &nodes->all[i];
-    return NULL;
-}
-
 hth_node *hth_nodes_at(const hth_nodes *nodes, size_t i)
 {
     return (hth_node *)&nodes->all[i];
@@ -378,6 +374,11 @@ const char *hth_node_name(const hth_node *node)
 hth_node_state hth_node_state_of(const hth_node *node)
 {
     return node->state;
+}
+
+bool hth_node_may_belong(const hth_node *node)
+{
+    return node->state != HTH_NODE_SELF && node->state != HTH_NODE_STRANGE;
 }
 
 const char *hth_node_why(const hth_node *node)
@@ -415,12 +416,12 @@ const hth_node_model *hth_node_knows(const hth_node *node, const char *model)
 
 const hth_node_model *hth_node_model_of(const hth_node *node, const char *model)
 {
-    return node->state == HTH_NODE_UP || node->state == HTH_NODE_DRAINING ? hth_node_knows(node, model) : NULL;
+    return answers(node) ? hth_node_knows(node, model) : NULL;
 }
 
 bool hth_node_had(const hth_node *node, const char *model)
 {
-    return node->state != HTH_NODE_SELF && node->state != HTH_NODE_STRANGE && hth_node_knows(node, model);
+    return hth_node_may_belong(node) && hth_node_knows(node, model);
 }
 
 bool hth_node_takes(const hth_node *node, const char *model)
@@ -466,7 +467,7 @@ void hth_nodes_write_metrics(const hth_nodes *nodes, hth_buffer *out)
     for (size_t i = 0; i < nodes->n; i++)
         if (nodes->all[i].state != HTH_NODE_SELF)
             hth_exposition_count(out, up, (hth_labels){ &(hth_label){ "node", nodes->all[i].address }, 1 },
-                                 nodes->all[i].state == HTH_NODE_UP || nodes->all[i].state == HTH_NODE_DRAINING);
+                                 answers(&nodes->all[i]));
     hth_exposition_family(out, flight, "gauge", "Requests of this node that the other node has.");
     for (size_t i = 0; i < nodes->n; i++)
         if (nodes->all[i].state != HTH_NODE_SELF)

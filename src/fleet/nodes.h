@@ -67,14 +67,14 @@ void hth_nodes_begin(hth_nodes *nodes);
 
 size_t hth_nodes_n(const hth_nodes *nodes);
 hth_node *hth_nodes_at(const hth_nodes *nodes, size_t i);
-/* The node that has told this name; NULL: none has. */
-const hth_node *hth_nodes_named(const hth_nodes *nodes, const char *name);
 
 /* ---- one node ---- */
 
 const char *hth_node_address(const hth_node *node);
 const char *hth_node_name(const hth_node *node); /* its address until it has told its name */
 hth_node_state hth_node_state_of(const hth_node *node);
+/* May it be a member of the fleet other than this node? Also before its first answer. */
+bool hth_node_may_belong(const hth_node *node);
 const char *hth_node_why(const hth_node *node); /* of DOWN and STRANGE; else "" */
 /* Its last page; zeros until there is one. Valid until on_look. */
 const hth_node_page *hth_node_page_of(const hth_node *node);
@@ -87,7 +87,7 @@ uint64_t hth_node_generation(const hth_node *node);
 const hth_node_model *hth_node_model_of(const hth_node *node, const char *model);
 /* The same, also if it cannot be asked now, by its last page. */
 const hth_node_model *hth_node_knows(const hth_node *node, const char *model);
-/* Does it have the model, by its last page, and belong to the fleet? */
+/* Does it have the model, by its last page, and may it belong to the fleet? */
 bool hth_node_had(const hth_node *node, const char *model);
 /* May a request for the model go there now? */
 bool hth_node_takes(const hth_node *node, const char *model);

@@ -23,7 +23,7 @@ enum {
 
 /* A model of the page, with room for its fingerprint and the names of its adapters. */
 typedef struct own_model {
-    char digest[2 * HTH_STATUS_MODEL_BYTES + 1];
+    char digest[HTH_WORKER_DIGEST_BYTES];
     const char **adapters; /* owned */
 } own_model;
 
@@ -43,8 +43,7 @@ static bool describe(const hth_front *front, const hth_server_model *model, own_
         own->adapters[n++] = model->adapters[i];
     for (size_t i = 0; i < n_loaded; i++)
         own->adapters[n++] = state->loaded[i].name;
-    if (load.has_digest)
-        hth_hex_encode(load.digest, sizeof(load.digest), own->digest);
+    memcpy(own->digest, load.digest, sizeof(own->digest));
     *out = (hth_node_model){ .name = model->name,
                              .aliases = model->aliases,
                              .n_aliases = model->n_aliases,
@@ -99,11 +98,6 @@ const hth_buffer *hth_front_fleet_page(hth_front *front)
 
 /* ---- the models of other nodes ---- */
 
-static bool may_have(const hth_node *node)
-{
-    return hth_node_state_of(node) != HTH_NODE_SELF && hth_node_state_of(node) != HTH_NODE_STRANGE;
-}
-
 const char *hth_front_fleet_model(const hth_front *front, const char *name, bool by_patterns, bool *is_adapter_out)
 {
     const hth_server_model *found = NULL;
@@ -112,7 +106,7 @@ const char *hth_front_fleet_model(const hth_front *front, const char *name, bool
     for (size_t i = 0; front->fleet.nodes && !found && i < hth_nodes_n(front->fleet.nodes); i++) {
         const hth_node *node = hth_nodes_at(front->fleet.nodes, i);
         const hth_node_page *page = hth_node_page_of(node);
-        hth_server_model *models = may_have(node) ? calloc(page->n_models + 1, sizeof(*models)) : NULL;
+        hth_server_model *models = hth_node_may_belong(node) ? calloc(page->n_models + 1, sizeof(*models)) : NULL;
         const hth_server_options list = { .models = models, .n_models = page->n_models };
 
         for (size_t k = 0; models && k < page->n_models; k++)
@@ -136,7 +130,7 @@ const char *hth_front_fleet_model(const hth_front *front, const char *name, bool
 bool hth_front_fleet_is_young(const hth_front *front)
 {
     for (size_t i = 0; front->fleet.nodes && i < hth_nodes_n(front->fleet.nodes); i++)
-        if (may_have(hth_nodes_at(front->fleet.nodes, i)) &&
+        if (hth_node_may_belong(hth_nodes_at(front->fleet.nodes, i)) &&
             hth_node_age_ms(hth_nodes_at(front->fleet.nodes, i)) == UINT64_MAX)
             return true;
     return false;
@@ -215,7 +209,7 @@ hearth_status hth_front_fleet_drain(const char *name, bool is_draining, void *us
     for (size_t i = 0; i < hth_nodes_n(front->fleet.nodes); i++) {
         hth_node *node = hth_nodes_at(front->fleet.nodes, i);
 
-        if (strcmp(hth_node_name(node), name) == 0 && may_have(node))
+        if (strcmp(hth_node_name(node), name) == 0 && hth_node_may_belong(node))
             return hth_node_state_of(node) == HTH_NODE_DOWN
                      ? hth_fail(err, HEARTH_BUSY, "node '%s' cannot be reached: %s", name, hth_node_why(node))
                      : hth_node_order_drain(node, is_draining, err);

@@ -8,7 +8,6 @@
 #include <utlist.h>
 
 #include "base/draw.h"
-#include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
 
@@ -45,13 +44,6 @@ static bool has_adapter(const hth_node_model *model, const char *adapter)
         if (strcmp(model->adapters[i], adapter) == 0)
             return true;
     return false;
-}
-
-static void own_digest(const hth_worker_load *load, char out[HTH_PLACE_DIGEST_BYTES])
-{
-    out[0] = '\0';
-    if (load->has_digest)
-        hth_hex_encode(load->digest, sizeof(load->digest), out);
 }
 
 /*
@@ -91,17 +83,15 @@ static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, 
 static void list_places(const hth_places *places, const hth_place_seeker *seeker, const hth_place *after,
                         place_list *list)
 {
-    char digest[HTH_PLACE_DIGEST_BYTES] = "";
-    hth_worker_load load;
+    hth_worker_load load = { .digest = "" };
     bool is_here;
 
     list->n = 0;
     is_here = !seeker->is_elsewhere && hth_supervisor_load_of(places->options.supervisor, seeker->model, &load);
-    if (is_here)
-        own_digest(&load, digest);
     if (!is_here || !seeker->is_local)
-        add_nodes(places, seeker, digest, list);
-    if (is_here && !seeker->was_local && is_same_model(seeker, "", digest) && (!places->is_draining || list->n == 0))
+        add_nodes(places, seeker, load.digest, list);
+    if (is_here && !seeker->was_local && is_same_model(seeker, "", load.digest) &&
+        (!places->is_draining || list->n == 0))
         add_place(list, NULL,
                   &(hth_route_place){ .id = places->own_id,
                                       .n_load = load.n_at_work + load.n_waiting,
@@ -174,16 +164,22 @@ static void leave_waiting(hth_place_seeker *seeker)
     seeker->waits = false;
 }
 
+static void look_later(hth_places *places)
+{
+    static const struct timeval look = { .tv_usec = (suseconds_t)LOOK_MS * 1000 };
+
+    (void)event_add(places->look, &look); /* without memory, the next change of a node looks */
+}
+
 /* No place can take it now. */
 static void wait_for_any(hth_place_seeker *seeker)
 {
-    static const struct timeval look = { .tv_usec = (suseconds_t)LOOK_MS * 1000 };
     hth_places *places = seeker->places;
 
     DL_APPEND(places->waiting, seeker);
     seeker->waits = true;
     if (!event_pending(places->look, EV_TIMEOUT, NULL))
-        (void)event_add(places->look, &look); /* without memory, the next change of a node looks */
+        look_later(places);
 }
 
 /* Take a place, or wait. HEARTH_NOT_FOUND: there is none, and none to wait for. */
@@ -221,8 +217,8 @@ static void remember_digest(hth_place_seeker *seeker)
     if (has && has->digest[0])
         (void)snprintf(seeker->digest, sizeof(seeker->digest), "%s", has->digest); /* a longer one is no digest */
     else if (!seeker->place.node && hth_supervisor_load_of(seeker->places->options.supervisor, seeker->model, &load) &&
-             load.has_digest)
-        own_digest(&load, seeker->digest);
+             load.digest[0])
+        memcpy(seeker->digest, load.digest, sizeof(seeker->digest));
 }
 
 /* The wait for the next place begins anew, unless the node of this one had none after all. */
@@ -312,14 +308,13 @@ static void look_again(hth_places *places)
 
 static void on_look(evutil_socket_t fd, short what, void *user_data)
 {
-    static const struct timeval look = { .tv_usec = (suseconds_t)LOOK_MS * 1000 };
     hth_places *places = user_data;
 
     (void)fd;
     (void)what;
     look_again(places);
     if (places->waiting)
-        (void)event_add(places->look, &look); /* as in wait_for_any */
+        look_later(places);
 }
 
 void hth_places_on_node(hth_places *places, hth_node *node)

@@ -20,8 +20,6 @@
 
 typedef struct hth_places hth_places;
 
-enum { HTH_PLACE_DIGEST_BYTES = 2 * HTH_STATUS_MODEL_BYTES + 1 };
-
 /* One life of a worker process, or of another node. */
 typedef struct hth_place {
     hth_node *node;          /* NULL: this node's worker */
@@ -60,7 +58,7 @@ struct hth_place_seeker {
     bool waits;
     uint64_t until_ns;
     /* Of the model at the places that it held: others do not count; "": unknown. */
-    char digest[HTH_PLACE_DIGEST_BYTES];
+    char digest[HTH_WORKER_DIGEST_BYTES];
     uint32_t n_refusals; /* by nodes that had no place after all */
     char refusal[256];   /* the reason of the last one; "": none */
     bool was_local;      /* this node's worker was asked and failed: asked again only if no node takes it */

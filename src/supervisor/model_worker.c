@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/json_values.h"
+#include "base/hex.h"
 #include "base/os.h"
 #include "base/smaller.h"
 #include "base/status.h"
@@ -1434,6 +1435,7 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
 void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
 {
     hth_status status = { .has_numbers = false };
+    uint8_t digest[HTH_STATUS_MODEL_BYTES];
 
     if (worker->process)
         hth_status_page_read(worker->page, &status);
@@ -1444,7 +1446,8 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
                               .n_parallel = status.has_numbers ? status.info.n_parallel : 0,
                               .generation = worker->generation,
                               .n_deaths = worker->n_deaths };
-    out->has_digest = worker->page && hth_status_page_model(worker->page, out->digest);
+    if (worker->page && hth_status_page_model(worker->page, digest))
+        hth_hex_encode(digest, sizeof(digest), out->digest);
 }
 
 /* ---- new and free ---- */

@@ -69,6 +69,8 @@ typedef struct hth_worker_view {
     hth_status status;       /* zeros while there is no process */
 } hth_worker_view;
 
+enum { HTH_WORKER_DIGEST_BYTES = 2 * HTH_STATUS_MODEL_BYTES + 1 };
+
 /* The few facts that the choice of a place needs. */
 typedef struct hth_worker_load {
     bool is_ready;       /* its worker takes requests */
@@ -78,8 +80,8 @@ typedef struct hth_worker_load {
     uint32_t n_parallel; /* requests that the worker runs at once; 0: not known */
     uint64_t generation; /* of the worker's process */
     uint64_t n_deaths;
-    bool has_digest;
-    uint8_t digest[HTH_STATUS_MODEL_BYTES]; /* of the model: replies go on only where it is equal */
+    /* Of the model, in hex: replies go on only where it is equal. "": not known. */
+    char digest[HTH_WORKER_DIGEST_BYTES];
 } hth_worker_load;
 
 typedef struct hth_worker_fact {
