@@ -10,12 +10,14 @@ set -eu
 say() { printf 'deps: %s\n' "$*" >&2; }
 
 debian_packages='build-essential cmake git pkg-config npm python3 libssl-dev libisal-dev liblmdb-dev liburing-dev libjansson-dev
-uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev libedit-dev valgrind procps'
+uthash-dev libcmocka-dev curl libevent-dev libhiredis-dev libcurl4-openssl-dev libseccomp-dev libedit-dev valgrind
+procps'
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
 debian_browser='chromium'   # for make test and make pictures only
 debian_network='iproute2'   # for make test only
+debian_store='redis-server'   # for make test only
 debian_packagers='debhelper'   # for make test and make deb only
 debian_systems='mmdebstrap uidmap'   # for make test and make deb-test only
 debian_package_tests='lintian'   # for make deb-test only
@@ -27,7 +29,7 @@ case ${1:-} in
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;
   --browser) wanted="$wanted $debian_browser" ;;
   --tests)
-    wanted="$wanted $debian_browser $debian_network"
+    wanted="$wanted $debian_browser $debian_network $debian_store"
     # The test of the packages is of Debian alone.
     if grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then wanted="$wanted $debian_packagers $debian_systems"; fi
     ;;
@@ -71,7 +73,7 @@ fi
 missing=
 for tool in cmake git pkg-config cc c++ openssl; do command -v "$tool" >/dev/null || missing="$missing $tool"; done
 if command -v pkg-config >/dev/null; then
-  libraries='libcrypto libisal lmdb jansson cmocka libevent libevent_openssl libcurl libedit'
+  libraries='libcrypto libisal lmdb jansson cmocka libevent libevent_openssl hiredis libcurl libedit'
   if [ "$(uname -s)" = Linux ]; then libraries="$libraries liburing libseccomp"; fi
   for library in $libraries; do
     pkg-config --exists "$library" 2>/dev/null || missing="$missing $library"

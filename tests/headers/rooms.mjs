@@ -90,8 +90,9 @@ const homes = {
   'isa-l.h': ['base'],
   'openssl/evp.h': ['base', 'fleet'],
   'liburing.h': ['base'],
-  'event2/.*': ['http', 'fleet', 'supervisor', 'worker', 'front'],
+  'event2/.*': ['http', 'store', 'fleet', 'supervisor', 'worker', 'front'],
   'curl/.*': ['http'],
+  'hiredis/.*': ['store'],
   'seccomp.h': ['worker'],
   'histedit.h': ['chat'],
   // Formats are bytes in and bytes out: no threads, no sockets.
