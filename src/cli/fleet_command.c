@@ -164,6 +164,20 @@ static void print_node(const json_t *node, const char *address, const char *stat
     hth_buffer_deinit(&last);
 }
 
+/* store NULL: there is none. */
+static void print_store(const json_t *store)
+{
+    const char *address = json_string_value(json_object_get(store, "address")),
+               *why = json_string_value(json_object_get(store, "why"));
+
+    if (!store)
+        return;
+    putchar('\n');
+    hth_output_line(stdout, "store %s: %s%s%s", address ? address : "?",
+                    json_is_true(json_object_get(store, "up")) ? "up" : "down", why && *why ? "; " : "",
+                    why ? why : "");
+}
+
 static int print_page(const json_t *page)
 {
     const json_t *own = json_object_get(page, "self");
@@ -182,6 +196,7 @@ static int print_page(const json_t *page)
 
         print_node(node, address ? address : "?", state ? state : "?");
     }
+    print_store(json_object_get(page, "store"));
     return hth_output_end(HTH_EXIT_OK);
 }
 

@@ -35,7 +35,8 @@ struct hth_fleet_pem {
     SSL_CTX *context;
     hth_upstream_tls tls; /* its texts are in texts, one after another */
     char print[HTH_FLEET_PRINT_BYTES];
-    BIO *texts[3]; /* certificate, key, authorities; each with its terminator */
+    char fleet[HTH_FLEET_PRINT_BYTES]; /* of the first authority, or else the same */
+    BIO *texts[3];                     /* certificate, key, authorities; each with its terminator */
 };
 
 static const char what[] =
@@ -179,9 +180,11 @@ static bool take_certificates(hth_fleet_pem *pem, STACK_OF(X509_INFO) * all)
                 PEM_write_bio_X509(pem->texts[0], one->x509) != 1)
                 return false;
             print_of(one->x509, pem->print);
+            print_of(one->x509, pem->fleet);
             continue;
         }
-        n_authorities++;
+        if (n_authorities++ == 0)
+            print_of(one->x509, pem->fleet);
         if (X509_STORE_add_cert(store, one->x509) != 1 || PEM_write_bio_X509(pem->texts[2], one->x509) != 1)
             return false;
     }
@@ -302,4 +305,9 @@ const hth_upstream_tls *hth_fleet_pem_tls(const hth_fleet_pem *pem)
 const char *hth_fleet_pem_print(const hth_fleet_pem *pem)
 {
     return pem->print;
+}
+
+const char *hth_fleet_pem_fleet(const hth_fleet_pem *pem)
+{
+    return pem->fleet;
 }

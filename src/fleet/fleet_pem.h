@@ -39,5 +39,7 @@ struct ssl_ctx_st *hth_fleet_pem_context(void *user_data);
 /* For requests to other nodes. */
 const hth_upstream_tls *hth_fleet_pem_tls(const hth_fleet_pem *pem);
 const char *hth_fleet_pem_print(const hth_fleet_pem *pem); /* as above */
+/* The same for all members: likewise, of the first authority if there is one. */
+const char *hth_fleet_pem_fleet(const hth_fleet_pem *pem);
 
 #endif

@@ -15,6 +15,8 @@ enum {
     ASK_MS = 1000,    /* between two questions */
     ANSWER_MS = 2000, /* for an answer; then its replies move */
     ORDER_MS = 5000,
+    FRESH_MS = 1600, /* a node whose page in the store is not older is not asked; it makes one every half second */
+    GONE_MS = 60000, /* a node of the store that is down for so long leaves the list */
     WHY_BYTES = 512,
 };
 
@@ -23,19 +25,23 @@ typedef struct node_slot {
     struct node_slot *next;
     hth_breaker breaker;
     uint32_t n_in_flight;
-    uint32_t n_sent; /* since the page */
-    bool is_doubted; /* a place there was lost since the page: the model counts as absent */
+    uint32_t n_sent;     /* since the page */
+    uint32_t n_sent_old; /* since the page before, if both came by the store: the last one may not count them */
+    bool is_doubted;     /* a place there was lost since the page: the model counts as absent */
     char model[];
 } node_slot;
 
 struct hth_node {
     hth_nodes *nodes;
     char *address;
+    bool is_listed; /* by the operator; others came by the store */
+    bool is_stored; /* its last page came by the store */
     hth_node_state state;
     hth_node_page page;
     bool is_doubted;          /* a connection broke since the page */
     bool asks_again;          /* as soon as the question on its way has ended */
-    uint64_t page_ns;         /* when the page came; 0: never */
+    uint64_t page_ns;         /* when the page was made, as far as it is known; 0: never */
+    uint64_t doubted_ns;      /* when it last failed: pages that were made before do not count */
     uint64_t generation;      /* of its process */
     hth_upstream_call *call;  /* asks for its page */
     hth_upstream_call *order; /* on its way */
@@ -54,7 +60,10 @@ struct hth_nodes {
     char epoch[HTH_NODE_EPOCH_BYTES];
     uint64_t n_generations;
     size_t n;
-    hth_node all[];
+    hth_node *all[HTH_NODES_MAX];
+    hth_node *gone[HTH_NODES_MAX]; /* [n_gone]: for new ones, because requests may still name them */
+    size_t n_gone;
+    bool is_full; /* it was said */
 };
 
 const char *hth_node_state_name(hth_node_state state)
@@ -97,13 +106,14 @@ static node_slot *slot_made(hth_node *node, const char *model)
     return slot;
 }
 
-/* A new page is here: forget what it tells better. */
+/* A new page is here: forget what it tells better. One of the store may be older than what was sent just before. */
 static void renew_slots(hth_node *node)
 {
     node_slot *slot, *next;
 
     LL_FOREACH_SAFE(node->slots, slot, next)
     {
+        slot->n_sent_old = node->is_stored ? slot->n_sent : 0;
         slot->n_sent = 0;
         slot->is_doubted = false;
         if (slot->n_in_flight > 0 || slot->breaker.n_failures > 0)
@@ -151,7 +161,7 @@ static bool is_taken(const hth_node *node, const char *name)
     const hth_nodes *nodes = node->nodes;
 
     for (size_t i = 0; i < nodes->n; i++) {
-        const hth_node *other = &nodes->all[i];
+        const hth_node *other = nodes->all[i];
 
         if (other != node && answers(other) && strcmp(other->page.name, name) == 0 &&
             strcmp(other->page.epoch, node->page.epoch) != 0)
@@ -165,13 +175,14 @@ static const hth_node *twin_of(const hth_node *node)
 {
     const hth_nodes *nodes = node->nodes;
 
-    for (const hth_node *other = nodes->all; other < node; other++)
-        if (answers(other) && strcmp(other->page.epoch, node->page.epoch) == 0)
-            return other;
+    for (size_t i = 0; nodes->all[i] != node; i++)
+        if (answers(nodes->all[i]) && strcmp(nodes->all[i]->page.epoch, node->page.epoch) == 0)
+            return nodes->all[i];
     return NULL;
 }
 
-static void take_page(hth_node *node, hth_node_page *page)
+/* made_ns: the time of the page. Takes the page. */
+static void take_page(hth_node *node, hth_node_page *page, uint64_t made_ns)
 {
     const hth_nodes *nodes = node->nodes;
     char why[WHY_BYTES];
@@ -180,7 +191,7 @@ static void take_page(hth_node *node, hth_node_page *page)
         node->generation = ++node->nodes->n_generations;
     hth_node_page_deinit(&node->page);
     node->page = *page;
-    node->page_ns = hth_os_monotonic_ns();
+    node->page_ns = made_ns;
     if (!node->asks_again) { /* otherwise it was asked before what is doubted */
         node->is_doubted = false;
         renew_slots(node);
@@ -217,7 +228,10 @@ static void take_answer(hth_node *node)
         return;
     }
     switch (hth_node_page_read(hth_buffer_text(&node->answer), node->answer.n, &page, &err)) {
-    case HEARTH_OK: take_page(node, &page); break;
+    case HEARTH_OK:
+        node->is_stored = false;
+        take_page(node, &page, hth_os_monotonic_ns());
+        break;
     case HEARTH_NO_MEMORY: set_state(node, HTH_NODE_DOWN, err.message); break;
     default: set_state(node, HTH_NODE_STRANGE, err.message); break;
     }
@@ -245,10 +259,12 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     hth_node *node = user_data;
 
     node->call = NULL;
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK) {
         take_answer(node);
-    else
+    } else {
+        node->doubted_ns = hth_os_monotonic_ns();
         set_state(node, status == HEARTH_PERMISSION ? HTH_NODE_STRANGE : HTH_NODE_DOWN, err->message);
+    }
     hth_buffer_deinit(&node->answer);
     if (node->asks_again) {
         node->asks_again = false;
@@ -282,21 +298,90 @@ static void ask_anew(hth_node *node)
         ask(node);
 }
 
+static bool is_younger(const hth_node *node, uint64_t ms)
+{
+    return node->page_ns > 0 && hth_os_monotonic_ns() - node->page_ns < ms * 1000000u;
+}
+
+/* Nobody misses it: it came by the store, and is down for long. */
+static bool is_gone(const hth_node *node)
+{
+    return !node->is_listed && node->state == HTH_NODE_DOWN && !is_younger(node, GONE_MS) && !node->call &&
+           !node->order && hth_node_in_flight(node) == 0;
+}
+
+static void remove_gone(hth_nodes *nodes)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < nodes->n; i++) {
+        hth_node *node = nodes->all[i];
+
+        if (is_gone(node))
+            nodes->gone[nodes->n_gone++] = node;
+        else
+            nodes->all[n++] = node;
+    }
+    nodes->n = n;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *user_data)
 {
     hth_nodes *nodes = user_data;
 
     (void)fd;
     (void)what;
+    remove_gone(nodes);
     for (size_t i = 0; i < nodes->n; i++)
-        ask(&nodes->all[i]);
+        if (!nodes->all[i]->is_stored || !is_younger(nodes->all[i], FRESH_MS))
+            ask(nodes->all[i]);
 }
 
 /* ---- all nodes ---- */
 
+/* Free what the node has. */
+static void empty_node(hth_node *node)
+{
+    node_slot *slot, *next;
+
+    hth_upstream_cancel(node->call);
+    hth_upstream_cancel(node->order);
+    hth_node_page_deinit(&node->page);
+    hth_buffer_deinit(&node->answer);
+    LL_FOREACH_SAFE(node->slots, slot, next)
+    free(slot);
+    free(node->address);
+}
+
+/* A node for this address: one that is gone, or a new one. NULL without memory, or beyond HTH_NODES_MAX. */
+static hth_node *add_node(hth_nodes *nodes, const char *address)
+{
+    hth_node *node;
+    char *copy;
+
+    if (nodes->n + nodes->n_gone == HTH_NODES_MAX && nodes->n_gone == 0)
+        return NULL;
+    copy = strdup(address);
+    node = nodes->n_gone > 0 ? nodes->gone[0] : calloc(1, sizeof(*node));
+    if (!copy || !node) {
+        free(copy);
+        if (nodes->n_gone == 0)
+            free(node);
+        return NULL;
+    }
+    if (nodes->n_gone > 0) { /* the one that is gone for the longest time */
+        nodes->n_gone--;
+        memmove(nodes->gone, nodes->gone + 1, nodes->n_gone * sizeof(hth_node *));
+        empty_node(node);
+    }
+    *node = (hth_node){ .nodes = nodes, .address = copy };
+    nodes->all[nodes->n++] = node;
+    return node;
+}
+
 hearth_status hth_nodes_new(const hth_nodes_options *options, hth_nodes **out, hearth_error *err)
 {
-    hth_nodes *nodes = calloc(1, sizeof(*nodes) + options->n * sizeof(nodes->all[0]));
+    hth_nodes *nodes = calloc(1, sizeof(*nodes));
     bool ok = nodes != NULL;
 
     if (ok) {
@@ -308,9 +393,11 @@ hearth_status hth_nodes_new(const hth_nodes_options *options, hth_nodes **out, h
         ok = nodes->timer != NULL;
     }
     for (size_t i = 0; ok && i < options->n; i++) {
-        nodes->all[i] = (hth_node){ .nodes = nodes, .address = strdup(options->addresses[i]) };
-        ok = nodes->all[i].address != NULL;
-        nodes->n++;
+        hth_node *node = add_node(nodes, options->addresses[i]);
+
+        ok = node != NULL;
+        if (ok)
+            node->is_listed = true;
     }
     if (!ok) {
         hth_nodes_free(nodes);
@@ -324,21 +411,53 @@ void hth_nodes_free(hth_nodes *nodes)
 {
     if (!nodes)
         return;
-    for (size_t i = 0; i < nodes->n; i++) {
-        hth_node *node = &nodes->all[i];
-        node_slot *slot, *next;
+    for (size_t i = 0; i < nodes->n + nodes->n_gone; i++) {
+        hth_node *node = i < nodes->n ? nodes->all[i] : nodes->gone[i - nodes->n];
 
-        hth_upstream_cancel(node->call);
-        hth_upstream_cancel(node->order);
-        hth_node_page_deinit(&node->page);
-        hth_buffer_deinit(&node->answer);
-        LL_FOREACH_SAFE(node->slots, slot, next)
-        free(slot);
-        free(node->address);
+        empty_node(node);
+        free(node);
     }
     if (nodes->timer)
         event_free(nodes->timer);
     free(nodes);
+}
+
+static hth_node *node_at(hth_nodes *nodes, const char *address)
+{
+    for (size_t i = 0; i < nodes->n; i++)
+        if (strcmp(nodes->all[i]->address, address) == 0)
+            return nodes->all[i];
+    return add_node(nodes, address);
+}
+
+/* Is there no room for it? It is said once. */
+static void tell_full(hth_nodes *nodes, const char *address)
+{
+    if (!nodes->is_full)
+        hth_warn(nodes->options.log, "the node at %s is ignored: this version knows at most %d nodes", address,
+                 HTH_NODES_MAX);
+    nodes->is_full = true;
+}
+
+void hth_nodes_note_page(hth_nodes *nodes, const char *address, const char *text, size_t n, uint64_t age_ns)
+{
+    const uint64_t now_ns = hth_os_monotonic_ns(), made_ns = now_ns > age_ns ? now_ns - age_ns : 1;
+    hth_node *node = node_at(nodes, address);
+    hth_node_page page;
+    hearth_error err;
+
+    if (!node) {
+        tell_full(nodes, address);
+        return;
+    }
+    if (node->state == HTH_NODE_SELF || made_ns <= node->page_ns || made_ns <= node->doubted_ns)
+        return;
+    node->is_stored = true;
+    switch (hth_node_page_read(text, n, &page, &err)) {
+    case HEARTH_OK: take_page(node, &page, made_ns); break;
+    case HEARTH_NO_MEMORY: break; /* it is asked when its page is old */
+    default: set_state(node, HTH_NODE_STRANGE, err.message); break;
+    }
 }
 
 void hth_nodes_begin(hth_nodes *nodes)
@@ -356,7 +475,7 @@ size_t hth_nodes_n(const hth_nodes *nodes)
 
 hth_node *hth_nodes_at(const hth_nodes *nodes, size_t i)
 {
-    return (hth_node *)&nodes->all[i];
+    return nodes->all[i];
 }
 
 /* ---- one node ---- */
@@ -438,7 +557,7 @@ uint32_t hth_node_load(const hth_node *node, const char *model)
     const node_slot *slot = slot_of(node, model);
     const hth_node_model *has = hth_node_model_of(node, model);
 
-    return (has ? has->n_at_work + has->n_waiting : 0) + (slot ? slot->n_sent : 0);
+    return (has ? has->n_at_work + has->n_waiting : 0) + (slot ? slot->n_sent + slot->n_sent_old : 0);
 }
 
 uint32_t hth_node_in_flight(const hth_node *node)
@@ -465,20 +584,20 @@ void hth_nodes_write_metrics(const hth_nodes *nodes, hth_buffer *out)
 
     hth_exposition_family(out, up, "gauge", "1 while the other node answers, and belongs to the fleet.");
     for (size_t i = 0; i < nodes->n; i++)
-        if (nodes->all[i].state != HTH_NODE_SELF)
-            hth_exposition_count(out, up, (hth_labels){ &(hth_label){ "node", nodes->all[i].address }, 1 },
-                                 answers(&nodes->all[i]));
+        if (nodes->all[i]->state != HTH_NODE_SELF)
+            hth_exposition_count(out, up, (hth_labels){ &(hth_label){ "node", nodes->all[i]->address }, 1 },
+                                 answers(nodes->all[i]));
     hth_exposition_family(out, flight, "gauge", "Requests of this node that the other node has.");
     for (size_t i = 0; i < nodes->n; i++)
-        if (nodes->all[i].state != HTH_NODE_SELF)
-            hth_exposition_count(out, flight, (hth_labels){ &(hth_label){ "node", nodes->all[i].address }, 1 },
-                                 hth_node_in_flight(&nodes->all[i]));
+        if (nodes->all[i]->state != HTH_NODE_SELF)
+            hth_exposition_count(out, flight, (hth_labels){ &(hth_label){ "node", nodes->all[i]->address }, 1 },
+                                 hth_node_in_flight(nodes->all[i]));
     hth_exposition_family(out, ends, "counter", "Requests of this node that the other node had, by their end there.");
     for (size_t i = 0; i < nodes->n; i++)
-        for (int end = 0; end < HTH_NODE_ENDS && nodes->all[i].state != HTH_NODE_SELF; end++) {
-            const hth_label labels[] = { { "node", nodes->all[i].address }, { "end", names[end] } };
+        for (int end = 0; end < HTH_NODE_ENDS && nodes->all[i]->state != HTH_NODE_SELF; end++) {
+            const hth_label labels[] = { { "node", nodes->all[i]->address }, { "end", names[end] } };
 
-            hth_exposition_count(out, ends, (hth_labels){ labels, 2 }, nodes->all[i].n_ends[end]);
+            hth_exposition_count(out, ends, (hth_labels){ labels, 2 }, nodes->all[i]->n_ends[end]);
         }
 }
 
@@ -558,6 +677,8 @@ void hth_node_note_end(hth_node *node, const char *model, hth_node_end end, bool
         slot->n_in_flight--;
     if (slot && slot->n_sent > 0)
         slot->n_sent--;
+    else if (slot && slot->n_sent_old > 0)
+        slot->n_sent_old--;
     if (slot && end == HTH_NODE_END_WELL)
         hth_breaker_note_success(&slot->breaker);
     else if (slot && (end == HTH_NODE_END_DIED || end == HTH_NODE_END_BROKEN))
@@ -568,6 +689,8 @@ void hth_node_note_end(hth_node *node, const char *model, hth_node_end end, bool
         slot->is_doubted = true;
     if (end == HTH_NODE_END_BROKEN)
         node->is_doubted = true;
-    if (end == HTH_NODE_END_DIED || end == HTH_NODE_END_FULL || end == HTH_NODE_END_BROKEN)
+    if (end == HTH_NODE_END_DIED || end == HTH_NODE_END_FULL || end == HTH_NODE_END_BROKEN) {
+        node->doubted_ns = hth_os_monotonic_ns();
         ask_anew(node);
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * nodes.h - the other nodes of the fleet: asked every second, and remembered
+ * nodes.h - the other nodes of the fleet: what they told last, and how requests there ended
  *
  *   UNKNOWN   it has not answered yet
  *   UP        its last page came in time
@@ -7,6 +7,9 @@
  *   DOWN      it does not answer; why tells the reason
  *   STRANGE   it answers, but does not belong here: another protocol, or the name of another node
  *   SELF      it is this node: the list of nodes may be the same on all machines
+ *
+ * The operator's list has nodes, and so has the store (roster.h), from which they can also leave again. A node is asked
+ * every second for its page, unless the store has a fresh one. So without a store, or while it is lost, all are asked.
  *
  * A node that broke a connection is asked at once, and takes no request until it answers. Requests that this node sent
  * since the last page count as load of their place at once. Event loop only.
@@ -30,7 +33,7 @@ typedef enum hth_node_state {
 const char *hth_node_state_name(hth_node_state state); /* "up" */
 
 typedef struct hth_nodes hth_nodes;
-typedef struct hth_node hth_node; /* one; lives as long as the nodes */
+typedef struct hth_node hth_node; /* one; lives as long as the nodes, or becomes another one after a minute */
 
 /* Paths and headers of requests among nodes. */
 #define HTH_FLEET_PAGE_PATH "/fleet/node"
@@ -64,6 +67,8 @@ hearth_status hth_nodes_new(const hth_nodes_options *options, hth_nodes **out, h
 void hth_nodes_free(hth_nodes *nodes); /* after the end of all requests to nodes; accepts NULL */
 /* Ask now and then every second. */
 void hth_nodes_begin(hth_nodes *nodes);
+/* The store has this page, [n], of the node that listens at this address; it is so old. It may be no page at all. */
+void hth_nodes_note_page(hth_nodes *nodes, const char *address, const char *text, size_t n, uint64_t age_ns);
 
 size_t hth_nodes_n(const hth_nodes *nodes);
 hth_node *hth_nodes_at(const hth_nodes *nodes, size_t i);

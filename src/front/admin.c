@@ -588,6 +588,8 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
     hth_pressure_watch_write_metrics(admin->pressure, &out);
     if (admin->nodes)
         hth_nodes_write_metrics(admin->nodes, &out);
+    if (admin->roster)
+        hth_roster_write_metrics(admin->roster, &out);
     reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
 }
 

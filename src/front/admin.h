@@ -24,6 +24,7 @@
 
 #include "api/buffer.h"
 #include "fleet/nodes.h"
+#include "fleet/roster.h"
 #include "front/front.h"
 #include "front/metrics.h"
 #include "http/http.h"
@@ -51,7 +52,8 @@ typedef struct hth_admin {
     hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
     /* Apply all pressure settings in this JSON object, or none, with err, which is not NULL. */
     hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
-    const hth_nodes *nodes; /* NULL: no fleet */
+    const hth_nodes *nodes;   /* NULL: no fleet */
+    const hth_roster *roster; /* NULL: no store */
     /* GET /admin/fleet, a new object; NULL without memory. */
     json_t *(*fleet)(void *user_data);
     /* The node of this name takes no more requests, or takes them again. err is not NULL. */

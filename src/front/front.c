@@ -122,7 +122,9 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
 static bool is_same_fleet(const hth_fleet_options *a, const hth_fleet_options *b)
 {
     if (a->n_peers != b->n_peers || a->policy != b->policy || !is_same_text(a->file, b->file) ||
-        !is_same_text(a->name, b->name) || !is_same_address(&a->listen, &b->listen))
+        !is_same_text(a->name, b->name) || !is_same_text(a->host, b->host) || !is_same_text(a->store, b->store) ||
+        !is_same_text(a->id, b->id) || !is_same_text(a->store_password_file, b->store_password_file) ||
+        !is_same_text(a->store_authorities, b->store_authorities) || !is_same_address(&a->listen, &b->listen))
         return false;
     for (size_t i = 0; i < a->n_peers; i++)
         if (strcmp(a->peers[i], b->peers[i]) != 0)
@@ -274,6 +276,8 @@ static void stop_workers(hth_front *front)
     front->is_stopping = true;
     (void)evtimer_del(front->end_timer); /* cannot fail for a valid event */
     hth_info(&front->log, "stopping: workers save what they hold");
+    if (front->fleet.roster)
+        hth_roster_leave(front->fleet.roster);
     hth_supervisor_stop(front->supervisor, SAVE_TIMEOUT_MS, on_workers_stopped, front);
 }
 
@@ -413,6 +417,7 @@ static hth_admin orders_of(hth_front *front)
         .forget_model = order_forget_model,
         .set_pressure = order_set_pressure,
         .nodes = front->fleet.nodes,
+        .roster = front->fleet.roster,
         .fleet = hth_front_fleet_json,
         .drain_node = hth_front_fleet_drain,
         .user_data = front,
@@ -596,8 +601,8 @@ static hearth_status listen_all(hth_front *front, const hth_server_options *opti
     if (status == HEARTH_OK && hth_server_has_admin_address(options))
         status = listen_at(front, &options->admin, HTH_FRONT_ADMIN, &ports[options->n_listen], err);
     if (status == HEARTH_OK && options->fleet.file)
-        status = listen_at(front, &options->fleet.listen, HTH_FRONT_FLEET,
-                           &ports[options->n_listen + hth_server_has_admin_address(options)], err);
+        status = listen_at(front, &options->fleet.listen, HTH_FRONT_FLEET, &front->fleet.port, err);
+    ports[options->n_listen + hth_server_has_admin_address(options)] = front->fleet.port;
     return status;
 }
 
@@ -670,8 +675,7 @@ hearth_status hth_front_run(const hth_server_options *options, const hth_front_h
     status = make_all(&front, options, err);
     if (status == HEARTH_OK) {
         front.admin = orders_of(&front); /* no request is read before the loop runs */
-        if (front.fleet.nodes)
-            hth_nodes_begin(front.fleet.nodes);
+        hth_front_fleet_start(&front);
         notify("READY=1");
         if (event_base_dispatch(front.base) < 0)
             status = hth_fail(err, HEARTH_FAILED, "the event loop failed");

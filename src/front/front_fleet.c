@@ -166,6 +166,14 @@ static json_t *node_json(const hth_node *node)
     return object;
 }
 
+static json_t *store_json(const hth_fleet *fleet)
+{
+    const bool is_up = hth_store_is_up(fleet->store);
+
+    return json_pack("{s:o, s:b, s:o}", "address", hth_json_string(hth_store_address(fleet->store)), "up", is_up, "why",
+                     hth_json_string(is_up ? hth_roster_why(fleet->roster) : hth_store_why(fleet->store)));
+}
+
 json_t *hth_front_fleet_json(void *user_data)
 {
     hth_front *front = user_data;
@@ -183,8 +191,8 @@ json_t *hth_front_fleet_json(void *user_data)
         if (hth_node_state_of(node) != HTH_NODE_SELF)
             (void)json_array_append_new(nodes, node_json(node)); /* left out without memory */
     }
-    return json_pack("{s:b, s:s, s:o, s:o}", "fleet", 1, "certificate", hth_fleet_pem_print(front->fleet.pem), "self",
-                     own, "nodes", nodes);
+    return json_pack("{s:b, s:s, s:o, s:o, s:o*}", "fleet", 1, "certificate", hth_fleet_pem_print(front->fleet.pem),
+                     "self", own, "nodes", nodes, "store", front->fleet.store ? store_json(&front->fleet) : NULL);
 }
 
 /* ---- draining ---- */
@@ -292,6 +300,63 @@ static void on_leave(const hth_node *node, void *user_data)
     hth_proxy_leave(front->proxy, node);
 }
 
+static const hth_buffer *own_page(void *user_data)
+{
+    return hth_front_fleet_page(user_data);
+}
+
+static void on_store(void *user_data)
+{
+    hth_front *front = user_data;
+
+    hth_event_feed_tell_take(
+        front->feed, "store",
+        json_pack("{s:o, s:b, s:o}", "address", hth_json_string(hth_store_address(front->fleet.store)), "up",
+                  hth_store_is_up(front->fleet.store), "why", hth_json_string(hth_store_why(front->fleet.store))));
+    hth_roster_on_store(front->fleet.roster);
+}
+
+static hearth_status begin_store(hth_front *front, const hth_fleet_options *of, hearth_error *err)
+{
+    hth_fleet *fleet = &front->fleet;
+    hearth_status status = hth_store_new(&(hth_store_options){ .base = front->base,
+                                                               .url = of->store,
+                                                               .password_file = of->store_password_file,
+                                                               .authorities = of->store_authorities,
+                                                               .log = &front->log,
+                                                               .on_change = on_store,
+                                                               .user_data = front },
+                                         &fleet->store, err);
+
+    (void)snprintf(fleet->id, sizeof(fleet->id), "%s",
+                   of->id ? of->id : hth_fleet_pem_fleet(fleet->pem)); /* a beginning */
+    if (status == HEARTH_OK)
+        status = hth_roster_new(&(hth_roster_options){ .base = front->base,
+                                                       .store = fleet->store,
+                                                       .nodes = fleet->nodes,
+                                                       .fleet = fleet->id,
+                                                       .name = fleet->name,
+                                                       .epoch = fleet->epoch,
+                                                       .host = of->host                          ? of->host
+                                                             : strcmp(of->listen.host, "*") == 0 ? NULL
+                                                                                                 : of->listen.host,
+                                                       .port = fleet->port,
+                                                       .log = &front->log,
+                                                       .page = own_page,
+                                                       .user_data = front },
+                                &fleet->roster, err);
+    if (status == HEARTH_OK)
+        status = hth_shared_limits_new(&(hth_shared_limits_options){ .base = front->base,
+                                                                     .store = fleet->store,
+                                                                     .nodes = fleet->nodes,
+                                                                     .keys = front->keys,
+                                                                     .fleet = fleet->id,
+                                                                     .name = fleet->name,
+                                                                     .log = &front->log },
+                                       &fleet->limits, err);
+    return status;
+}
+
 hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     const hth_fleet_options *of = &options->fleet;
@@ -308,6 +373,8 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                      .on_look = on_look,
                                                      .user_data = front },
                                &front->fleet.nodes, err);
+    if (status == HEARTH_OK && of->file && of->store)
+        status = begin_store(front, of, err);
     if (status == HEARTH_OK)
         status = hth_places_new(&(hth_places_options){ .base = front->base,
                                                        .supervisor = front->supervisor,
@@ -321,8 +388,19 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
     return status;
 }
 
+void hth_front_fleet_start(hth_front *front)
+{
+    if (front->fleet.nodes)
+        hth_nodes_begin(front->fleet.nodes);
+    if (front->fleet.store)
+        hth_store_begin(front->fleet.store);
+}
+
 void hth_front_fleet_end(hth_front *front)
 {
+    hth_shared_limits_free(front->fleet.limits);
+    hth_roster_free(front->fleet.roster);
+    hth_store_free(front->fleet.store);
     hth_places_free(front->places);
     hth_nodes_free(front->fleet.nodes);
     hth_buffer_deinit(&front->fleet.page);

@@ -10,12 +10,14 @@
 
 #include "api/model_pages.h"
 #include "fleet/fleet_pem.h"
+#include "fleet/roster.h"
 #include "front/access_log.h"
 #include "front/admin.h"
 #include "front/front.h"
 #include "front/keys.h"
 #include "front/places.h"
 #include "front/proxy.h"
+#include "front/shared_limits.h"
 #include "front/stored_responses.h"
 #include "http/routes.h"
 #include "http/tls.h"
@@ -43,11 +45,16 @@ typedef struct hth_peer_request hth_peer_request;   /* peer_request.c */
 /* The front as a node of a fleet; zeros without one. */
 typedef struct hth_fleet {
     hth_fleet_pem *pem;
-    hth_nodes *nodes; /* NULL: no fleet */
+    hth_nodes *nodes;   /* NULL: no fleet */
+    hth_store *store;   /* NULL: none */
+    hth_roster *roster; /* likewise */
+    hth_shared_limits *limits;
     char name[HTH_NODE_NAME_BYTES];
     char epoch[HTH_NODE_EPOCH_BYTES];
     hth_buffer page; /* the last one for other nodes */
     uint64_t page_ns;
+    char id[HTH_ROSTER_FLEET_BYTES]; /* of the fleet, in the store */
+    uint16_t port;                   /* for other nodes */
 } hth_fleet;
 
 typedef struct hth_front {
@@ -113,7 +120,8 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
 hearth_status hth_front_fleet_open(hth_front *front, const hth_server_options *options, hearth_error *err);
 /* Make the other nodes and front->places; the supervisor is there. */
 hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *options, hearth_error *err);
-void hth_front_fleet_end(hth_front *front); /* after the end of all requests; the certificates stay */
+void hth_front_fleet_start(hth_front *front); /* ask other nodes, when the listeners are open */
+void hth_front_fleet_end(hth_front *front);   /* after the end of all requests; the certificates stay */
 /* What this node tells others of itself; valid until the next call. */
 const hth_buffer *hth_front_fleet_page(hth_front *front);
 /*

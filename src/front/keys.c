@@ -32,13 +32,17 @@ struct hth_key_use {
     const hth_server_key *key; /* in the current options; NULL: gone */
     bucket requests;
     bucket tokens;
+    double new_requests; /* since they were told to other nodes */
+    double new_tokens;   /* likewise */
     uint32_t n_running;
+    uint32_t n_running_elsewhere;
     char name[];
 };
 
 struct hth_keys {
     hth_key_use **uses; /* [n]: those of the current options, in their order, then those of removed keys */
     size_t n;
+    uint32_t n_parts; /* of every limit, of which this node has one; 0: it has all */
 };
 
 hth_keys *hth_keys_new(void)
@@ -213,27 +217,40 @@ static uint32_t seconds_until(const bucket *b, uint32_t per_minute, double left)
     return seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds;
 }
 
+/* This node's part of a limit; at least 1. 0: there is none. */
+static uint32_t part_of(const hth_key_use *use, uint32_t limit)
+{
+    const uint32_t n = use->keys->n_parts;
+
+    return n > 1 && limit > 0 ? (limit + n - 1) / n : limit;
+}
+
 hth_key_verdict hth_key_use_begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s)
 {
-    const hth_server_key *key = use->key;
+    uint32_t at_once, tokens, requests;
 
-    assert(key); /* found in the same turn of the event loop */
-    if (key->concurrency > 0 && use->n_running >= key->concurrency) {
+    assert(use->key); /* found in the same turn of the event loop */
+    at_once = part_of(use, use->key->concurrency);
+    tokens = part_of(use, use->key->tokens_per_minute);
+    requests = part_of(use, use->key->requests_per_minute);
+    if (at_once > 0 && use->n_running + use->n_running_elsewhere >= at_once) {
         *retry_after_s = 1;
         return HTH_KEY_TOO_MANY_AT_ONCE;
     }
-    refill(&use->tokens, key->tokens_per_minute, now_ns);
-    refill(&use->requests, key->requests_per_minute, now_ns);
-    if (key->tokens_per_minute > 0 && use->tokens.used >= key->tokens_per_minute) {
-        *retry_after_s = seconds_until(&use->tokens, key->tokens_per_minute, key->tokens_per_minute);
+    refill(&use->tokens, tokens, now_ns);
+    refill(&use->requests, requests, now_ns);
+    if (tokens > 0 && use->tokens.used >= tokens) {
+        *retry_after_s = seconds_until(&use->tokens, tokens, tokens);
         return HTH_KEY_TOO_MANY_TOKENS;
     }
-    if (key->requests_per_minute > 0 && use->requests.used + 1 > key->requests_per_minute) {
-        *retry_after_s = seconds_until(&use->requests, key->requests_per_minute, key->requests_per_minute - 1.0);
+    if (requests > 0 && use->requests.used + 1 > requests) {
+        *retry_after_s = seconds_until(&use->requests, requests, requests - 1.0);
         return HTH_KEY_TOO_MANY_REQUESTS;
     }
-    if (key->requests_per_minute > 0)
+    if (requests > 0) {
         use->requests.used += 1;
+        use->new_requests += 1;
+    }
     use->n_running++;
     return HTH_KEY_OK;
 }
@@ -249,6 +266,51 @@ void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens)
     }
     if (use->key->tokens_per_minute == 0)
         return;
-    refill(&use->tokens, use->key->tokens_per_minute, now_ns);
+    refill(&use->tokens, part_of(use, use->key->tokens_per_minute), now_ns);
     use->tokens.used += (double)n_tokens;
+    use->new_tokens += (double)n_tokens;
+}
+
+/* ---- the same limits on several nodes ---- */
+
+static bool has_limits(const hth_server_key *key)
+{
+    return key && (key->concurrency > 0 || key->tokens_per_minute > 0 || key->requests_per_minute > 0);
+}
+
+size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, hth_key_count *out, size_t capacity)
+{
+    size_t n = 0;
+
+    for (; *cursor < keys->n && n < capacity; (*cursor)++) {
+        hth_key_use *use = keys->uses[*cursor];
+
+        if (!has_limits(use->key))
+            continue;
+        out[n++] = (hth_key_count){
+            .key = use->key, .requests = use->new_requests, .tokens = use->new_tokens, .n_running = use->n_running
+        };
+        use->new_requests = 0;
+        use->new_tokens = 0;
+    }
+    return n;
+}
+
+void hth_keys_set_counts(hth_keys *keys, const char *name, double requests, double tokens, uint32_t n_running_elsewhere,
+                         uint64_t now_ns)
+{
+    hth_key_use *use = use_of(keys, name);
+
+    if (!use)
+        return;
+    use->requests = (bucket){ .used = requests + use->new_requests, .at_ns = now_ns };
+    use->tokens = (bucket){ .used = tokens + use->new_tokens, .at_ns = now_ns };
+    use->n_running_elsewhere = n_running_elsewhere;
+}
+
+void hth_keys_divide(hth_keys *keys, uint32_t n)
+{
+    keys->n_parts = n;
+    for (size_t i = 0; i < keys->n && n > 1; i++)
+        keys->uses[i]->n_running_elsewhere = 0;
 }

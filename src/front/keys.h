@@ -2,7 +2,8 @@
  * keys.h - the key that a client sends, and its rights now
  *
  * Keys are kept as SHA-256 digests and compared in constant time. The limits of a key are token buckets of one minute.
- * Their contents survive a reload, by the key's name. Event loop only.
+ * Their contents survive a reload, by the key's name. In a fleet with a store they hold for all nodes together
+ * (shared_limits.h). Event loop only.
  */
 #ifndef HTH_FRONT_KEYS_H
 #define HTH_FRONT_KEYS_H
@@ -43,5 +44,25 @@ typedef enum hth_key_verdict {
  */
 hth_key_verdict hth_key_use_begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s);
 void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens);
+
+/* ---- the same limits on several nodes ---- */
+
+/* What a key has used here since the last call, and has running. */
+typedef struct hth_key_count {
+    const hth_server_key *key; /* that has limits */
+    double requests;
+    double tokens;
+    uint32_t n_running;
+} hth_key_count;
+/* Counts of the first keys with limits from *cursor on, which moves on, 0 at the beginning. Returns how many. */
+size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, hth_key_count *out, size_t capacity);
+/*
+ * What all nodes have used of a minute, the last counts of this node included, and what others have running. A key of
+ * this name may be gone.
+ */
+void hth_keys_set_counts(hth_keys *keys, const char *name, double requests, double tokens, uint32_t n_running_elsewhere,
+                         uint64_t now_ns);
+/* The others cannot be asked: each of n nodes has its part of every limit. n 1: limits are whole. */
+void hth_keys_divide(hth_keys *keys, uint32_t n);
 
 #endif

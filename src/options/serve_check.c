@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "engine/backend.h"
 #include "fleet/fleet_pem.h"
+#include "store/store.h"
 #include "http/tls.h"
 #include "models/chat_templates.h"
 #include "options/serve_config.h"
@@ -156,6 +157,9 @@ static void check_fleet(const hth_server_options *options, hth_problems *problem
     if (options->fleet.file && hth_fleet_pem_read(options->fleet.file, &pem, &err) != HEARTH_OK)
         hth_problems_add(problems, "%s", err.message);
     hth_fleet_pem_free(pem);
+    if (options->fleet.store && hth_store_check(options->fleet.store, options->fleet.store_password_file,
+                                                options->fleet.store_authorities, &err) != HEARTH_OK)
+        hth_problems_add(problems, "%s", err.message);
 }
 
 /* Check the directory of a file that the server writes; it must exist. */

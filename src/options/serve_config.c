@@ -1024,9 +1024,14 @@ static void check_server(const loader *l)
         hth_problems_add(l->problems,
                          "limits.bodies_bytes_max (--bodies-bytes-max) has to be as large as limits.body_bytes_max "
                          "(--body-bytes-max): one request could not be read otherwise");
-    if (!server->fleet.file && (l->o->n_fleet_peers > 0 || l->o->fleet_listen || server->fleet.name))
+    if (!server->fleet.file &&
+        (l->o->n_fleet_peers > 0 || l->o->fleet_listen || server->fleet.name || server->fleet.store))
         hth_problems_add(l->problems,
                          "a fleet needs its file: 'hearth fleet init' makes it; name it with fleet.file (--fleet)");
+    if (!server->fleet.store && (server->fleet.host || server->fleet.id || server->fleet.store_password_file ||
+                                 server->fleet.store_authorities))
+        hth_problems_add(l->problems, "fleet.host and the other options of a store need the store: fleet.store "
+                                      "(--fleet-store)");
     for (size_t i = 0; i < l->o->n_fleet_peers; i++)
         for (size_t k = 0; k < i; k++)
             if (strcmp(l->o->fleet_peers[i], l->o->fleet_peers[k]) == 0)

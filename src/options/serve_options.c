@@ -11,6 +11,8 @@
 
 #include "base/status.h"
 #include "fleet/node_page.h"
+#include "fleet/roster.h"
+#include "store/store_url.h"
 #include "http/origin.h"
 #include "options/default_options.h"
 #include "options/values.h"
@@ -73,6 +75,27 @@ static bool check_fleet_address(const char *shown, const char *text, hearth_erro
 {
     return (strrchr(text, ':') && strncmp(text, "unix:", 5) != 0 && hth_address_check(shown, text, NULL)) ||
            hth_value_wrong(shown, text, "HOST:PORT or [IPV6]:PORT", err);
+}
+
+static bool check_fleet_id(const char *shown, const char *value, hearth_error *err)
+{
+    return (hth_node_name_is_valid(value) && strlen(value) < HTH_ROSTER_FLEET_BYTES) ||
+           hth_value_wrong(shown, value, "1 to 16 letters, digits and . _ -", err);
+}
+
+static bool check_store(const char *shown, const char *text, hearth_error *err)
+{
+    hth_store_url url;
+    hearth_error why;
+
+    return hth_store_url_read(text, &url, &why) == HEARTH_OK ||
+           hth_fail(err, HEARTH_MISUSE, "%s: %s", shown, why.message) == HEARTH_OK;
+}
+
+static bool check_node_host(const char *shown, const char *text, hearth_error *err)
+{
+    return (*text && strlen(text) < HTH_ADDRESS_HOST_BYTES - 8 && strcspn(text, " /[]") == strlen(text)) ||
+           hth_value_wrong(shown, text, "a name or an address of this machine, without a port", err);
 }
 
 static bool check_node_name(const char *shown, const char *value, hearth_error *err)
@@ -296,6 +319,24 @@ static const hth_option fleet_rows[] = {
       .check = check_fleet_address, .key = "listen", .is_common = true },
     { "fleet-name", 0, HTH_OPTION_TEXT, "NAME", "the name of this node in the fleet (default: the machine's)",
       .offset = AT(server.fleet.name), .check = check_node_name, .key = "name", .is_common = true },
+    { "fleet-host", 0, HTH_OPTION_TEXT, "HOST",
+      "with a store: the name or address at which other nodes reach this one (default: the host of fleet.listen, or "
+      "the "
+      "address from which it reaches the store)",
+      .offset = AT(server.fleet.host), .check = check_node_host, .key = "host" },
+    { "fleet-store", 0, HTH_OPTION_TEXT, "URL",
+      "a Redis or Valkey that all nodes share: redis://HOST[:PORT], rediss:// with TLS, or "
+      "redis-sentinel://HOST,HOST/NAME; then nodes find each other there, and limits of keys hold for the whole fleet",
+      .offset = AT(server.fleet.store), .check = check_store, .key = "store", .is_common = true },
+    { "fleet-id", 0, HTH_OPTION_TEXT, "NAME",
+      "the name of the fleet in the store, at most 16 characters (default: digits of its certificate)",
+      .offset = AT(server.fleet.id), .check = check_fleet_id, .key = "id" },
+    { "fleet-store-password", 0, HTH_OPTION_TEXT, "FILE", "the password of the store is the first line of this file",
+      .offset = AT(server.fleet.store_password_file), .key = "store_password_file", .is_path = true },
+    { "fleet-store-authorities", 0, HTH_OPTION_TEXT, "FILE",
+      "certificates of the authorities that the store's certificate must come from, as a PEM file (default: those of "
+      "the system)",
+      .offset = AT(server.fleet.store_authorities), .key = "store_authorities", .is_path = true },
     { "fleet-policy", 0, HTH_OPTION_WORD, "WORD",
       "which node takes a request: hash (conversations stay where they began, while that node is not much busier than "
       "the others), least (the least busy one), or round-robin",

@@ -109,6 +109,11 @@ typedef struct hth_fleet_options {
     hth_server_address listen; /* for other nodes; host "*": every address */
     const char *const *peers;  /* [n_peers]: "HOST:PORT" of the other nodes, or of all */
     size_t n_peers;
+    const char *host;                /* where other nodes reach this one; NULL: listen's, or by the store */
+    const char *store;               /* store_url.h; NULL: none */
+    const char *id;                  /* of the fleet in the store; NULL: by the certificate */
+    const char *store_password_file; /* NULL: the password of store */
+    const char *store_authorities;   /* a PEM file; NULL: the system's */
     hth_route_policy policy;
 } hth_fleet_options;
 enum { HTH_FLEET_PORT = 9430 };

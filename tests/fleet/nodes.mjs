@@ -6,20 +6,20 @@ import { ask, freePort, sleep, start, stop } from '../support/server.mjs'
 
 process.setMaxListeners(0) // one for each start
 
-// Make the nodes of these names. models: for -m, by name; args: of all nodes; own: more of one node, by name. Each node has: name, start(), kill(), stop(), page().
-export const makeFleet = async ({ hearth, work, names, models, args = [], own = () => [] }) => {
+// Make the nodes of these names. models: for -m, by name; args: of all nodes; own: more of one node, by name; isListed: each has a list of all. Each node has: name, start(), kill(), stop(), page().
+export const makeFleet = async ({ hearth, work, names, models, args = [], own = () => [], isListed = true }) => {
   mkdirSync(work, { recursive: true })
   const file = join(work, 'fleet.pem')
   const made = spawnSync(hearth, ['fleet', 'init', '--file', file], { encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`hearth fleet init: ${made.stderr}`)
   const ports = await Promise.all(names.map(freePort))
-  const peers = ports.flatMap((port) => ['--fleet-peer', `127.0.0.1:${port}`])
+  const peers = isListed ? ports.flatMap((port) => ['--fleet-peer', `127.0.0.1:${port}`]) : []
 
   return names.map((name, i) => {
     const home = join(work, name)
     mkdirSync(home, { recursive: true })
     const node = {
-      name, server: null, nStarts: 0, log: join(work, `${name}.log`),
+      name, server: null, nStarts: 0, address: `127.0.0.1:${ports[i]}`, log: join(work, `${name}.log`),
       start: async () => {
         node.nStarts++
         node.server = await start({
