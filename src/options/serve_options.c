@@ -94,7 +94,10 @@ static bool check_store(const char *shown, const char *text, hearth_error *err)
 
 static bool check_node_host(const char *shown, const char *text, hearth_error *err)
 {
-    return (*text && strlen(text) < HTH_ADDRESS_HOST_BYTES - 8 && strcspn(text, " /[]") == strlen(text)) ||
+    const size_t n = strlen(text);
+    const bool is_v6 = strchr(text, ':') && strspn(text, "0123456789abcdefABCDEF:.") == n;
+
+    return (n > 0 && n < HTH_ADDRESS_HOST_BYTES - 8 && (is_v6 || strcspn(text, " /[]:") == n)) ||
            hth_value_wrong(shown, text, "a name or an address of this machine, without a port", err);
 }
 

@@ -13,7 +13,7 @@ static const char forms[] =
 
 static hearth_status wrong(const char *why, hearth_error *err)
 {
-    return hth_fail(err, HEARTH_MISUSE, "the address of the store %s; it is %s", why, forms);
+    return hth_fail(err, HEARTH_MISUSE, "the address of the store %s; it must be %s", why, forms);
 }
 
 /* Decode %XX in place. False: a byte is 0, or no two digits follow. */

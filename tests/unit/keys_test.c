@@ -218,3 +218,80 @@ FIXTURE_TEST(a_key_that_is_taken_away_lets_its_requests_end)
     assert_true(hth_keys_set(f->keys, &none));
     hth_key_use_end(use, 3, 10);
 }
+
+/* ---- the same limits on several nodes ---- */
+
+/* How many of these requests a key takes; they end at once. */
+static unsigned taken(fixture *f, const char *secret, unsigned n, uint64_t now_ns)
+{
+    unsigned n_taken = 0;
+    uint32_t retry_after_s;
+
+    for (unsigned i = 0; i < n; i++) {
+        hth_key_use *use = hth_keys_find(f->keys, NULL, secret);
+
+        assert_non_null(use);
+        if (hth_key_use_begin(use, now_ns, &retry_after_s) != HTH_KEY_OK)
+            continue;
+        hth_key_use_end(use, now_ns, 10);
+        n_taken++;
+    }
+    return n_taken;
+}
+
+FIXTURE_TEST(what_was_used_is_counted_once_for_others)
+{
+    hth_key_count counts[2];
+    size_t cursor = 0;
+
+    f->list[0].requests_per_minute = 10;
+    f->list[2].tokens_per_minute = 1000;
+    assert_int_equal(taken(f, "secret-of-alice", 3, SECOND), 3);
+    assert_int_equal(taken(f, "secret-of-bob", 3, SECOND), 3);
+    assert_int_equal(taken(f, "secret-of-carol", 2, SECOND), 2);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 1), 1);
+    assert_string_equal(counts[0].key->name, "alice");
+    assert_true(counts[0].requests == 3 && counts[0].n_running == 0);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 2), 1); /* bob has no limits */
+    assert_string_equal(counts[0].key->name, "carol");
+    assert_true(counts[0].tokens == 20);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 2), 0);
+    cursor = 0;
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 2), 2);
+    assert_true(counts[0].requests == 0 && counts[1].tokens == 0);
+}
+
+FIXTURE_TEST(what_others_used_counts_and_what_came_since_on_top)
+{
+    hth_key_count counts[KEYS];
+    size_t cursor = 0;
+
+    f->list[0].requests_per_minute = 10;
+    assert_int_equal(taken(f, "secret-of-alice", 2, SECOND), 2);
+    (void)hth_keys_take_counts(f->keys, &cursor, counts, KEYS);
+    assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 1); /* while the store answers */
+    hth_keys_set_counts(f->keys, "alice", 7, 0, 0, SECOND);
+    assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 2);
+    hth_keys_set_counts(f->keys, "nobody", 7, 0, 0, SECOND);
+}
+
+FIXTURE_TEST(what_runs_elsewhere_counts)
+{
+    f->list[0].concurrency = 2;
+    hth_keys_set_counts(f->keys, "alice", 0, 0, 2, SECOND);
+    assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 0);
+    hth_keys_set_counts(f->keys, "alice", 0, 0, 1, SECOND);
+    assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 1);
+}
+
+FIXTURE_TEST(alone_a_node_has_its_part_of_each_limit)
+{
+    f->list[0].requests_per_minute = 10;
+    f->list[1].concurrency = 2;
+    hth_keys_set_counts(f->keys, "bob", 0, 0, 2, SECOND);
+    hth_keys_divide(f->keys, 3);
+    assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 4); /* rounded up */
+    assert_int_equal(taken(f, "secret-of-bob", 1, SECOND), 1);    /* what ran elsewhere is not known any more */
+    hth_keys_divide(f->keys, 1);
+    assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 6);
+}
