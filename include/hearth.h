@@ -631,8 +631,8 @@ static inline hearth_model_options hearth_model_options_default(void)
 /* What a strategy sees of one running request. In arrays: see hearth_plan_item_at. */
 typedef struct hearth_plan_item {
     size_t struct_size;
-    bool is_decode;    /* its next token is to be evaluated for its reply; otherwise it reads its prompt */
-    uint32_t n_ready;  /* tokens that could be evaluated: 1, or what is left of the prompt */
+    bool is_decode;    /* its next token is to be evaluated for its reply; otherwise it reads what it begins with */
+    uint32_t n_ready;  /* tokens that could be evaluated: 1, or what is left of the prompt, or of a replayed reply */
     uint32_t position; /* of the first of them */
 } hearth_plan_item;
 
@@ -1307,7 +1307,8 @@ typedef struct hearth_request {
      * The known tokens of an interrupted reply, [n_replayed]: the reply continues behind them. They pass through
      * grammar, penalties and held-back text as if they had just been drawn, and count in n_predict, min_tokens and the
      * result. Callbacks do not hear of them. Tokens that are in no row are evaluated one by one, as at first, so that
-     * the rest of the reply comes out as it would have. HEARTH_MISUSE if they cannot be a reply to this request.
+     * the rest of the reply comes out as it would have; a deterministic model evaluates them in chunks, which are
+     * faster and give it the same. HEARTH_MISUSE if they cannot be a reply to this request.
      */
     const hearth_token *replayed;
     size_t n_replayed;
@@ -1379,6 +1380,12 @@ typedef struct hearth_request {
      * beginnings of the prompt have them.
      */
     uint32_t n_parent_digits;
+    /*
+     * So many of the first replayed tokens were drawn on other machines. The rest of the reply may come out otherwise
+     * here than there anyway, so they are evaluated in chunks, like a prompt. At most n_replayed, otherwise
+     * HEARTH_MISUSE. 0 (default): none.
+     */
+    size_t n_replayed_elsewhere;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);

@@ -291,6 +291,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->context = model->context;
     place->kind = model->info.kind;
     place->n_window = model->info.n_window;
+    place->is_deterministic = model->is_deterministic;
     place->n_ctx = info.n_ctx;
     place->n_batch = info.n_batch;
     place->n_vocab = model->info.n_vocab;

@@ -55,6 +55,9 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
         return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with a session_id has one reply", from->n);
     if (from->prompt_logprobs && from->n > 1)
         return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with prompt_logprobs has one reply", from->n);
+    if (from->n_replayed_elsewhere > from->n_replayed)
+        return hth_fail(err, HEARTH_MISUSE, "n_replayed_elsewhere is %zu, but n_replayed is %zu",
+                        from->n_replayed_elsewhere, from->n_replayed);
     if (from->n_replayed > 0 && from->n > 1)
         return hth_fail(err, HEARTH_MISUSE, "n is %u; a request with replayed tokens has one reply", from->n);
     return HEARTH_OK;

@@ -32,7 +32,8 @@ typedef struct hth_workplace {
     uint32_t n_ctx;
     uint32_t n_batch;
     uint32_t n_vocab;
-    uint32_t n_window; /* of the model; 0: none */
+    uint32_t n_window;     /* of the model; 0: none */
+    bool is_deterministic; /* the bits of a token do not depend on the rows beside it */
     hth_idle_cost idle_cost;
     hth_keyspace keyspace;
     hth_policy policy;

@@ -582,21 +582,29 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
 
 /* ---- batches ---- */
 
+/*
+ * Evaluating many rows at once gives different bits than single rows. So the known part of a reply is evaluated as it
+ * was drawn: a chunk ends at the end of the prompt, and the reply follows token by token. Tokens that were drawn on
+ * other machines have other bits here anyway, and a deterministic model has the same bits everywhere: both follow in
+ * chunks. Returns the end of the tokens that may be in one chunk with token n_known.
+ */
+static uint32_t end_of_chunks(const hth_slot *slot, uint32_t n_known)
+{
+    uint32_t n_prompt = slot->request->n_prompt;
+
+    if (n_known < n_prompt)
+        return n_prompt;
+    return slot->place->is_deterministic ? slot->n_tokens
+                                         : n_prompt + (uint32_t)slot->request->options.n_replayed_elsewhere;
+}
+
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 {
     uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
-    uint32_t n_prompt = slot->request->n_prompt;
-    bool is_decode = n_known >= n_prompt;
-    uint32_t n_ready = slot->n_tokens - n_known;
+    uint32_t end = end_of_chunks(slot, n_known);
+    bool is_decode = n_known >= slot->request->n_prompt && (n_known >= end || n_known + 1 == slot->n_tokens);
+    uint32_t n_ready = is_decode ? 1 : end - n_known;
 
-    /*
-     * Evaluating many rows at once gives different bits than single rows. So the known part of a reply is evaluated as
-     * it was drawn: a chunk ends at the end of the prompt, and the reply follows token by token.
-     */
-    if (is_decode && n_ready > 1)
-        n_ready = 1;
-    else if (!is_decode && slot->n_tokens > n_prompt)
-        n_ready = n_prompt - n_known;
     /* The logits of each row take n_vocab numbers, so only a few rows that want logits are evaluated at once. */
     if (hth_slot_wants_prompt_logprobs(slot) && n_ready > HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN)
         n_ready = HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN;

@@ -356,6 +356,7 @@ static void choose_replayed(world *w, job *j)
         return;
     j->request.replayed = c->tokens; /* copied when it is submitted */
     j->request.n_replayed = 1 + pick(w, alone.n_tokens - 1);
+    j->request.n_replayed_elsewhere = pick(w, (uint32_t)j->request.n_replayed + 1);
 }
 
 /* Drafts of the text itself, or of an expected reply with a mistake now and then. */
@@ -628,6 +629,7 @@ static void make_world(world *w)
     options.n_parallel = 1 + (uint32_t)pick(w, 9);
     options.n_sequences = options.n_parallel + 1 + (uint32_t)pick(w, 5);
     options.strategy = strategies[pick(w, 3)];
+    options.is_deterministic = pick(w, 2);
     options.prefill_chunk = PICK(w, 64, 128, 256);
     options.max_tick_ms = PICK(w, 1, 10, 250);
     options.session_idle_ms = PICK(w, 1, 50, 300000);

@@ -351,6 +351,7 @@ void test_stage_open(test_stage *stage, const test_stage_options *options)
         .n_batch = options->n_batch,
         .n_vocab = info.n_vocab,
         .n_window = info.n_window,
+        .is_deterministic = options->is_deterministic,
         .policy = hth_policy_default(options->n_ctx),
         .engine_build = "stub",
         .cache = stage->cache,

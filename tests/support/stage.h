@@ -18,6 +18,7 @@ typedef struct test_stage_options {
     uint32_t n_ctx, n_batch, n_parallel;
     uint32_t n_sequences; /* 0: one more than n_parallel and four */
     const char *strategy; /* NULL: the default */
+    bool is_deterministic;
     uint32_t prefill_chunk, max_tick_ms, session_idle_ms, stalled_ms, aging_ms, n_tell;
     uint64_t ram_bytes;    /* of a cache; 0: none */
     const char *directory; /* of that cache's files; NULL: none */

@@ -39,6 +39,34 @@ TEST(requests_at_once_compute_what_they_share_once)
     test_stage_close(&stage);
 }
 
+/* It has the same bits in chunks. Another model evaluates the reply as it was drawn. */
+TEST(a_deterministic_model_reads_a_known_reply_in_chunks)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        test_stage_options options = test_stage_options_default();
+        hearth_request whole = test_request(text, 200, 101), rest = whole;
+        test_reply *first, *second;
+        test_stage stage;
+        uint64_t n_decodes;
+
+        options.is_deterministic = i == 1;
+        test_stage_open(&stage, &options);
+        first = submit(&stage, &whole);
+        test_stage_run(&stage);
+        rest.no_cache_read = true;
+        rest.replayed = first->result->tokens;
+        rest.n_replayed = 100;
+        n_decodes = stage.watch.n_decodes;
+        second = submit(&stage, &rest);
+        test_stage_run(&stage);
+        assert_int_equal(stage.watch.n_decodes - n_decodes, i == 1 ? 3 : 101); /* to 200, 256 and 300 */
+        expect_as_alone(&stage, second, &whole);
+        test_reply_free(first);
+        test_reply_free(second);
+        test_stage_close(&stage);
+    }
+}
+
 TEST(another_takes_over_when_the_first_is_cancelled_half_way)
 {
     test_stage_options options = test_stage_options_default();

@@ -181,6 +181,39 @@ STUB_TEST(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_th
     free(prompt);
 }
 
+/* Those of other machines may have other bits anyway. Chunks end with the prompt and at multiples of their length. */
+STUB_TEST(replayed_tokens_from_elsewhere_are_evaluated_in_chunks)
+{
+    enum { N_PROMPT = 200, N_KNOWN = 100 };
+    char *prompt = hth_test_prompt(N_PROMPT, 5);
+    hearth_request request = hth_test_greedy(prompt, N_KNOWN + 1);
+    const hearth_result *whole, *rest;
+    hearth_error err;
+
+    request.ignore_eos = true;
+    whole = hth_test_complete(f->model, &request);
+    assert_int_equal(whole->stats->completion_tokens, N_KNOWN + 1);
+    request.replayed = whole->tokens;
+    request.n_replayed = N_KNOWN;
+    for (size_t n = 0; n <= N_KNOWN; n += 20) {
+        const uint32_t n_chunks = n == 0 ? 0 : whole->stats->prompt_tokens + n <= 256 ? 1 : 2;
+
+        request.no_cache_read = true;
+        request.n_replayed_elsewhere = n;
+        rest = hth_test_complete(f->model, &request);
+        assert_string_equal(rest->text, whole->text);
+        assert_int_equal(rest->stats->cached_tokens, 0);
+        assert_int_equal(rest->stats->n_prefill_evaluations, 1);
+        assert_int_equal(rest->stats->n_decode_evaluations, n_chunks + N_KNOWN - n);
+        hearth_result_unref(rest);
+    }
+    request.n_replayed_elsewhere = N_KNOWN + 1;
+    assert_int_equal(hearth_complete(f->model, &request, &rest, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "n_replayed_elsewhere is 101"));
+    hearth_result_unref(whole);
+    free(prompt);
+}
+
 STUB_TEST(the_prompt_that_is_echoed_is_told_again_too)
 {
     char *prompt = hth_test_prompt(40, 4);
