@@ -233,9 +233,10 @@ static bool is_allowed(const char *method, const char *target)
 
 static size_t take_headers(const hth_http_exchange *exchange, hth_upstream_header headers[HEADERS_MAX])
 {
-    static const char *const names[] = { "Content-Type",     HTH_HEADER_REQUEST_ID, "traceparent",  HTH_HEADER_SALT,
-                                         HTH_HEADER_ADAPTER, HTH_HEADER_FRAMES,     HTH_HEADER_ID,  HTH_HEADER_CREATED,
-                                         HTH_HEADER_SEED,    HTH_HEADER_KNOWN,      HTH_HEADER_PAST };
+    static const char *const names[] = { "Content-Type",   HTH_HEADER_REQUEST_ID, "traceparent",
+                                         HTH_HEADER_SALT,  HTH_HEADER_ADAPTER,    HTH_HEADER_FRAMES,
+                                         HTH_HEADER_ID,    HTH_HEADER_CREATED,    HTH_HEADER_SEED,
+                                         HTH_HEADER_KNOWN, HTH_HEADER_ELSEWHERE,  HTH_HEADER_PAST };
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -149,6 +149,9 @@ struct hth_relay {
     hth_buffer known; /* frames sent to the next worker before the request; fixed while a worker has the request */
     hth_buffer fresh; /* frames of this worker, added to known later */
     size_t fresh_last;
+    size_t n_elsewhere;       /* of this run: the first bytes of known, whose tokens were drawn at other nodes */
+    const hth_node *drew;     /* the node that drew the last known tokens; NULL: this one */
+    size_t n_elsewhere_there; /* n_elsewhere of its run */
     bool is_known_lost;     /* known and fresh are incomplete (too long, or no memory): no other worker can continue */
     uint64_t step_ns;       /* time of the last step of reply 0 */
     uint64_t *more_step_ns; /* [HTH_API_REPLIES_MAX], of the other replies; NULL: none, or no memory */
@@ -1277,10 +1280,24 @@ static void forget(hth_relay *relay)
     hth_buffer_clear(&relay->body);
     hth_buffer_clear(&relay->known);
     hth_buffer_clear(&relay->fresh);
+    relay->n_elsewhere_there = 0;
 }
 
-static void begin_run(hth_relay *relay)
+/*
+ * Which of the known tokens were drawn elsewhere, as this node sees it? All that were known when the reply came to it:
+ * what it drew since then, in this worker or an earlier one, is its own.
+ */
+static void note_elsewhere(hth_relay *relay, const hth_node *node)
 {
+    relay->n_elsewhere = node == relay->drew ? relay->n_elsewhere_there : relay->known.n;
+}
+
+static void begin_run(hth_relay *relay, const hth_place *place)
+{
+    if (relay->n_new_tokens > 0) {
+        relay->drew = relay->place.node;
+        relay->n_elsewhere_there = relay->n_elsewhere;
+    }
     relay->run = RUN_SILENT;
     relay->is_refused = false;
     relay->is_paused = false;
@@ -1298,6 +1315,7 @@ static void begin_run(hth_relay *relay)
     if (relay->fresh.n > 0)
         hth_buffer_add(&relay->known, relay->fresh.text, relay->fresh.n);
     hth_buffer_clear(&relay->fresh);
+    note_elsewhere(relay, place->node);
 }
 
 /* Send the request. */
@@ -1312,10 +1330,11 @@ static void run(hth_relay *relay, const hth_place *place)
     hth_upstream_request request = {
         .socket_path = place->socket_path, .method = asked->method, .target = asked->target, .headers = headers
     };
-    char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_past[NUMBER_BYTES];
+    char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_elsewhere[NUMBER_BYTES],
+        n_past[NUMBER_BYTES];
     hearth_error err;
 
-    begin_run(relay);
+    begin_run(relay, place);
     if (relay->known.failed) {
         relay_fail_without_memory(relay);
         return;
@@ -1351,6 +1370,8 @@ static void run(hth_relay *relay, const hth_place *place)
         request.body[0] = relay->known.text;
         request.body_bytes[0] = relay->known.n;
         add_number(&request, headers, HTH_HEADER_KNOWN, n_known, relay->known.n);
+        if (relay->n_elsewhere > 0)
+            add_number(&request, headers, HTH_HEADER_ELSEWHERE, n_elsewhere, relay->n_elsewhere);
     }
     if (asked->past_bytes > 0) {
         request.body[1] = asked->past;

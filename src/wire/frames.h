@@ -39,7 +39,9 @@
  * The front sends the known tokens to the next worker as STEP frames without bytes, before the client's body (the
  * header Hearth-Known has their length). CACHED frames go with them, so that the number of cached tokens stays the
  * number that the client saw. HTH_STEP_BEGINS, OUTCOME and MODEL go with them, too: the MODEL frame shows whether the
- * name now means another model, for which the tokens are meaningless.
+ * name now means another model, for which the tokens are meaningless. Tokens that were drawn at other nodes come first,
+ * and the header Hearth-Elsewhere has the length of their frames: the worker may evaluate them faster
+ * (hearth_request.n_replayed_elsewhere).
  */
 #ifndef HTH_WIRE_FRAMES_H
 #define HTH_WIRE_FRAMES_H
@@ -57,15 +59,16 @@
 /* Headers from the front to a worker. The worker trusts them, because only its owner can reach its socket. */
 #define HTH_HEADER_FRAMES "Hearth-Frames" /* "1" */
 #define HTH_HEADER_KNOWN \
-    "Hearth-Known"                    /* bytes of frames before the body, perhaps 0: a worker had the request before */
-#define HTH_HEADER_PAST "Hearth-Past" /* bytes of records between those frames and the body */
-#define HTH_HEADER_ID "Hearth-Id"     /* the reply's id: letters and digits */
-#define HTH_HEADER_CREATED "Hearth-Created"  /* Unix time in seconds */
-#define HTH_HEADER_SEED "Hearth-Seed"        /* if the client sent none */
-#define HTH_HEADER_SALT "Hearth-Salt"        /* of the client's key; combined with the request's own salt */
-#define HTH_HEADER_ADAPTER "Hearth-Adapter"  /* "1": the model that the body names is an adapter */
-#define HTH_HEADER_LOST "Hearth-Lost"        /* "1": the list of adapters includes lost ones */
-#define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
+    "Hearth-Known" /* bytes of frames before the body, perhaps 0: a worker had the request before */
+#define HTH_HEADER_ELSEWHERE "Hearth-Elsewhere" /* bytes of the first of those frames: of tokens of other nodes */
+#define HTH_HEADER_PAST "Hearth-Past"           /* bytes of records between those frames and the body */
+#define HTH_HEADER_ID "Hearth-Id"               /* the reply's id: letters and digits */
+#define HTH_HEADER_CREATED "Hearth-Created"     /* Unix time in seconds */
+#define HTH_HEADER_SEED "Hearth-Seed"           /* if the client sent none */
+#define HTH_HEADER_SALT "Hearth-Salt"           /* of the client's key; combined with the request's own salt */
+#define HTH_HEADER_ADAPTER "Hearth-Adapter"     /* "1": the model that the body names is an adapter */
+#define HTH_HEADER_LOST "Hearth-Lost"           /* "1": the list of adapters includes lost ones */
+#define HTH_HEADER_REQUEST_ID "X-Request-Id"    /* for logs */
 
 /*
  * The number of the form in which tokens become the bytes of a reply, in every API. Raise it when any of these bytes

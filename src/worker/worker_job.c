@@ -1075,6 +1075,7 @@ static bool read_headers(hth_job *job)
     if (task->created_s == 0)
         task->created_s = (json_int_t)hth_os_unix_seconds();
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
+    task->n_elsewhere = (size_t)header_number(exchange, HTH_HEADER_ELSEWHERE);
     task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
     task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
     task->names_adapter = hth_http_header(exchange, HTH_HEADER_ADAPTER) != NULL;

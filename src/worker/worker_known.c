@@ -77,8 +77,8 @@ static bool add_step(hth_known_reply *reply, const hth_frame *frame)
     return true;
 }
 
-/* False without memory. */
-static bool add(hth_known *known, const hth_frame *frame)
+/* is_elsewhere: its tokens were drawn at another node, like all before them. False without memory. */
+static bool add(hth_known *known, const hth_frame *frame, bool is_elsewhere)
 {
     hth_known_reply *reply;
 
@@ -91,7 +91,12 @@ static bool add(hth_known *known, const hth_frame *frame)
     if (!reply)
         return false;
     switch (frame->kind) {
-    case HTH_FRAME_STEP: return add_step(reply, frame);
+    case HTH_FRAME_STEP:
+        if (!add_step(reply, frame))
+            return false;
+        if (is_elsewhere)
+            reply->n_elsewhere = reply->n;
+        return true;
     case HTH_FRAME_OUTCOME:
         reply->has_outcome = true;
         reply->outcome = frame->outcome;
@@ -114,7 +119,8 @@ static bool is_known(const hth_frame *frame, uint32_t n_replies_max)
     }
 }
 
-bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error)
+bool hth_known_read(const char *bytes, size_t n_bytes, size_t n_elsewhere, uint32_t n_replies_max, hth_known *out,
+                    hth_api_error *error)
 {
     hth_known known = { .n_replies = 0 };
     size_t at = 0;
@@ -128,7 +134,7 @@ bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, h
             hth_api_fail(error, HTH_API_INVALID_VALUE, NULL, "what should be known of the reply is no such frames");
             break;
         }
-        if (!add(&known, &frame))
+        if (!add(&known, &frame, at < n_elsewhere))
             hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for what is known of the reply");
         at += n_used;
     }

@@ -11,6 +11,7 @@
 typedef struct hth_known_reply {
     hearth_token *tokens; /* [n] */
     uint32_t n;
+    uint32_t n_elsewhere; /* the first of them, drawn at other nodes */
     size_t capacity;
     /* Log probabilities of the tokens from likely_begin on, n_logprobs of each; NaN: not known. */
     uint32_t likely_begin;
@@ -35,10 +36,12 @@ typedef struct hth_known {
 } hth_known;
 
 /*
- * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] without anything else, of at most n_replies_max replies.
- * Release with hth_known_deinit. False with error filled, and nothing to release. Any thread.
+ * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] without anything else, of at most n_replies_max replies. The
+ * tokens of those that begin in the first n_elsewhere bytes were drawn at other nodes. Release with hth_known_deinit.
+ * False with error filled, and nothing to release. Any thread.
  */
-bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
+bool hth_known_read(const char *bytes, size_t n_bytes, size_t n_elsewhere, uint32_t n_replies_max, hth_known *out,
+                    hth_api_error *error);
 void hth_known_deinit(hth_known *known); /* zeros afterwards */
 
 /* What is known of reply i; all zeros: nothing. */

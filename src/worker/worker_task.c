@@ -105,7 +105,8 @@ bool hth_task_read(hth_task *task)
         read_adapter_state(task);
     else if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
-    else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
+    else if (hth_known_read(task->bytes, task->n_known, task->n_elsewhere, HTH_API_REPLIES_MAX, &task->known,
+                            &task->error))
         task->request =
             hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
                                        &past, &task->shared->settings->requests, task->shared->defaults, &task->error);
@@ -216,6 +217,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     if (known->n > 0) {
         request.replayed = known->tokens;
         request.n_replayed = known->n;
+        request.n_replayed_elsewhere = known->n_elsewhere;
         request.replayed_state = known->state;
         request.tell_replayed = true;
     }

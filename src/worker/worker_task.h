@@ -58,6 +58,7 @@ typedef struct hth_task {
     const char *bytes; /* [n_bytes], the first n_known are frames; used until hth_task_read */
     size_t n_bytes;
     size_t n_known;
+    size_t n_elsewhere; /* the first of these: of tokens that other nodes drew */
     size_t n_past;      /* after the frames: records of earlier responses */
     bool goes_on;       /* another worker had it: it keeps its place in the queue */
     bool names_adapter; /* the front says that the body's model is an adapter */

@@ -6,12 +6,15 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { join } from 'node:path'
+import { answers } from '../chaos/answers.mjs'
 import { assert, check, finish } from '../clients/checks.mjs'
 import { makeFleet, until, untilUp } from './nodes.mjs'
 import { ask, childrenOf, sleep } from '../support/server.mjs'
 
 const { HEARTH: hearth, WORK: work, MODEL: tiny } = process.env
 const slow = 'slow=stub:delay_us=20000'
+const stepMs = 20 // of an evaluation, however many tokens it has
+const steps = `stub:step_us=${1000 * stepMs}`
 const run = (...args) => spawnSync(hearth, args, { encoding: 'utf8' })
 const post = async (node, path, body, key) => {
   const reply = await ask({ port: node.port, key }, 'POST', path, JSON.stringify(body))
@@ -42,9 +45,9 @@ const textOf = (events) =>
   [...events.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json).choices[0].text).join('')
 const whole = async (node, prompt) =>
   (await post(node, '/v1/completions', { model: 'slow', prompt, max_tokens: 100, temperature: 0, ignore_eos: true })).body.choices[0].text
-// A prompt whose beginning leads from node to this other node.
-const promptFor = async (node, other) => {
-  for (let i = 0; i < 64; i++) {
+// A prompt whose beginning leads from node to this other node; another one for each number.
+const promptFor = async (node, other, number = 0) => {
+  for (let i = 64 * number; i < 64 * (number + 1); i++) {
     const prompt = `Prompt ${i}`
     const reply = await post(node, '/v1/completions', { model: 'slow', prompt, max_tokens: 1, temperature: 0 })
     if (reply.headers['x-hearth-node'] === other.name) return prompt
@@ -54,7 +57,7 @@ const promptFor = async (node, other) => {
 
 const [a, b] = await makeFleet({
   hearth, work: join(work, 'one'), names: ['a', 'b'],
-  models: (name) => (name === 'a' ? [slow, `only-a=${tiny}`] : [slow, 'only-b=stub:']), args: ['--keep-alive-ms', '200'],
+  models: (name) => (name === 'a' ? [slow, `steps=${steps}`, `only-a=${tiny}`] : [slow, `steps=${steps}`, `steps-b=${steps}`, 'only-b=stub:']), args: ['--keep-alive-ms', '200'],
 })
 
 await check('init makes a file for its owner alone, and replaces none', async () => {
@@ -81,7 +84,7 @@ await check('a node serves alone until others come', async () => {
 await check('every node has the models of all', async () => {
   for (const node of [a, b]) {
     const list = JSON.parse((await ask({ port: node.port }, 'GET', '/v1/models')).text).data.map(({ id }) => id).sort()
-    assert.deepEqual(list, ['only-a', 'only-b', 'slow'])
+    assert.deepEqual(list, ['only-a', 'only-b', 'slow', 'steps', 'steps-b'])
     for (const [model, owner] of [['only-a', 'a'], ['only-b', 'b']]) {
       const reply = await post(node, '/v1/completions', { model, prompt: 'Once upon', max_tokens: 2 })
       assert.equal(reply.status, 200, reply.text)
@@ -131,6 +134,30 @@ await check('a stream goes on when its node is killed, and the node comes back',
   await until('a sees it', async () => (await a.page()).nodes[0].state === 'down')
   const gone = await ask({ port: a.port }, 'GET', '/v1/models')
   assert.doesNotMatch(gone.text, /only-b/)
+  await b.start()
+  await untilUp([a, b])
+})
+
+await check('another node reads what is known of a reply in chunks, and its own token by token', async () => {
+  const killWorkers = (node) => childrenOf(node.server.pid).forEach((pid) => process.kill(pid, 'SIGKILL'))
+  const prompts = [await promptFor(a, b, 1), await promptFor(a, b, 2)] // of the second, no node knows a reply
+  // A reply that is broken off at these tokens, in these ways; its longest pause, in evaluations.
+  const pauseOf = async (model, prompt, breaks) => {
+    const body = JSON.stringify({ model, prompt, max_tokens: 200, temperature: 0, ignore_eos: true, stream: true })
+    let n = 0
+    const [reply] = await answers(a.port, [{ path: '/v1/completions', body }], 1, (_, isOver) => isOver || breaks[++n]?.())
+    assert.match(reply.text, /data: \[DONE\]/)
+    assert.equal(reply.node, 'b')
+    return reply.pauseMs / stepMs
+  }
+  const own = await pauseOf('steps-b', prompts[0], { 100: () => killWorkers(b) })
+  assert.ok(own >= 95, `${own} evaluations for 100 tokens of this node`)
+  const moved = await pauseOf('steps', prompts[0], { 100: () => b.kill() })
+  assert.ok(moved < 60, `${moved} evaluations for 100 tokens of another node`)
+  await b.start()
+  await untilUp([a, b])
+  const both = await pauseOf('steps', prompts[1], { 100: () => b.kill(), 150: () => killWorkers(a) })
+  assert.ok(both >= 45 && both < 95, `${both} evaluations for 100 tokens of another node and 50 of this one`)
   await b.start()
   await untilUp([a, b])
 })

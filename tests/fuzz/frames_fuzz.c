@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     assert(n_whole <= n_bytes || n_whole == HTH_FRAME_BAD_BYTES);
     check_remembered(&remembered, last, n_tokens);
     hth_buffer_deinit(&remembered);
-    if (hth_known_read((const char *)bytes, n_bytes, HTH_API_REPLIES_MAX, &known, &error)) {
+    if (hth_known_read((const char *)bytes, n_bytes, n_bytes / 2, HTH_API_REPLIES_MAX, &known, &error)) {
         assert(at == n_bytes);
         assert(known.n_replies <= HTH_API_REPLIES_MAX);
         hth_known_deinit(&known);

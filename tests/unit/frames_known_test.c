@@ -85,7 +85,7 @@ TEST(the_last_state_of_the_sampler_is_known)
         assert_int_equal(n_used, step.n);
         assert_int_equal(frame.n_bytes, 4);
         hth_frame_add_known(&known, &last, &frame);
-        assert_true(hth_known_read(known.text, known.n, 1, &read, &error));
+        assert_true(hth_known_read(known.text, known.n, 0, 1, &read, &error));
         assert_int_equal(read.replies[0].n, i + 1);
         assert_int_equal(read.replies[0].tokens[i], i);
         assert_true(isnan(states[i]) ? isnan(read.replies[0].state) : read.replies[0].state == states[i]);
@@ -113,6 +113,33 @@ TEST(what_is_known_of_several_keeps_its_order)
     hth_buffer_deinit(&known);
 }
 
+/* The frames of other nodes come first. Each run has its own. */
+TEST(tokens_of_other_nodes_are_counted)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer out = { .text = NULL }, more = { .text = NULL };
+    size_t last = 0, n_elsewhere;
+    hth_known known;
+
+    add_known(&out, &last, 0, false, 0, 3);
+    add_known(&out, &last, 2, false, 0, 2);
+    n_elsewhere = out.n;
+    last = 0;
+    add_known(&more, &last, 0, false, 3, 4);
+    add_known(&more, &last, 1, true, 0, 1);
+    hth_buffer_add(&out, more.text, more.n);
+    assert_true(hth_known_read(out.text, out.n, n_elsewhere, 3, &known, &error));
+    assert_int_equal(hth_known_at(&known, 0)->n, 7);
+    assert_int_equal(hth_known_at(&known, 0)->n_elsewhere, 3);
+    assert_int_equal(hth_known_at(&known, 1)->n, 1);
+    assert_int_equal(hth_known_at(&known, 1)->n_elsewhere, 0);
+    assert_int_equal(hth_known_at(&known, 2)->n, 2);
+    assert_int_equal(hth_known_at(&known, 2)->n_elsewhere, 2);
+    hth_known_deinit(&known);
+    hth_buffer_deinit(&out);
+    hth_buffer_deinit(&more);
+}
+
 TEST(an_end_without_tokens_is_known_too)
 {
     hth_buffer known = { .text = NULL };
@@ -138,7 +165,7 @@ TEST(what_was_cached_is_known_beside_the_tokens)
     hth_frame_add_known(&out, &last, &cached);
     add_known(&out, &last, 2, false, 3, 2);
     add_known(&out, &last, 2, true, 5, 2);
-    assert_true(hth_known_read(out.text, out.n, 3, &known, &error));
+    assert_true(hth_known_read(out.text, out.n, 0, 3, &known, &error));
     assert_int_equal(hth_known_at(&known, 2)->n, 7);
     for (int i = 0; i < 7; i++)
         assert_int_equal(known.replies[2].tokens[i], i);
@@ -208,7 +235,7 @@ TEST(log_probabilities_are_known_of_the_tokens_that_they_were_told_of)
         add_likely(&out, &last, (hearth_token)n, steps[i].n, steps[i].is_told ? 3 : 0);
         n += steps[i].n;
     }
-    assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
+    assert_true(hth_known_read(out.text, out.n, 0, 1, &known, &error));
     assert_int_equal(hth_known_at(&known, 0)->n, n);
     n = 0;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -233,11 +260,11 @@ TEST(the_outcome_of_a_reply_counts_once_it_has_ended)
 
     add_known(&out, &last, 0, false, 0, 3);
     hth_frame_add_known(&out, &last, &outcome);
-    assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
+    assert_true(hth_known_read(out.text, out.n, 0, 1, &known, &error));
     assert_null(hth_known_outcome(&known, 0));
     hth_known_deinit(&known);
     add_known(&out, &last, 0, true, 3, 1);
-    assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
+    assert_true(hth_known_read(out.text, out.n, 0, 1, &known, &error));
     assert_non_null(hth_known_outcome(&known, 0));
     assert_int_equal(hth_known_outcome(&known, 0)->figures.n_reply_tokens, 12);
     assert_null(hth_known_outcome(&known, 1));

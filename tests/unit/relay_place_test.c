@@ -45,6 +45,20 @@ FIXTURE_TEST(a_request_keeps_its_place_though_nothing_came_of_it)
     }
 }
 
+/* What this node's worker drew is not of elsewhere, so the next one evaluates it as it was. */
+FIXTURE_TEST(tokens_of_this_node_are_its_own)
+{
+    exchange_whole(stage);
+    for (size_t cut = stage->n_reply_bytes - 60; cut < stage->n_reply_bytes - 20; cut += 7) {
+        forget_runs(stage);
+        stage->runs[0].cut = cut;
+        exchange_whole(stage);
+        assert_int_equal(stage->n_runs, 2);
+        assert_true(stage->n_known[1] > 0);
+        assert_null(strstr(stage->heads[1], HTH_HEADER_ELSEWHERE));
+    }
+}
+
 FIXTURE_TEST(what_generates_nothing_has_none)
 {
     stage->generates = false;

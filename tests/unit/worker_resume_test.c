@@ -120,8 +120,8 @@ static frames ask(const hth_test_worker *worker, const char *target, const char 
 
     (void)snprintf(headers, sizeof(headers),
                    "Hearth-Frames: 1\r\nHearth-Id: abc123\r\nHearth-Created: 1700000000\r\nHearth-Seed: 77\r\n"
-                   "Hearth-Known: %zu\r\n",
-                   known ? known->n : 0);
+                   "Hearth-Known: %zu\r\nHearth-Elsewhere: %zu\r\n",
+                   known ? known->n : 0, known ? known->n / 2 : 0);
     if (known)
         hth_buffer_add(&all, known->text, known->n);
     hth_buffer_add_text(&all, body);
