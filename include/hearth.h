@@ -1386,6 +1386,11 @@ typedef struct hearth_request {
      * HEARTH_MISUSE. 0 (default): none.
      */
     size_t n_replayed_elsewhere;
+    /*
+     * The request was accepted so many microseconds ago, by another process, and interrupted: of equal priority, it
+     * comes before requests that were accepted since then. 0 (default): it is new.
+     */
+    uint64_t age_us;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);

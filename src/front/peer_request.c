@@ -236,7 +236,8 @@ static size_t take_headers(const hth_http_exchange *exchange, hth_upstream_heade
     static const char *const names[] = { "Content-Type",   HTH_HEADER_REQUEST_ID, "traceparent",
                                          HTH_HEADER_SALT,  HTH_HEADER_ADAPTER,    HTH_HEADER_FRAMES,
                                          HTH_HEADER_ID,    HTH_HEADER_CREATED,    HTH_HEADER_SEED,
-                                         HTH_HEADER_KNOWN, HTH_HEADER_ELSEWHERE,  HTH_HEADER_PAST };
+                                         HTH_HEADER_KNOWN, HTH_HEADER_AGE,        HTH_HEADER_ELSEWHERE,
+                                         HTH_HEADER_PAST };
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -278,6 +279,15 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
     refuse(request_of(waiter), err->status == HEARTH_NOT_FOUND ? 404 : 503, err->retry_after_s, err->message);
 }
 
+/* When it came: a request that another node lost keeps its time. */
+static uint64_t came_ns(const hth_http_exchange *exchange)
+{
+    const char *age = hth_http_header(exchange, HTH_HEADER_AGE);
+    uint64_t now_ns = hth_os_monotonic_ns(), age_us = age ? strtoull(age, NULL, 10) : 0;
+
+    return age_us < now_ns / 1000 ? now_ns - 1000 * age_us : 0;
+}
+
 void hth_peer_ask(hth_front *front, hth_http_exchange *exchange)
 {
     static const char no_memory[] = "this node has no memory for the request";
@@ -307,7 +317,7 @@ void hth_peer_ask(hth_front *front, hth_http_exchange *exchange)
     }
     r->waiter = (hth_worker_waiter){ .on_ready = on_ready,
                                      .on_failed = on_failed,
-                                     .since_ns = hth_os_monotonic_ns(),
+                                     .since_ns = came_ns(exchange),
                                      .outlasts_breaks = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL };
     if (hth_supervisor_want(front->supervisor, r->model, 0, &r->waiter, &err) != HEARTH_OK)
         on_failed(&r->waiter, &err);

@@ -76,7 +76,7 @@ enum {
     TICK_MS_MIN = 10,
     TICK_MS_MAX = 1000,
     RELAY_BODY_PIECE = 2, /* of a request to a worker: the client's body, after known and past */
-    HEADERS_MAX = 16,
+    HEADERS_MAX = 17,
     NUMBER_BYTES = 24,           /* of a number in a header */
     SUSPECT_DEATHS = 2,          /* deaths from which on a request is a suspect */
     BREAKS_MORE_MAX = 32,        /* broken connections without progress that a request is allowed */
@@ -1331,7 +1331,7 @@ static void run(hth_relay *relay, const hth_place *place)
         .socket_path = place->socket_path, .method = asked->method, .target = asked->target, .headers = headers
     };
     char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_elsewhere[NUMBER_BYTES],
-        n_past[NUMBER_BYTES];
+        age_us[NUMBER_BYTES], n_past[NUMBER_BYTES];
     hearth_error err;
 
     begin_run(relay, place);
@@ -1370,6 +1370,7 @@ static void run(hth_relay *relay, const hth_place *place)
         request.body[0] = relay->known.text;
         request.body_bytes[0] = relay->known.n;
         add_number(&request, headers, HTH_HEADER_KNOWN, n_known, relay->known.n);
+        add_number(&request, headers, HTH_HEADER_AGE, age_us, (hth_os_monotonic_ns() - relay->begun_ns) / 1000);
         if (relay->n_elsewhere > 0)
             add_number(&request, headers, HTH_HEADER_ELSEWHERE, n_elsewhere, relay->n_elsewhere);
     }

@@ -466,6 +466,16 @@ static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, co
            hth_queue_is_before(&first, &second, batcher->looked_ns, aging_ns(batcher));
 }
 
+/* Of two running slots, is a the one to preempt first: of lower priority, or younger? */
+static bool goes_before(const hth_slot *a, const hth_slot *b)
+{
+    int32_t first = a->request->options.priority, second = b->request->options.priority;
+
+    if (first != second)
+        return first < second;
+    return a->came_ns != b->came_ns ? a->came_ns > b->came_ns : a->number > b->number;
+}
+
 /* The running slot to preempt first for a waiting one: the youngest of the lowest priority. NULL: none is left. */
 static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting)
 {
@@ -476,8 +486,7 @@ static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting
 
         if (slot->is_going || !may_push_out(batcher, waiting, slot))
             continue;
-        if (!found || slot->request->options.priority < found->request->options.priority ||
-            (slot->request->options.priority == found->request->options.priority && slot->number > found->number))
+        if (!found || goes_before(slot, found))
             found = slot;
     }
     return found;

@@ -80,9 +80,10 @@ struct hth_slot {
     /* Used by the waiting line. */
     hth_slot *prev, *next;
     uint64_t waits_since_ns; /* the first arrival */
+    uint64_t came_ns;        /* likewise, or that in an earlier process */
     uint64_t limit_ns;       /* a newcomer's time limit; UINT64_MAX: none */
     uint32_t limited_place;  /* index in the heap of time limits */
-    bool has_returned;       /* it has run before */
+    bool has_returned;       /* it has run before, or was in another process */
 
     /* Used by the batcher. */
     uint64_t number;           /* assigned at arrival */

@@ -78,10 +78,23 @@ static uint32_t file_of(const hth_slot *slot)
     return (uint32_t)(slot->request->options.priority + HTH_PRIORITY_MAX);
 }
 
+/* Note when the slot arrives. Messages from two threads may arrive out of order. */
+static void note_arrival(hth_waiting_line *line, hth_slot *slot)
+{
+    uint64_t submitted_ns = slot->request->submitted_ns, age_us = slot->request->options.age_us;
+
+    slot->waits_since_ns = submitted_ns > line->latest_ns ? submitted_ns : line->latest_ns;
+    line->latest_ns = slot->waits_since_ns;
+    slot->came_ns = age_us < slot->waits_since_ns / 1000 ? slot->waits_since_ns - 1000 * age_us : 0;
+}
+
 bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
 {
-    uint64_t submitted_ns = slot->request->submitted_ns;
-
+    note_arrival(line, slot);
+    if (slot->request->options.age_us > 0) {
+        hth_waiting_line_return(line, slot);
+        return true;
+    }
     slot->limit_ns = limit_of(slot->request);
     if (has_limit(slot)) {
         hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
@@ -92,9 +105,6 @@ bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
         line->n_limited++;
         sift(line, line->n_limited - 1, slot);
     }
-    /* Messages from two threads may arrive out of order. */
-    slot->waits_since_ns = submitted_ns > line->latest_ns ? submitted_ns : line->latest_ns;
-    line->latest_ns = slot->waits_since_ns;
     DL_APPEND(line->newcomers[file_of(slot)], slot);
     line->n++;
     return true;
@@ -151,7 +161,9 @@ bool hth_queue_is_before(const hth_queue_place *a, const hth_queue_place *b, uin
 {
     int64_t first = risen(a, now_ns, aging_ns), second = risen(b, now_ns, aging_ns);
 
-    return first != second ? first > second : a->number < b->number;
+    if (first != second)
+        return first > second;
+    return a->came_ns != b->came_ns ? a->came_ns < b->came_ns : a->number < b->number;
 }
 
 hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
@@ -161,6 +173,7 @@ hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
     return (hth_queue_place){
         .priority = slot->request->options.priority,
         .since_ns = slot->waits_since_ns + ran < now ? slot->waits_since_ns + ran : now,
+        .came_ns = slot->came_ns,
         .number = slot->number,
     };
 }

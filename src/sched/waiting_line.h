@@ -2,12 +2,14 @@
  * waiting_line.h - the slots that wait for a place: the next to run, and the next time limit
  *
  * The order is by priority, then by arrival. A request's priority rises by one for each aging_ns that it has waited, so
- * that none starves. So the order of two requests depends on the time. A preempted request keeps its number.
+ * that none starves. So the order of two requests depends on the time. A preempted request keeps its number, and a
+ * request that another process lost keeps the time when it came there.
  *
  * Newcomers have never run. Among newcomers of one priority the order never changes: the first has the lowest number
  * and has waited longest. So each priority has one list of newcomers, and only the first of each list is compared. A
  * returned slot has run before. It has an old number but has waited for a shorter time, so each returned slot is
- * compared individually. Returned slots are few, because each was preempted.
+ * compared individually, and so is one that came back from another process. Usually these are few: each was preempted,
+ * or its process was lost.
  *
  * The time limit of a newcomer is fixed when it arrives. A heap gives the next limit. The batcher watches the limits of
  * returned slots.
@@ -23,6 +25,7 @@
 typedef struct hth_queue_place {
     int32_t priority;
     uint64_t since_ns; /* arrival time, plus the time that it has run */
+    uint64_t came_ns;  /* arrival time, perhaps in another process */
     uint64_t number;   /* assigned at arrival */
 } hth_queue_place;
 
@@ -42,7 +45,7 @@ typedef struct hth_waiting_line {
 /* An all-zero line is empty. It borrows its slots. deinit asserts that no slot is left. */
 void hth_waiting_line_deinit(hth_waiting_line *line);
 
-/* Add a newcomer; its number must be set. False if out of memory. */
+/* Add a newcomer, or a request of another process; its number must be set. False if out of memory. */
 bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot);
 /* Add a slot that was removed, has run, and waits again. */
 void hth_waiting_line_return(hth_waiting_line *line, hth_slot *slot);

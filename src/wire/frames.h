@@ -59,7 +59,8 @@
 /* Headers from the front to a worker. The worker trusts them, because only its owner can reach its socket. */
 #define HTH_HEADER_FRAMES "Hearth-Frames" /* "1" */
 #define HTH_HEADER_KNOWN \
-    "Hearth-Known" /* bytes of frames before the body, perhaps 0: a worker had the request before */
+    "Hearth-Known"                  /* bytes of frames before the body, perhaps 0: a worker had the request before */
+#define HTH_HEADER_AGE "Hearth-Age" /* with Hearth-Known: microseconds since the front got the request */
 #define HTH_HEADER_ELSEWHERE "Hearth-Elsewhere" /* bytes of the first of those frames: of tokens of other nodes */
 #define HTH_HEADER_PAST "Hearth-Past"           /* bytes of records between those frames and the body */
 #define HTH_HEADER_ID "Hearth-Id"               /* the reply's id: letters and digits */

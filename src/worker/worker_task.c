@@ -202,6 +202,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     const hth_known_reply *known = hth_known_at(&task->known, part);
 
     request.is_resumed = task->goes_on;
+    request.age_us = task->age_us;
     if (!is_known)
         return request;
     request.n = 1;

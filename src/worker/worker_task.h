@@ -61,6 +61,7 @@ typedef struct hth_task {
     size_t n_elsewhere; /* the first of these: of tokens that other nodes drew */
     size_t n_past;      /* after the frames: records of earlier responses */
     bool goes_on;       /* another worker had it: it keeps its place in the queue */
+    uint64_t age_us;    /* with goes_on: since the front got it */
     bool names_adapter; /* the front says that the body's model is an adapter */
     char *bytes_copy;   /* owned: a copy of bytes that outlives the exchange; NULL: none */
     char id[HTH_TASK_ID_BYTES];

@@ -95,6 +95,34 @@ TEST(nobody_makes_room_for_an_equal)
     test_stage_close(&stage);
 }
 
+/* It comes last, and has no token yet: its place is that of the time when it came there. */
+TEST(who_comes_from_another_process_keeps_its_place)
+{
+    static const uint64_t ages_us[] = { 0, 0, 0, 1500, 2500 };
+    static const unsigned order[] = { 0, 4, 1, 3, 2 };
+    enum { N = sizeof(order) / sizeof(order[0]) };
+    test_stage_options options = test_stage_options_default();
+    test_reply *replies[N];
+    test_stage stage;
+
+    options.n_parallel = 1;
+    test_stage_open(&stage, &options);
+    for (unsigned i = 0; i < N; i++) {
+        hearth_request request = test_request(text + 100 * i, 100, i == 0 ? 20 : 3);
+
+        request.age_us = ages_us[i];
+        replies[i] = submit(&stage, &request);
+        (void)test_stage_tick(&stage);
+        test_stage_pass(&stage, i < 3 ? 1 : 0); /* 1 came 2 ms ago at last, and 2 came 1 ms ago */
+    }
+    test_stage_run(&stage);
+    for (unsigned i = 1; i < N; i++)
+        assert_true(replies[order[i - 1]]->n_ticks < replies[order[i]]->n_ticks);
+    for (unsigned i = 0; i < N; i++)
+        test_reply_free(replies[i]);
+    test_stage_close(&stage);
+}
+
 /* ---- admission ---- */
 
 static uint32_t n_running(const test_stage *stage)

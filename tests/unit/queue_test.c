@@ -28,6 +28,18 @@ TEST(of_equals_the_first_to_come_is_first)
     assert_false(is_before(place(0, 5, 1), place(0, 5, 1), 6, 10));
 }
 
+TEST(who_came_earlier_elsewhere_is_first)
+{
+    hth_queue_place old = place(0, 5, 2), young = place(0, 5, 1);
+
+    old.came_ns = 3 * second;
+    young.came_ns = 5 * second;
+    assert_true(is_before(old, young, 5, 10));
+    assert_false(is_before(young, old, 5, 10));
+    old.priority = -1;
+    assert_false(is_before(old, young, 5, 10)); /* it has waited no longer here */
+}
+
 TEST(a_higher_priority_comes_first)
 {
     assert_true(is_before(place(1, 5, 2), place(0, 5, 1), 5, 10));
@@ -58,6 +70,7 @@ static hth_queue_place any_place(uint64_t *seed, uint64_t now)
     return (hth_queue_place){
         .priority = (int32_t)hth_test_random(seed, 5) - 2,
         .since_ns = hth_test_random(seed, now + 1),
+        .came_ns = hth_test_random(seed, 3),
         .number = hth_test_random(seed, 50),
     };
 }
@@ -75,7 +88,7 @@ TEST(the_order_is_a_strict_one)
 
         assert_false(hth_queue_is_before(&a, &a, now, aging));
         assert_false(ab && ba);
-        assert_true(ab || ba || a.number == b.number);
+        assert_true(ab || ba || (a.number == b.number && a.came_ns == b.came_ns));
         if (ab && bc)
             assert_true(ac);
         if (!ab && !ba && !bc && !cb) /* equals of equals are equal */

@@ -1,6 +1,7 @@
 /*
  * relay_place_test.c - a request that a worker has had keeps its place in the queue of the next one
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/relay_tests.h"
@@ -20,10 +21,15 @@ static void setup(relay_stage *stage)
 
 #define FIXTURE_TEST(name) TEST_WITH(relay_stage, stage, name, setup, relay_stage_close)
 
-/* Is it said of that run that another worker had the request? */
+/* Is it said of that run that another worker had the request, and since when? */
 static bool goes_on(const relay_stage *stage, unsigned run)
 {
-    return strstr(stage->heads[run], "\r\n" HTH_HEADER_KNOWN ": ") != NULL;
+    const char *age = strstr(stage->heads[run], "\r\n" HTH_HEADER_AGE ": ");
+    bool is_known = strstr(stage->heads[run], "\r\n" HTH_HEADER_KNOWN ": ") != NULL;
+
+    assert_int_equal(age != NULL, is_known);
+    assert_true(!age || strtoull(age + strlen("\r\n" HTH_HEADER_AGE ": "), NULL, 10) > 0);
+    return is_known;
 }
 
 /* Whatever of the reply came, if only a byte of its head, or the reply's head without a byte of its body. */

@@ -120,6 +120,7 @@ static void come(model *m, size_t i)
     request->submitted_ns = m->now - pick(m, 3); /* others may have been heard of before */
     request->options.deadline_ms = pick(m, 3) ? 0 : 1 + (uint32_t)pick(m, 40);
     request->options.queue_timeout_ms = pick(m, 3) ? 0 : 1 + (uint32_t)pick(m, 40);
+    request->options.age_us = pick(m, 8) ? 0 : pick(m, 2000000);
     m->slots[i] = (hth_slot){ .request = request, .number = ++m->n_arrived };
     assert_true(hth_waiting_line_add(&m->line, &m->slots[i]));
     m->at[i] = WAITING;
