@@ -1,23 +1,26 @@
 // fleet.mjs - what another node adds to a request: the same model is asked at its own node, and through another one
 //
-//   node fleet.mjs --hearth PROGRAM --work DIRECTORY [--requests N] [--streams N]
+//   node fleet.mjs --hearth PROGRAM --work DIRECTORY [--requests N] [--streams N] [--engine MODEL]
 //
 // The engine is the tests' one without a model, so that nothing else takes time. Requests take turns, so that both ways
-// see the same machine. Then the node is killed while streams run through it: the pause of each is measured.
+// see the same machine. Then the node is killed while streams run through it: the pause of each is measured. Each node
+// has room for all streams, so that none waits for the end of another. --engine: the model of the streams, as
+// tests/stub/backend.c tells it: with delay_us each row takes its time, with step_us each evaluation.
 import { join } from 'node:path'
 import http from 'node:http'
 import { answers } from '../tests/chaos/answers.mjs'
 import { makeFleet, until, untilUp } from '../tests/fleet/nodes.mjs'
 import { residentBytes, sleep } from '../tests/support/server.mjs'
 
-const options = { requests: 2000, streams: 100 }
+const options = { requests: 2000, streams: 100, engine: 'stub:delay_us=300' }
 for (let i = 2; i + 1 < process.argv.length; i += 2) {
   const name = process.argv[i].replace(/^--/, '')
   options[name] = typeof options[name] === 'number' ? Number(process.argv[i + 1]) : process.argv[i + 1]
 }
 const [a, b] = await makeFleet({
   hearth: options.hearth, work: options.work, names: ['a', 'b'],
-  models: (name) => (name === 'a' ? ['slow=stub:delay_us=300'] : ['fast=stub:', 'slow=stub:delay_us=300']), args: ['--no-access-log', '--n-parallel', '64'],
+  models: (name) => [...(name === 'a' ? [] : ['fast=stub:']), `slow=${options.engine}`],
+  args: ['--no-access-log', '--n-parallel', '128', '--ctx', '32768'],
 })
 await a.start()
 await b.start()
