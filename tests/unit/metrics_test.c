@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fleet/nodes.h"
+#include "fleet/roster.h"
 #include "front/metrics.h"
 #include "supervisor/pressure_watch.h"
 #include "support/cmocka_all.h"
@@ -490,12 +491,14 @@ static void ignore_look(hth_node *node, bool is_new, void *user_data)
     (void)user_data;
 }
 
-/* Likewise those of a fleet with another node. */
+/* Likewise those of a fleet with another node and a store. */
 static void add_nodes(fixture *f)
 {
     static const char *const addresses[] = { "127.0.0.1:1" };
     struct event_base *base = event_base_new();
     hth_nodes *nodes = NULL;
+    hth_store *store = NULL;
+    hth_roster *roster = NULL;
     hearth_error err;
 
     assert_non_null(base);
@@ -505,7 +508,13 @@ static void add_nodes(fixture *f)
                 .base = base, .addresses = addresses, .n = 1, .name = "here", .epoch = "e", .on_look = ignore_look },
             &nodes, &err),
         err);
+    assert_ok(hth_store_new(&(hth_store_options){ .base = base, .url = "redis://127.0.0.1:1" }, &store, &err), err);
+    assert_ok(hth_roster_new(&(hth_roster_options){ .base = base, .store = store, .nodes = nodes }, &roster, &err),
+              err);
     hth_nodes_write_metrics(nodes, &f->page);
+    hth_roster_write_metrics(roster, &f->page);
+    hth_roster_free(roster);
+    hth_store_free(store);
     hth_nodes_free(nodes);
     event_base_free(base);
 }
