@@ -466,14 +466,16 @@ hearth_status hth_store_check(const char *url, const char *password_file, const 
 
 hearth_status hth_store_new(const hth_store_options *options, hth_store **out, hearth_error *err)
 {
-    const hearth_status status = make(options, out, err);
+    hth_store *store;
+    const hearth_status status = make(options, &store, err);
 
-    if (status != HEARTH_OK)
+    *out = store;
+    if (status != HEARTH_OK || !store)
         return status;
-    (*out)->timer = event_new(options->base, -1, 0, on_timer, *out);
-    if ((*out)->timer)
+    store->timer = event_new(options->base, -1, 0, on_timer, store);
+    if (store->timer)
         return HEARTH_OK;
-    hth_store_free(*out);
+    hth_store_free(store);
     *out = NULL;
     return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the store");
 }
@@ -519,7 +521,7 @@ const char *hth_store_address(const hth_store *store)
 
 bool hth_store_own_host(const hth_store *store, char out[HTH_STORE_HOST_BYTES])
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
     socklen_t n = sizeof(address);
     const void *host;
 

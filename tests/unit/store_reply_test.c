@@ -106,7 +106,7 @@ TEST(other_bytes_are_refused)
 
 TEST(a_reply_has_bounds)
 {
-    const size_t n_part = 4 * (HTH_STORE_REPLY_PARTS_MAX / 2 + 1);
+    const size_t n_part = (size_t)4 * (HTH_STORE_REPLY_PARTS_MAX / 2 + 1);
     char *text = malloc(2 * n_part + 64), *at = text;
     char *long_one = calloc(1, HTH_STORE_REPLY_BYTES_MAX + 1);
 
