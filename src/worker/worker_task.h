@@ -60,8 +60,8 @@ typedef struct hth_task {
     size_t n_known;
     size_t n_elsewhere; /* the first of these: of tokens that other nodes drew */
     size_t n_past;      /* after the frames: records of earlier responses */
-    bool goes_on;       /* another worker had it: it keeps its place in the queue */
     uint64_t age_us;    /* with goes_on: since the front got it */
+    bool goes_on;       /* another worker had it: it keeps its place in the queue */
     bool names_adapter; /* the front says that the body's model is an adapter */
     char *bytes_copy;   /* owned: a copy of bytes that outlives the exchange; NULL: none */
     char id[HTH_TASK_ID_BYTES];
@@ -90,10 +90,10 @@ typedef struct hth_task {
     uint32_t n_parts;
     uint32_t n_replies;   /* in total */
     uint32_t n_submitted; /* part of them: replies whose DONE will come */
+    uint32_t slot;        /* the request's slot while it runs */
     bool has_slot;
-    uint32_t slot;     /* the request's slot while it runs */
-    char *salt;        /* owned; from front_salt and the request's salt */
     bool has_own_salt; /* the request has a salt, besides that of the key */
+    char *salt;        /* owned; from front_salt and the request's salt */
 } hth_task;
 
 /* Every submitted reply must have ended. Event loop only. */
