@@ -1,7 +1,3 @@
-/*
- * A cursor moves over the members of the object. It skips every value that is not asked for: strings with memchr from
- * quote to quote, since they make up most of a long body; arrays and objects by counting brackets.
- */
 #include "api/peek.h"
 
 #include <math.h>
@@ -9,153 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json_cursor.h"
 #include "base/status.h"
-#include "base/utf8.h"
 
-enum { KEY_BYTES_MAX = 24 }; /* longer than any key that is searched for */
-
-typedef struct cursor {
-    const char *at;
-    const char *end;
-} cursor;
-
-static void skip_space(cursor *text)
-{
-    while (text->at < text->end && (*text->at == ' ' || *text->at == '\t' || *text->at == '\n' || *text->at == '\r'))
-        text->at++;
-}
-
-/* The text without a byte order mark at its beginning. */
-static cursor begin_text(const char *body, size_t n)
-{
-    bool has_mark = n >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0;
-
-    return (cursor){ .at = body + (has_mark ? 3 : 0), .end = body + n };
-}
-
-static bool take(cursor *text, char c)
-{
-    if (text->at == text->end || *text->at != c)
-        return false;
-    text->at++;
-    return true;
-}
-
-/* Move from after the opening quote to after the closing one. */
-static bool skip_string(cursor *text)
-{
-    const char *begin = text->at;
-
-    for (;;) {
-        const char *quote = text->at < text->end ? memchr(text->at, '"', (size_t)(text->end - text->at)) : NULL;
-        size_t n_escapes = 0;
-
-        if (!quote)
-            return false;
-        text->at = quote + 1;
-        while (quote - n_escapes > begin && *(quote - n_escapes - 1) == '\\')
-            n_escapes++;
-        if (n_escapes % 2 == 0)
-            return true;
-    }
-}
-
-/* Skip an array or an object, starting after its opening bracket. */
-static bool skip_nested(cursor *text)
-{
-    size_t depth = 1;
-
-    while (depth > 0 && text->at < text->end) {
-        char c = *text->at++;
-
-        if (c == '"' && !skip_string(text))
-            return false;
-        if (c == '[' || c == '{')
-            depth++;
-        else if (c == ']' || c == '}')
-            depth--;
-    }
-    return depth == 0;
-}
-
-/* Can c be part of a number, true, false or null? */
-static bool is_of_word(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' || c == '-' ||
-           c == '.';
-}
-
-static bool skip_value(cursor *text)
-{
-    const char *begin = text->at;
-
-    if (take(text, '"'))
-        return skip_string(text);
-    if (take(text, '{') || take(text, '['))
-        return skip_nested(text);
-    while (text->at < text->end && is_of_word(*text->at))
-        text->at++;
-    return text->at > begin;
-}
-
-/* Read the rest of an escape, starting after its backslash. */
-static bool read_escape(cursor *text, uint32_t *out)
-{
-    static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    const char *name;
-    int32_t character;
-
-    if (text->at == text->end)
-        return false;
-    if (*text->at == 'u') {
-        text->at++;
-        character = hth_utf16_escape(&text->at, text->end);
-        *out = (uint32_t)character;
-        return character > 0; /* NUL is refused */
-    }
-    name = *text->at ? strchr(names, *text->at) : NULL;
-    if (!name)
-        return false;
-    text->at++;
-    *out = (uint32_t)meanings[name - names];
-    return true;
-}
-
-/*
- * Decode a string into out, [n_max + 1], as far as it fits. text is after the opening quote and moves past the closing
- * one. *is_cut_out is set if the string did not fit.
- */
-static bool read_string(cursor *text, char *out, size_t n_max, bool *is_cut_out)
-{
-    size_t n = 0;
-    bool is_cut = false;
-
-    while (text->at < text->end && *text->at != '"') {
-        char bytes[4];
-        size_t n_bytes = 1;
-        uint32_t character;
-
-        if ((unsigned char)*text->at < ' ')
-            return false;
-        if (take(text, '\\')) {
-            if (!read_escape(text, &character))
-                return false;
-            n_bytes = hth_utf8_put(character, bytes);
-        } else {
-            bytes[0] = *text->at++;
-        }
-        is_cut = is_cut || n + n_bytes > n_max;
-        if (is_cut)
-            continue;
-        memcpy(out + n, bytes, n_bytes);
-        n += n_bytes;
-    }
-    out[n] = '\0';
-    *is_cut_out = is_cut;
-    return take(text, '"');
-}
-
-static bool read_word(cursor *text, const char *word)
+static bool read_word(hth_cursor *text, const char *word)
 {
     size_t n = strlen(word);
 
@@ -165,11 +18,11 @@ static bool read_word(cursor *text, const char *word)
     return true;
 }
 
-static bool read_model(cursor *text, hth_api_peeked *out)
+static bool read_model(hth_cursor *text, hth_api_peeked *out)
 {
-    if (!take(text, '"'))
-        return skip_value(text);
-    out->has_model = read_string(text, out->model, HTH_API_PEEK_MODEL_BYTES_MAX, &out->model_is_cut);
+    if (!hth_cursor_take(text, '"'))
+        return hth_cursor_skip_value(text);
+    out->has_model = hth_cursor_read_string(text, out->model, HTH_API_PEEK_MODEL_BYTES_MAX, &out->model_is_cut);
     if (!out->has_model)
         out->model[0] = '\0';
     else if (out->model_is_cut)
@@ -177,73 +30,11 @@ static bool read_model(cursor *text, hth_api_peeked *out)
     return out->has_model;
 }
 
-static bool read_stream(cursor *text, hth_api_peeked *out)
+static bool read_stream(hth_cursor *text, hth_api_peeked *out)
 {
     out->stream = read_word(text, "true");
     out->has_stream = out->stream || read_word(text, "false");
-    return out->has_stream || skip_value(text);
-}
-
-/* Read the name of a member ("" if it is too long) and the colon after it. */
-static bool read_key(cursor *text, char key[KEY_BYTES_MAX + 1])
-{
-    bool is_cut;
-
-    skip_space(text);
-    if (!take(text, '"') || !read_string(text, key, KEY_BYTES_MAX, &is_cut))
-        return false;
-    if (is_cut)
-        key[0] = '\0';
-    skip_space(text);
-    if (!take(text, ':'))
-        return false;
-    skip_space(text);
-    return true;
-}
-
-/* Reads the value of a member, or skips it. False ends the search: the value is not JSON, or nothing more is wanted. */
-typedef bool (*member_fn)(cursor *text, const char *key, void *out);
-
-/* Read an object, starting after its opening brace. False if the search ended early. */
-static bool read_members(cursor *text, member_fn read, void *out)
-{
-    char key[KEY_BYTES_MAX + 1];
-
-    skip_space(text);
-    if (take(text, '}'))
-        return true;
-    do {
-        if (!read_key(text, key) || !read(text, key, out))
-            return false;
-        skip_space(text);
-    } while (take(text, ','));
-    return take(text, '}');
-}
-
-/* Reads an element, or skips it; false as in member_fn. */
-typedef bool (*element_fn)(cursor *text, void *out);
-
-/* Read an array, starting after its opening bracket. False if the search ended early. */
-static bool read_elements(cursor *text, element_fn read, void *out)
-{
-    skip_space(text);
-    if (take(text, ']'))
-        return true;
-    do {
-        skip_space(text);
-        if (!read(text, out))
-            return false;
-        skip_space(text);
-    } while (take(text, ','));
-    return take(text, ']');
-}
-
-static bool read_body(const char *body, size_t n, member_fn read, void *out)
-{
-    cursor text = begin_text(body, n);
-
-    skip_space(&text);
-    return take(&text, '{') && read_members(&text, read, out);
+    return out->has_stream || hth_cursor_skip_value(text);
 }
 
 /* ---- model and stream ---- */
@@ -255,7 +46,7 @@ typedef struct search {
     hth_api_peeked *out;
 } search;
 
-static bool peek_member(cursor *text, const char *key, void *user_data)
+static bool peek_member(hth_cursor *text, const char *key, void *user_data)
 {
     search *s = user_data;
     bool is_good;
@@ -267,7 +58,7 @@ static bool peek_member(cursor *text, const char *key, void *user_data)
         s->met_stream = true;
         is_good = read_stream(text, s->out);
     } else {
-        return skip_value(text);
+        return hth_cursor_skip_value(text);
     }
     s->is_done = is_good && s->met_model && s->met_stream;
     return is_good && !s->is_done;
@@ -278,7 +69,7 @@ bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_
     search s = { .model_key = model_key, .out = out };
 
     *out = (hth_api_peeked){ .has_model = false };
-    return read_body(body, n, peek_member, &s) || s.is_done;
+    return hth_cursor_read_body(body, n, peek_member, &s) || s.is_done;
 }
 
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
@@ -287,14 +78,14 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
 }
 
 /* Read a string of at most an id's length; "" for any other value. */
-static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
+static bool read_short(hth_cursor *text, char out[HTH_API_PEEK_ID_BYTES])
 {
     bool is_cut;
 
     out[0] = '\0';
-    if (!take(text, '"'))
-        return skip_value(text);
-    if (!read_string(text, out, HTH_API_PEEK_ID_BYTES - 1, &is_cut))
+    if (!hth_cursor_take(text, '"'))
+        return hth_cursor_skip_value(text);
+    if (!hth_cursor_read_string(text, out, HTH_API_PEEK_ID_BYTES - 1, &is_cut))
         return false;
     if (is_cut)
         out[0] = '\0';
@@ -378,7 +169,7 @@ static bool read_seconds(const char *text, uint64_t *ms)
     return true;
 }
 
-static bool peek_keep_alive_member(cursor *text, const char *key, void *user_data)
+static bool peek_keep_alive_member(hth_cursor *text, const char *key, void *user_data)
 {
     keep_alive *out = user_data;
     const char *begin = text->at;
@@ -386,12 +177,12 @@ static bool peek_keep_alive_member(cursor *text, const char *key, void *user_dat
     size_t n;
 
     if (out->is_found || strcmp(key, "keep_alive") != 0 || text->at == text->end)
-        return skip_value(text);
+        return hth_cursor_skip_value(text);
     if (*begin == '"') {
         if (!read_short(text, value))
             return false;
     } else {
-        if (!skip_value(text))
+        if (!hth_cursor_skip_value(text))
             return false;
         n = (size_t)(text->at - begin);
         if (n >= sizeof(value))
@@ -407,7 +198,7 @@ bool hth_api_peek_keep_alive(const char *body, size_t n, uint64_t *ms)
 {
     keep_alive found = { .is_found = false };
 
-    (void)read_body(body, n, peek_keep_alive_member, &found); /* a value found before a fault counts */
+    (void)hth_cursor_read_body(body, n, peek_keep_alive_member, &found); /* a value found before a fault counts */
     if (found.is_found)
         *ms = found.ms;
     return found.is_found;
@@ -434,22 +225,23 @@ typedef struct peeked_item {
     size_t n_members;
 } peeked_item;
 
-static bool peek_item_member(cursor *text, const char *key, void *user_data)
+static bool peek_item_member(hth_cursor *text, const char *key, void *user_data)
 {
     peeked_item *item = user_data;
 
     item->n_members++;
     return strcmp(key, "type") == 0 ? read_short(text, item->type)
          : strcmp(key, "id") == 0   ? read_short(text, item->id)
-                                    : skip_value(text);
+                                    : hth_cursor_skip_value(text);
 }
 
 /* Read an item: does it name another one? */
-static bool peek_item(cursor *text, void *user_data)
+static bool peek_item(hth_cursor *text, void *user_data)
 {
     hth_api_peeked_past *out = user_data;
     peeked_item item = { .n_members = 0 };
-    bool is_good = take(text, '{') ? read_members(text, peek_item_member, &item) : skip_value(text);
+    bool is_good = hth_cursor_take(text, '{') ? hth_cursor_read_members(text, peek_item_member, &item)
+                                              : hth_cursor_skip_value(text);
     const char *first = strchr(item.id, '_'), *last = strrchr(item.id, '_');
 
     if (is_good && first != last && (strcmp(item.type, "item_reference") == 0 || item.n_members == 1))
@@ -457,14 +249,15 @@ static bool peek_item(cursor *text, void *user_data)
     return is_good;
 }
 
-static bool peek_past_member(cursor *text, const char *key, void *out)
+static bool peek_past_member(hth_cursor *text, const char *key, void *out)
 {
     char id[HTH_API_PEEK_ID_BYTES];
 
     if (strcmp(key, "input") == 0)
-        return take(text, '[') ? read_elements(text, peek_item, out) : skip_value(text);
+        return hth_cursor_take(text, '[') ? hth_cursor_read_elements(text, peek_item, out)
+                                          : hth_cursor_skip_value(text);
     if (strcmp(key, "previous_response_id") != 0)
-        return skip_value(text);
+        return hth_cursor_skip_value(text);
     if (!read_short(text, id))
         return false;
     if (strncmp(id, "resp_", 5) == 0)
@@ -475,7 +268,7 @@ static bool peek_past_member(cursor *text, const char *key, void *out)
 bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out)
 {
     out->n = 0;
-    return read_body(body, n, peek_past_member, out);
+    return hth_cursor_read_body(body, n, peek_past_member, out);
 }
 
 /* ---- the beginning of the prompt ---- */
@@ -485,25 +278,26 @@ typedef struct beginning {
     size_t n;
 } beginning;
 
-static bool peek_role_member(cursor *text, const char *key, void *user_data)
+static bool peek_role_member(hth_cursor *text, const char *key, void *user_data)
 {
-    return strcmp(key, "role") == 0 ? read_short(text, user_data) : skip_value(text);
+    return strcmp(key, "role") == 0 ? read_short(text, user_data) : hth_cursor_skip_value(text);
 }
 
 /* Skip a message. *end is set to its end if it is the first one of a user. */
-static bool peek_message(cursor *text, void *user_data)
+static bool peek_message(hth_cursor *text, void *user_data)
 {
     const char **end = (const char **)user_data;
     char role[HTH_API_PEEK_ID_BYTES] = "";
 
-    if (!(take(text, '{') ? read_members(text, peek_role_member, role) : skip_value(text)))
+    if (!(hth_cursor_take(text, '{') ? hth_cursor_read_members(text, peek_role_member, role)
+                                     : hth_cursor_skip_value(text)))
         return false;
     if (!*end && strcmp(role, "user") == 0)
         *end = text->at;
     return true;
 }
 
-static bool peek_beginning_member(cursor *text, const char *key, void *user_data)
+static bool peek_beginning_member(hth_cursor *text, const char *key, void *user_data)
 {
     beginning *out = user_data;
     const bool is_instruction = strcmp(key, "system") == 0 || strcmp(key, "instructions") == 0,
@@ -511,11 +305,11 @@ static bool peek_beginning_member(cursor *text, const char *key, void *user_data
     const char *begin = text->at, *end = NULL;
 
     if ((!is_instruction && !is_prompt) || out->n == HTH_API_PEEK_SPANS_MAX)
-        return skip_value(text);
-    if (is_prompt && take(text, '[')) {
-        if (!read_elements(text, peek_message, (void *)&end))
+        return hth_cursor_skip_value(text);
+    if (is_prompt && hth_cursor_take(text, '[')) {
+        if (!hth_cursor_read_elements(text, peek_message, (void *)&end))
             return false;
-    } else if (!skip_value(text)) {
+    } else if (!hth_cursor_skip_value(text)) {
         return false;
     }
     if (!end)
@@ -528,6 +322,6 @@ size_t hth_api_peek_beginning(const char *body, size_t n, hth_api_span spans[HTH
 {
     beginning out = { .spans = spans };
 
-    (void)read_body(body, n, peek_beginning_member, &out); /* parts before a fault count */
+    (void)hth_cursor_read_body(body, n, peek_beginning_member, &out); /* parts before a fault count */
     return out.n;
 }
