@@ -751,6 +751,9 @@ typedef struct hearth_model_info {
     uint64_t n_embed_ticks;    /* evaluations for them */
     bool deterministic;        /* as in the options */
     hearth_vocabulary_type vocabulary_type;
+    uint64_t n_prompt_left;   /* tokens of the prompts of running requests that are not computed yet */
+    uint64_t prompt_token_ns; /* recent time for a token of a prompt; 0: not measured yet */
+    uint64_t reply_token_ns;  /* recent time from a token of a reply to its next one; 0: not measured yet */
 } hearth_model_info;
 
 /* Fill info (struct_size set by the caller). Never blocks behind a running request. */

@@ -3,17 +3,20 @@
  *
  *   init     make the file that makes machines a fleet
  *   ls       list the nodes, as one of them sees them
+ *   why      show which nodes could take a request, and why one takes it
  *   drain    let a node take no more requests; its replies go on at others
  *   undrain  let it take requests again
  */
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "cli/operator_page.h"
 #include "console/output.h"
+#include "console/text_file.h"
 #include "fleet/fleet_pem.h"
 #include "fleet/node_page.h"
 #include "options/commands.h"
@@ -24,6 +27,7 @@ enum { NAME_COLUMNS = 15, ADDRESS_COLUMNS = 21, ORDER_BYTES = 128, DEFAULT_PRINT
 typedef struct fleet_options {
     hth_operator server;
     const char *file;
+    const char *endpoint;
     bool json;
 } fleet_options;
 
@@ -36,6 +40,16 @@ static const hth_option init_rows[] = {
 
 static const hth_option list_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
+    { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
+};
+
+static const hth_option why_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
+    { "file", 'f', HTH_OPTION_TEXT, "FILE", "the body of the request, JSON (default: standard input)",
+      .offset = AT(file) },
+    { "endpoint", 0, HTH_OPTION_TEXT, "PATH", "where it would be sent (default: /v1/chat/completions)",
+      .offset = AT(endpoint) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
     { "help", 'h', HTH_OPTION_END, .help = "this text" },
 };
@@ -71,6 +85,20 @@ static const hth_manual list_manual = {
     .options = HTH_OPTION_ROWS(list_rows),
 };
 
+static const hth_manual why_manual = {
+    .name = "why",
+    .summary = "show which node would take a request, and why",
+    .usage = "usage: hearth fleet why [-f FILE] [--endpoint PATH] [--url URL] [--json]\n"
+             "\n"
+             "Lists the nodes that could take this request of a client without a key now, as the server at --url sees "
+             "them:\n"
+             "how much of its prompt each probably has cached, and how long it would wait there and take for the rest. "
+             "Nothing\n"
+             "is sent to a model.\n"
+             "\n",
+    .options = HTH_OPTION_ROWS(why_rows),
+};
+
 static const hth_manual drain_manual = {
     .name = "drain",
     .summary = "let a node take no more requests",
@@ -91,7 +119,8 @@ static const hth_manual undrain_manual = {
     .arguments = HTH_COMPLETE_NOTHING,
 };
 
-static const hth_manual *const manuals[] = { &init_manual, &list_manual, &drain_manual, &undrain_manual, NULL };
+static const hth_manual *const manuals[] = { &init_manual,  &list_manual,    &why_manual,
+                                             &drain_manual, &undrain_manual, NULL };
 
 const hth_manual hth_fleet_manual = {
     .name = "fleet",
@@ -217,6 +246,72 @@ static int list(const fleet_options *options)
     return exit_code;
 }
 
+/* ---- why ---- */
+
+static void print_place(const json_t *place)
+{
+    const char *name = json_string_value(json_object_get(place, "node"));
+
+    hth_output_line(
+        stdout, "%c %-*s %7" JSON_INTEGER_FORMAT " %8" JSON_INTEGER_FORMAT " %8.2f s %8.2f s %8.2f%s",
+        json_is_true(json_object_get(place, "chosen")) ? '*' : ' ', NAME_COLUMNS, name ? name : "?",
+        json_integer_value(json_object_get(place, "load")), json_integer_value(json_object_get(place, "cached_tokens")),
+        json_real_value(json_object_get(place, "wait_s")), json_real_value(json_object_get(place, "prompt_s")),
+        json_real_value(json_object_get(place, "cost_s")),
+        json_is_true(json_object_get(place, "ready")) ? "" : "  (not loaded)");
+}
+
+static int print_places(const json_t *page)
+{
+    const char *model = json_string_value(json_object_get(page, "model")),
+               *policy = json_string_value(json_object_get(page, "policy"));
+    json_t *place;
+    size_t i;
+
+    hth_output_line(stdout, "model %s, policy %s, about %" JSON_INTEGER_FORMAT " tokens", model ? model : "?",
+                    policy ? policy : "?", json_integer_value(json_object_get(page, "prompt_tokens")));
+    printf("\n  %-*s %7s %8s %10s %10s %8s\n", NAME_COLUMNS, "NODE", "LOAD", "CACHED", "WAIT", "PROMPT", "COST");
+    json_array_foreach(json_object_get(page, "places"), i, place) print_place(place);
+    return hth_output_end(HTH_EXIT_OK);
+}
+
+/* The order with the text of the body; NULL: that is not UTF-8, or there is no memory. */
+static char *why_order(const fleet_options *options, const char *body)
+{
+    json_t *order = json_pack("{s:s, s:o}", "why", options->endpoint ? options->endpoint : "/v1/chat/completions",
+                              "body", json_string(body));
+    char *out = order ? json_dumps(order, JSON_COMPACT) : NULL;
+
+    json_decref(order);
+    return out;
+}
+
+static int why(const fleet_options *options)
+{
+    char *body = hth_text_file_read(options->file ? options->file : "-"), *text = NULL;
+    hth_buffer answer = { .text = NULL };
+    json_t *page = NULL;
+    int exit_code;
+
+    if (!body)
+        return HTH_EXIT_FAILED; /* it was said why */
+    text = why_order(options, body);
+    exit_code = text ? hth_operator_ask(&options->server, "/admin/fleet", text, &answer)
+                     : hth_say("the body of the request is no text in UTF-8", HTH_EXIT_FAILED);
+    if (exit_code == HTH_EXIT_OK && options->json) {
+        (void)hth_output_text(hth_buffer_text(&answer), answer.n); /* failures are reported at the end */
+        exit_code = hth_output_end(HTH_EXIT_OK);
+    } else if (exit_code == HTH_EXIT_OK) {
+        page = json_loadb(hth_buffer_text(&answer), answer.n, 0, NULL);
+        exit_code = print_places(page);
+    }
+    json_decref(page);
+    free(text);
+    free(body);
+    hth_buffer_deinit(&answer);
+    return exit_code;
+}
+
 /* ---- drain and undrain ---- */
 
 static int order(const hth_manual *verb, const fleet_options *options, const char *node)
@@ -255,5 +350,5 @@ int hth_command_fleet(int argc, char **argv)
         return hth_sayf(HTH_EXIT_USAGE, "'fleet %s' takes no '%s'", verb->name, argv[first]);
     if (is_order)
         return order(verb, &options, argv[first]);
-    return verb == &init_manual ? init(&options) : list(&options);
+    return verb == &init_manual ? init(&options) : verb == &why_manual ? why(&options) : list(&options);
 }

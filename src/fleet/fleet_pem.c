@@ -307,6 +307,13 @@ const char *hth_fleet_pem_print(const hth_fleet_pem *pem)
     return pem->print;
 }
 
+void hth_fleet_pem_secret(const hth_fleet_pem *pem, uint8_t out[32])
+{
+    const char *text = *pem->tls.authorities ? pem->tls.authorities : pem->tls.key;
+
+    hth_sha256_of(text, strlen(text), out);
+}
+
 const char *hth_fleet_pem_fleet(const hth_fleet_pem *pem)
 {
     return pem->fleet;

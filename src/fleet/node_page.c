@@ -11,7 +11,9 @@
 enum {
     DEPTH_MAX = 8,
     VALUES_MAX = 1 << 20,
-    COUNT_MAX = 1 << 20,  /* of requests */
+    COUNT_MAX = 1 << 20, /* of requests */
+    TOKENS_MAX = 1 << 30,
+    TOKEN_NS_MAX = 2000000000,
     TEXT_BYTES_MAX = 256, /* of a name */
 };
 
@@ -27,14 +29,15 @@ bool hth_node_name_is_valid(const char *name)
 
 static json_t *model_json(const hth_node_model *model)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I}", "name", model->name, "aliases",
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", model->name, "aliases",
                      hth_json_strings(model->aliases, model->n_aliases), "adapters",
                      hth_json_strings(model->adapters, model->n_adapters), "digest", model->digest, "state",
                      model->is_ready    ? "ready"
                      : model->is_broken ? "broken"
                                         : "absent",
                      "at_work", (json_int_t)model->n_at_work, "waiting", (json_int_t)model->n_waiting, "parallel",
-                     (json_int_t)model->n_parallel);
+                     (json_int_t)model->n_parallel, "prompt_left", (json_int_t)model->n_prompt_left, "prompt_token_ns",
+                     (json_int_t)model->prompt_token_ns, "reply_token_ns", (json_int_t)model->reply_token_ns);
 }
 
 void hth_node_page_write(const hth_node_page *page, hth_buffer *out)
@@ -44,9 +47,9 @@ void hth_node_page_write(const hth_node_page *page, hth_buffer *out)
 
     for (size_t i = 0; i < page->n_models && i < HTH_NODE_MODELS_MAX && ok; i++)
         ok = json_array_append_new(models, model_json(&page->models[i])) == 0;
-    hth_buffer_add_json_take(out, ok ? json_pack("{s:i, s:s, s:s, s:s, s:b, s:O}", "protocol", HTH_FLEET_PROTOCOL,
+    hth_buffer_add_json_take(out, ok ? json_pack("{s:i, s:s, s:s, s:s, s:s, s:b, s:O}", "protocol", HTH_FLEET_PROTOCOL,
                                                  "version", page->version, "name", page->name, "epoch", page->epoch,
-                                                 "draining", page->is_draining, "models", models)
+                                                 "cache", page->cache, "draining", page->is_draining, "models", models)
                                      : NULL);
     json_decref(models);
 }
@@ -113,7 +116,10 @@ static bool read_model(const json_t *object, const char ***names, hth_node_model
                              .is_broken = state && strcmp(state, "broken") == 0,
                              .n_at_work = count_of(object, "at_work"),
                              .n_waiting = count_of(object, "waiting"),
-                             .n_parallel = count_of(object, "parallel") };
+                             .n_parallel = count_of(object, "parallel"),
+                             .n_prompt_left = number_of(object, "prompt_left", TOKENS_MAX),
+                             .prompt_token_ns = number_of(object, "prompt_token_ns", TOKEN_NS_MAX),
+                             .reply_token_ns = number_of(object, "reply_token_ns", TOKEN_NS_MAX) };
     if (!out->name || !*out->name)
         return false;
     if (!out->digest)
@@ -145,7 +151,8 @@ static hearth_status read_models(const json_t *models, hth_node_page *out, heart
 static hearth_status read_page(const json_t *json, hth_node_page *out, hearth_error *err)
 {
     const char *name = text_of(json, "name", HTH_NODE_NAME_BYTES - 1), *version = text_of(json, "version", 31),
-               *epoch = text_of(json, "epoch", HTH_NODE_EPOCH_BYTES - 1);
+               *epoch = text_of(json, "epoch", HTH_NODE_EPOCH_BYTES - 1),
+               *cache = text_of(json, "cache", HTH_NODE_EPOCH_BYTES - 1);
 
     out->protocol = number_of(json, "protocol", INT32_MAX);
     (void)snprintf(out->version, sizeof(out->version), "%s", version ? version : "?"); /* these fit */
@@ -153,6 +160,7 @@ static hearth_status read_page(const json_t *json, hth_node_page *out, hearth_er
         (void)snprintf(out->name, sizeof(out->name), "%s", name);
     if (epoch)
         (void)snprintf(out->epoch, sizeof(out->epoch), "%s", epoch);
+    (void)snprintf(out->cache, sizeof(out->cache), "%s", cache && *cache ? cache : out->epoch);
     if (out->protocol == 0)
         return hth_fail(err, HEARTH_CORRUPT, "it names no protocol");
     if (out->protocol != HTH_FLEET_PROTOCOL)

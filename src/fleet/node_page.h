@@ -1,11 +1,14 @@
 /*
  * node_page.h - what a node tells the other nodes of itself, each second: an object of JSON
  *
- *   {"protocol": 1, "version": "0.1.0", "name": "a", "epoch": "<32 hex digits>", "draining": false, "models": [
+ *   {"protocol": 1, "version": "0.1.0", "name": "a", "epoch": "<32 hex digits>", "cache": "<digits or letters>",
+ *    "draining": false, "models": [
  *     {"name": "m", "aliases": [...], "adapters": [...], "digest": "<hex digits>", "state": "ready",
- *      "at_work": 3, "waiting": 0, "parallel": 8}]}
+ *      "at_work": 3, "waiting": 0, "parallel": 8, "prompt_left": 512, "prompt_token_ns": 2000000,
+ *      "reply_token_ns": 50000000}]}
  *
- * epoch is drawn when the node starts. Unknown members are ignored, so that a later version can have more. The reader
+ * epoch is drawn when the node starts. cache names its cache of rows, and stays the same while that does, also when the
+ * node starts anew: then rows are on its disk. Unknown members are ignored, so that a later version can have more. The reader
  * bounds everything, because a member of the fleet may be compromised.
  */
 #ifndef HTH_FLEET_NODE_PAGE_H
@@ -40,6 +43,10 @@ typedef struct hth_node_model {
     uint32_t n_at_work;
     uint32_t n_waiting;
     uint32_t n_parallel; /* that run at once; 0: unknown */
+    /* These three as in hearth_model_info. */
+    uint32_t n_prompt_left;
+    uint32_t prompt_token_ns;
+    uint32_t reply_token_ns;
 } hth_node_model;
 
 typedef struct hth_node_page {
@@ -47,8 +54,9 @@ typedef struct hth_node_page {
     char version[32];
     char name[HTH_NODE_NAME_BYTES];
     char epoch[HTH_NODE_EPOCH_BYTES];
-    bool is_draining;       /* it takes no more requests of others */
-    hth_node_model *models; /* [n_models] */
+    char cache[HTH_NODE_EPOCH_BYTES]; /* of a page without one: the epoch */
+    bool is_draining;                 /* it takes no more requests of others */
+    hth_node_model *models;           /* [n_models] */
     size_t n_models;
     json_t *json;       /* of a page that was read: owns the texts */
     const char **names; /* likewise: the lists of them */

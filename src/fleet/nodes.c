@@ -27,7 +27,8 @@ typedef struct node_slot {
     uint32_t n_in_flight;
     uint32_t n_sent;     /* since the page */
     uint32_t n_sent_old; /* since the page before, if both came by the store: the last one may not count them */
-    bool is_doubted;     /* a place there was lost since the page: the model counts as absent */
+    uint64_t n_missing, n_missing_old; /* likewise: tokens that these have it compute */
+    bool is_doubted;                   /* a place there was lost since the page: the model counts as absent */
     char model[];
 } node_slot;
 
@@ -115,6 +116,8 @@ static void renew_slots(hth_node *node)
     {
         slot->n_sent_old = node->is_stored ? slot->n_sent : 0;
         slot->n_sent = 0;
+        slot->n_missing_old = node->is_stored ? slot->n_missing : 0;
+        slot->n_missing = 0;
         slot->is_doubted = false;
         if (slot->n_in_flight > 0 || slot->breaker.n_failures > 0)
             continue;
@@ -520,6 +523,11 @@ uint64_t hth_node_id(const hth_node *node)
     return hth_route_digest(node->page.name, strlen(node->page.name));
 }
 
+uint64_t hth_node_holder(const hth_node *node)
+{
+    return hth_route_digest(node->page.cache, strlen(node->page.cache));
+}
+
 uint64_t hth_node_generation(const hth_node *node)
 {
     return node->generation;
@@ -558,6 +566,14 @@ uint32_t hth_node_load(const hth_node *node, const char *model)
     const hth_node_model *has = hth_node_model_of(node, model);
 
     return (has ? has->n_at_work + has->n_waiting : 0) + (slot ? slot->n_sent + slot->n_sent_old : 0);
+}
+
+uint64_t hth_node_prompt_left(const hth_node *node, const char *model)
+{
+    const node_slot *slot = slot_of(node, model);
+    const hth_node_model *has = hth_node_model_of(node, model);
+
+    return (has ? has->n_prompt_left : 0) + (slot ? slot->n_missing + slot->n_missing_old : 0);
 }
 
 uint32_t hth_node_in_flight(const hth_node *node)
@@ -657,13 +673,14 @@ void hth_node_note_served(hth_node *node, const char *model)
         hth_breaker_note_success(&slot->breaker);
 }
 
-bool hth_node_note_sent(hth_node *node, const char *model)
+bool hth_node_note_sent(hth_node *node, const char *model, uint32_t n_missing)
 {
     node_slot *slot = slot_made(node, model);
 
     if (!slot)
         return false; /* without memory: its load is known with the next page */
     slot->n_sent++;
+    slot->n_missing += n_missing;
     slot->n_in_flight++;
     return hth_breaker_note_try(&slot->breaker);
 }

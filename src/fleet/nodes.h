@@ -85,6 +85,7 @@ const char *hth_node_why(const hth_node *node); /* of DOWN and STRANGE; else "" 
 const hth_node_page *hth_node_page_of(const hth_node *node);
 uint64_t hth_node_age_ms(const hth_node *node); /* of the page; UINT64_MAX: there is none */
 uint64_t hth_node_id(const hth_node *node);     /* a digest of its name, for hth_route_place */
+uint64_t hth_node_holder(const hth_node *node); /* a digest of its cache's name, for credit.h */
 /* The same number during one life of its process, as far as it is known. */
 uint64_t hth_node_generation(const hth_node *node);
 
@@ -99,6 +100,8 @@ bool hth_node_takes(const hth_node *node, const char *model);
 /* Requests for the model at work and waiting there, those of this node included. */
 uint32_t hth_node_load(const hth_node *node, const char *model);
 uint32_t hth_node_in_flight(const hth_node *node); /* of this node, for all models */
+/* Tokens of prompts that it still has to compute for the model, those that were sent since its page included. */
+uint64_t hth_node_prompt_left(const hth_node *node, const char *model);
 
 /*
  * Order it to take no more requests, or to take them again. It tells its new state with its next page. HEARTH_BUSY: an
@@ -121,8 +124,11 @@ typedef enum hth_node_end {
     HTH_NODE_ENDS,
 } hth_node_end;
 
-/* A request goes there. Each has one end. True: it is the trial of a breaker, which its end must tell. */
-bool hth_node_note_sent(hth_node *node, const char *model);
+/*
+ * A request goes there, of whose prompt it has to compute about n_missing tokens. Each has one end. True: it is the
+ * trial of a breaker, which its end must tell.
+ */
+bool hth_node_note_sent(hth_node *node, const char *model, uint32_t n_missing);
 void hth_node_note_end(hth_node *node, const char *model, hth_node_end end, bool is_trial);
 /* It has come so far there that the place works. */
 void hth_node_note_served(hth_node *node, const char *model);

@@ -1,11 +1,24 @@
 #include "fleet/route.h"
 
 #include <assert.h>
+#include <math.h>
 
 enum {
     PARALLEL_UNKNOWN = 8,
-    BOUND_QUARTERS = 5, /* the load that a place may have: so many quarters of the mean, and one more */
+    BOUND_QUARTERS = 5,        /* the load that a place may have: so many quarters of the mean, and one more */
+    PROMPT_TOKEN_NS = 1000000, /* while no place has told its times */
+    REPLY_TOKEN_NS = 20000000,
 };
+
+const char *hth_route_policy_name(hth_route_policy policy)
+{
+    static const char *const names[HTH_ROUTE_POLICIES] = { [HTH_ROUTE_BY_TIME] = "time",
+                                                           [HTH_ROUTE_BY_HASH] = "hash",
+                                                           [HTH_ROUTE_LEAST] = "least",
+                                                           [HTH_ROUTE_ROUND_ROBIN] = "round-robin" };
+
+    return names[policy];
+}
 
 static uint64_t mix(uint64_t x)
 {
@@ -76,31 +89,133 @@ static size_t choose_in_turn(const hth_route_place *places, size_t n, bool all, 
     return i;
 }
 
-/* Would one more request leave this place within the bound? The bound is its part of all requests, and some more. */
-static bool is_within_bound(const hth_route_place *place, uint64_t n_load, uint64_t n_parallel)
+/* The load and the size of all places that count. */
+typedef struct sums {
+    uint64_t n_load, n_parallel;
+} sums;
+
+static sums sums_of(const hth_route_place *places, size_t n, bool all)
 {
-    return 4 * (uint64_t)place->n_load * n_parallel <
-           BOUND_QUARTERS * (n_load + 1) * parallel_of(place) + 4 * n_parallel;
+    sums out = { 0 };
+
+    for (size_t i = 0; i < n; i++) {
+        out.n_load += all || places[i].is_ready ? places[i].n_load : 0;
+        out.n_parallel += all || places[i].is_ready ? parallel_of(&places[i]) : 0;
+    }
+    return out;
+}
+
+/* Would one more request leave this place within the bound? The bound is its part of all requests, and some more. */
+static bool is_within_bound(const hth_route_place *place, const sums *of)
+{
+    return 4 * (uint64_t)place->n_load * of->n_parallel <
+           BOUND_QUARTERS * (of->n_load + 1) * parallel_of(place) + 4 * of->n_parallel;
 }
 
 static size_t choose_by_hash(const hth_route_question *question, const hth_route_place *places, size_t n, bool all)
 {
-    uint64_t n_load = 0, n_parallel = 0, best_rank = 0;
+    const sums of = sums_of(places, n, all);
+    uint64_t best_rank = 0;
     size_t best = SIZE_MAX;
 
     for (size_t i = 0; i < n; i++) {
-        n_load += all || places[i].is_ready ? places[i].n_load : 0;
-        n_parallel += all || places[i].is_ready ? parallel_of(&places[i]) : 0;
-    }
-    for (size_t i = 0; i < n; i++) {
         const uint64_t rank = mix(places[i].id ^ mix(question->beginning));
 
-        if ((all || places[i].is_ready) && is_within_bound(&places[i], n_load, n_parallel) &&
-            (best == SIZE_MAX || rank > best_rank)) {
+        if ((all || places[i].is_ready) && is_within_bound(&places[i], &of) && (best == SIZE_MAX || rank > best_rank)) {
             best = i;
             best_rank = rank;
         }
     }
+    return best != SIZE_MAX ? best : choose_least(places, n, all, question->draw);
+}
+
+/* ---- by time ---- */
+
+/* The times of place i for one token, which may be unknown. */
+static uint64_t prompt_token_ns(const hth_route_place *places, size_t n, size_t i)
+{
+    uint64_t most_ns = places[i].prompt_token_ns;
+
+    for (size_t k = 0; places[i].prompt_token_ns == 0 && k < n; k++)
+        most_ns = places[k].prompt_token_ns > most_ns ? places[k].prompt_token_ns : most_ns;
+    return most_ns > 0 ? most_ns : PROMPT_TOKEN_NS;
+}
+
+static uint64_t reply_token_ns(const hth_route_place *places, size_t n, size_t i)
+{
+    uint64_t most_ns = places[i].reply_token_ns;
+
+    for (size_t k = 0; places[i].reply_token_ns == 0 && k < n; k++)
+        most_ns = places[k].reply_token_ns > most_ns ? places[k].reply_token_ns : most_ns;
+    return most_ns > 0 ? most_ns : REPLY_TOKEN_NS;
+}
+
+hth_route_time hth_route_time_of(const hth_route_question *question, const hth_route_place *places, size_t n, size_t i)
+{
+    const hth_route_place *place = &places[i];
+    const uint32_t n_parallel = parallel_of(place), n_popular = question->n_popular, n_prompt = question->n_prompt,
+                   n_before = place->n_load >= n_parallel ? place->n_load - n_parallel + 1 : 0,
+                   n_missing = n_prompt > place->n_cached ? n_prompt - place->n_cached : 1,
+                   n_copied = n_popular > place->n_cached ? n_popular - place->n_cached : 0;
+    const double token_s = (double)prompt_token_ns(places, n, i) / 1e9,
+                 reply_s = question->n_reply * ((double)reply_token_ns(places, n, i) / 1e9);
+    hth_route_time out = { .prompt_s = n_missing * token_s };
+
+    /* Replies end in turn: of n_parallel that run, one makes room each n_parallel-th of a reply's time. */
+    out.wait_s = (double)place->n_prompt_left * token_s + n_before * reply_s / n_parallel;
+    out.cost_s = out.wait_s + HTH_ROUTE_WORK_WEIGHT * (n_missing > n_copied ? n_missing - n_copied : 1) * token_s;
+    return out;
+}
+
+/* Of two places with nearly equal times: should a rather take the request than b? */
+static bool is_better(const hth_route_place *a, const hth_route_place *b, const sums *of, uint64_t beginning)
+{
+    const bool a_is_within = is_within_bound(a, of), b_is_within = is_within_bound(b, of);
+
+    return a->n_cached != b->n_cached ? a->n_cached > b->n_cached
+         : a_is_within != b_is_within ? a_is_within
+                                      : mix(a->id ^ mix(beginning)) > mix(b->id ^ mix(beginning));
+}
+
+/* Has it more than its part of all requests, and more than one? */
+static bool is_busier(const hth_route_place *place, const sums *of)
+{
+    return place->n_load > 1 && place->n_load * of->n_parallel > of->n_load * parallel_of(place);
+}
+
+/* Should the popular part of the prompt have another copy? If all that have it are busy, and more than others. */
+static bool needs_copy(const hth_route_question *question, const hth_route_place *places, size_t n, const sums *of,
+                       bool all)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((all || places[i].is_ready) && places[i].n_cached >= question->n_popular && !is_busier(&places[i], of))
+            return false;
+    return question->n_popular > 0;
+}
+
+static size_t choose_by_time(const hth_route_question *question, const hth_route_place *places, size_t n, bool all)
+{
+    const uint64_t beginning = question->beginning ? question->beginning : question->draw;
+    const sums of = sums_of(places, n, all);
+    const double near = 1 + HTH_ROUTE_NEAR_PERCENT / 100.0;
+    hth_route_question asked = *question;
+    double least_s = HUGE_VAL;
+    size_t best = SIZE_MAX;
+
+    if (!needs_copy(question, places, n, &of, all))
+        asked.n_popular = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < n; i++) {
+            const double cost_s = hth_route_time_of(&asked, places, n, i).cost_s;
+
+            if (!(all || places[i].is_ready) || (question->n_popular > 0 && !is_within_bound(&places[i], &of)))
+                continue;
+            if (pass == 0)
+                least_s = fmin(least_s, cost_s);
+            else if (cost_s <= least_s * near &&
+                     (best == SIZE_MAX || is_better(&places[i], &places[best], &of, beginning)))
+                best = i;
+        }
     return best != SIZE_MAX ? best : choose_least(places, n, all, question->draw);
 }
 
@@ -109,6 +224,8 @@ size_t hth_route_choose(const hth_route_question *question, const hth_route_plac
     const bool all = all_count(places, n);
 
     assert(n > 0);
+    if (question->policy == HTH_ROUTE_BY_TIME)
+        return choose_by_time(question, places, n, all);
     if (question->policy == HTH_ROUTE_ROUND_ROBIN)
         return choose_in_turn(places, n, all, question->turn);
     if (question->policy == HTH_ROUTE_LEAST || question->beginning == 0)

@@ -1,10 +1,21 @@
 /*
  * route.h - which of several places takes a request: pure functions
  *
- * A conversation stays where its beginning was read, as long as that place is not much busier than the others: the
- * places have an order for each beginning (rendezvous hashing), and the first place whose load is within the bound
+ * BY_TIME: the place where the first token comes first, as far as that can be known:
+ *
+ *     wait until the computation of the prompt can begin
+ *   + tokens of the prompt that the place does not have x its time for one, which counts HTH_ROUTE_WORK_WEIGHT times,
+ *     because it takes the place's time from other requests, and makes a second copy of what another place has
+ *
+ * Of places whose times are nearly equal, the one that has most of the prompt takes it; then, of those within the bound
+ * of BY_HASH, the first one in the order of the beginning. A popular beginning of prompts gets copies: when all places
+ * that have it are busier than others, its computation costs nothing.
+ *
+ * BY_HASH: a conversation stays where its beginning was read, as long as that place is not much busier than the others:
+ * the places have an order for each beginning (rendezvous hashing), and the first place whose load is within the bound
  * takes the request (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam, SODA 2018). So equal
  * beginnings meet, one beginning that everybody has spreads out, and a place that leaves moves only its own requests.
+ * BY_TIME takes this order where all else is equal.
  */
 #ifndef HTH_FLEET_ROUTE_H
 #define HTH_FLEET_ROUTE_H
@@ -14,16 +25,30 @@
 #include <stdint.h>
 
 typedef enum hth_route_policy {
-    HTH_ROUTE_BY_HASH,     /* as above */
+    HTH_ROUTE_BY_TIME, /* these two as above */
+    HTH_ROUTE_BY_HASH,
     HTH_ROUTE_LEAST,       /* the place with the least load for its size */
     HTH_ROUTE_ROUND_ROBIN, /* each place in turn */
 } hth_route_policy;
+
+enum { HTH_ROUTE_POLICIES = HTH_ROUTE_ROUND_ROBIN + 1 };
+const char *hth_route_policy_name(hth_route_policy policy); /* "time" */
+
+enum {
+    HTH_ROUTE_WORK_WEIGHT = 4,
+    HTH_ROUTE_NEAR_PERCENT = 10, /* times that differ by less are nearly equal */
+};
 
 typedef struct hth_route_place {
     uint64_t id;         /* of the node, the same on all machines */
     uint32_t n_load;     /* requests at work and waiting */
     uint32_t n_parallel; /* requests that it runs at once; 0: unknown */
     bool is_ready;       /* its model is loaded; others count only while none is ready, or all of these are full */
+    /* For BY_TIME. */
+    uint32_t n_cached;        /* tokens of this prompt that it probably has */
+    uint64_t n_prompt_left;   /* tokens of other prompts that it still has to compute */
+    uint64_t prompt_token_ns; /* of a prompt; 0: unknown, as at the slowest known place */
+    uint64_t reply_token_ns;  /* of a reply; likewise */
 } hth_route_place;
 
 typedef struct hth_route_question {
@@ -31,10 +56,22 @@ typedef struct hth_route_question {
     uint64_t beginning; /* a digest of the prompt's beginning; 0: unknown */
     uint64_t draw;      /* a random number: decides between equal places */
     uint64_t turn;      /* number of earlier requests, for ROUND_ROBIN */
+    /* For BY_TIME. */
+    uint32_t n_prompt;  /* tokens */
+    uint32_t n_popular; /* of them, tokens that more places should have: their computation is no loss */
+    uint32_t n_reply;   /* expected tokens of a reply */
 } hth_route_question;
 
 /* The index of the place that takes the request; n at least 1. */
 size_t hth_route_choose(const hth_route_question *question, const hth_route_place *places, size_t n);
+
+/* The times of place i that BY_TIME compares, in seconds. */
+typedef struct hth_route_time {
+    double wait_s;   /* until it can begin with the prompt */
+    double prompt_s; /* for the prompt, counted once */
+    double cost_s;   /* weighted as above: the least one wins */
+} hth_route_time;
+hth_route_time hth_route_time_of(const hth_route_question *question, const hth_route_place *places, size_t n, size_t i);
 
 /* A digest of a text, the same on all machines; never 0. Not secure. */
 uint64_t hth_route_digest(const void *bytes, size_t n);

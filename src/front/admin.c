@@ -586,10 +586,8 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
 
     hth_metrics_write(admin->metrics, admin->supervisor, &numbers, &out);
     hth_pressure_watch_write_metrics(admin->pressure, &out);
-    if (admin->nodes)
-        hth_nodes_write_metrics(admin->nodes, &out);
-    if (admin->roster)
-        hth_roster_write_metrics(admin->roster, &out);
+    if (admin->fleet_metrics)
+        admin->fleet_metrics(admin->user_data, &out);
     reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
 }
 
@@ -760,13 +758,22 @@ static void answer_fleet(const hth_admin *admin, hth_http_exchange *exchange)
 {
     json_t *order = read_order(exchange);
     const char *drain = json_string_value(json_object_get(order, "drain")),
-               *undrain = json_string_value(json_object_get(order, "undrain"));
+               *undrain = json_string_value(json_object_get(order, "undrain")),
+               *why = json_string_value(json_object_get(order, "why"));
+    const json_t *body = json_object_get(order, "body");
     hearth_error err = { .status = HEARTH_OK };
+    json_t *page;
 
     if (strcmp(hth_http_method(exchange), "POST") != 0)
         reply_json_take(exchange, 200, admin->fleet(admin->user_data));
-    else if (!drain == !undrain)
-        reply_wrong(exchange, "drain", "the name of a node as 'drain' or as 'undrain'");
+    else if (why && json_is_string(body)) {
+        page = admin->why(why, json_string_value(body), json_string_length(body), admin->user_data, &err);
+        if (err.status == HEARTH_OK)
+            reply_json_take(exchange, 200, page);
+        else
+            reply_refusal(exchange, &err);
+    } else if (!drain == !undrain)
+        reply_wrong(exchange, "drain", "the name of a node as 'drain' or as 'undrain', or 'why' with 'body'");
     else if (admin->drain_node(drain ? drain : undrain, drain != NULL, admin->user_data, &err) == HEARTH_OK)
         reply_status(exchange, 202, drain ? "draining" : "undraining");
     else

@@ -13,7 +13,8 @@
  *   POST /admin/preload {"models": [NAME, ...]}; /admin/release_all, also with {"rows": true}; /admin/compact
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
- *   GET  /admin/fleet         this node and the others; POST {"drain": NODE} or {"undrain": NODE}
+ *   GET  /admin/fleet         this node and the others; POST {"drain": NODE} or {"undrain": NODE}; or
+ *                             {"why": ENDPOINT, "body": TEXT}: the places that could take this request
  *   GET  /admin/config        the options in force, without secrets
  *   POST /admin/drain         like SIGTERM; POST /admin/reload: like SIGHUP
  *
@@ -23,8 +24,6 @@
 #define HTH_FRONT_ADMIN_H
 
 #include "api/buffer.h"
-#include "fleet/nodes.h"
-#include "fleet/roster.h"
 #include "front/front.h"
 #include "front/metrics.h"
 #include "http/http.h"
@@ -52,10 +51,12 @@ typedef struct hth_admin {
     hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
     /* Apply all pressure settings in this JSON object, or none, with err, which is not NULL. */
     hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
-    const hth_nodes *nodes;   /* NULL: no fleet */
-    const hth_roster *roster; /* NULL: no store */
+    /* Append the metrics of the fleet, if there is one. */
+    void (*fleet_metrics)(const void *user_data, hth_buffer *out);
     /* GET /admin/fleet, a new object; NULL without memory. */
     json_t *(*fleet)(void *user_data);
+    /* Why a place takes a request, a new object; NULL with err, or without memory. */
+    json_t *(*why)(const char *endpoint, const char *body, size_t n, void *user_data, hearth_error *err);
     /* The node of this name takes no more requests, or takes them again. err is not NULL. */
     hearth_status (*drain_node)(const char *name, bool is_draining, void *user_data, hearth_error *err);
     void *user_data;

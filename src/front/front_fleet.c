@@ -3,21 +3,95 @@
  *
  * The page for other nodes is made anew when it is older than PAGE_MS, however many ask.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/json_values.h"
+#include "api/peek.h"
+#include "base/hash.h"
 #include "base/hex.h"
 #include "base/os.h"
+#include "base/smaller.h"
 #include "base/status.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
 
 enum {
     PAGE_MS = 200,
+    ANCHOR_BODY_BYTES_MAX = 2 << 20, /* a larger one would hold up the event loop */
+    N_ANCHORS = 1 << 18,             /* the table takes at most 8 MiB */
 };
+
+/* ---- this node's cache ---- */
+
+/* Read the name in the file, or make the file with a new one. False: there is no folder yet, or it cannot be used. */
+static bool read_name(const char *path, char name[HTH_NODE_EPOCH_BYTES])
+{
+    const size_t n = HTH_NODE_EPOCH_BYTES - 1;
+    uint8_t drawn[(HTH_NODE_EPOCH_BYTES - 1) / 2];
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool ok = fd >= 0;
+
+    if (ok) {
+        hth_os_random(drawn, sizeof(drawn));
+        hth_hex_encode(drawn, sizeof(drawn), name);
+        ok = write(fd, name, n) == (ssize_t)n;
+    } else if (errno == EEXIST) {
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        ok = fd >= 0 && read(fd, name, n) == (ssize_t)n;
+        name[n] = '\0';
+        ok = ok && hth_is_hex(name, n);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return ok;
+}
+
+/*
+ * A name of the cache that stays when the node starts anew, because it is beside the rows on the disk. Until the first
+ * worker has made that folder, and without one, it is the epoch.
+ */
+static void name_cache(hth_front *front)
+{
+    hth_fleet *fleet = &front->fleet;
+    const char *learned = front->options->options->learned_path, *slash = learned ? strrchr(learned, '/') : NULL;
+    char path[PATH_MAX];
+
+    if (fleet->has_cache)
+        return;
+    fleet->has_cache = slash &&
+                       snprintf(path, sizeof(path), "%.*s/name", (int)(slash - learned), learned) < (int)sizeof(path) &&
+                       read_name(path, fleet->cache);
+    if (!fleet->has_cache)
+        memcpy(fleet->cache, fleet->epoch, sizeof(fleet->cache));
+    hth_places_set_holder(front->places, hth_route_digest(fleet->cache, strlen(fleet->cache)));
+}
+
+size_t hth_front_fleet_anchors(const hth_front *front, const hth_route *route, const char *model, const char *adapter,
+                               const char *salt, const char *body, size_t n, hth_anchor *out)
+{
+    hth_buffer scope = { .text = NULL };
+    size_t n_out = 0;
+
+    if (!front->fleet.credit || n == 0 || n > ANCHOR_BODY_BYTES_MAX)
+        return 0;
+    hth_buffer_add(&scope, (const char *)front->fleet.secret, sizeof(front->fleet.secret));
+    hth_buffer_add_format(&scope, "%d", (int)route->api);
+    hth_buffer_add(&scope, model, strlen(model) + 1);
+    hth_buffer_add(&scope, adapter ? adapter : "", adapter ? strlen(adapter) + 1 : 1);
+    hth_buffer_add(&scope, salt ? salt : "", salt ? strlen(salt) + 1 : 1);
+    if (!scope.failed)
+        n_out = hth_api_anchors(scope.text, scope.n, body, n, out);
+    if (scope.text)
+        hth_wipe(scope.text, scope.n);
+    hth_buffer_deinit(&scope);
+    return n_out;
+}
 
 /* ---- the page for other nodes ---- */
 
@@ -54,7 +128,10 @@ static bool describe(const hth_front *front, const hth_server_model *model, own_
                              .is_broken = load.is_broken,
                              .n_at_work = load.n_at_work,
                              .n_waiting = load.n_waiting,
-                             .n_parallel = load.n_parallel };
+                             .n_parallel = load.n_parallel,
+                             .n_prompt_left = (uint32_t)hth_smaller(load.n_prompt_left, UINT32_MAX),
+                             .prompt_token_ns = (uint32_t)hth_smaller(load.prompt_token_ns, UINT32_MAX),
+                             .reply_token_ns = (uint32_t)hth_smaller(load.reply_token_ns, UINT32_MAX) };
     return true;
 }
 
@@ -68,6 +145,8 @@ static void write_page(hth_front *front)
     (void)snprintf(page.version, sizeof(page.version), "%s", hearth_version()); /* these fit */
     (void)snprintf(page.name, sizeof(page.name), "%s", front->fleet.name);
     (void)snprintf(page.epoch, sizeof(page.epoch), "%s", front->fleet.epoch);
+    name_cache(front);
+    (void)snprintf(page.cache, sizeof(page.cache), "%s", front->fleet.cache);
     page.is_draining = front->is_draining || hth_places_is_draining(front->places);
     for (size_t i = 0; i < options->n_models && ok; i++) {
         ok = describe(front, &options->models[i], &own[i], &page.models[i]);
@@ -138,6 +217,18 @@ bool hth_front_fleet_is_young(const hth_front *front)
 
 /* ---- pages and orders of operators ---- */
 
+void hth_front_fleet_metrics(const void *user_data, hth_buffer *out)
+{
+    const hth_front *front = user_data;
+
+    if (!front->fleet.nodes)
+        return;
+    hth_nodes_write_metrics(front->fleet.nodes, out);
+    hth_places_write_metrics(front->places, out);
+    if (front->fleet.roster)
+        hth_roster_write_metrics(front->fleet.roster, out);
+}
+
 static json_t *node_json(const hth_node *node)
 {
     const hth_node_page *page = hth_node_page_of(node);
@@ -193,6 +284,62 @@ json_t *hth_front_fleet_json(void *user_data)
     }
     return json_pack("{s:b, s:s, s:o, s:o, s:o*}", "fleet", 1, "certificate", hth_fleet_pem_print(front->fleet.pem),
                      "self", own, "nodes", nodes, "store", front->fleet.store ? store_json(&front->fleet) : NULL);
+}
+
+/* ---- why a node takes a request ---- */
+
+static json_t *place_json(const hth_front *front, const hth_place_list *list, const hth_route_question *question,
+                          size_t i, bool is_chosen)
+{
+    const hth_route_place *place = &list->places[i];
+    const hth_route_time time = hth_route_time_of(question, list->places, list->n, i);
+
+    return json_pack("{s:o, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "node",
+                     hth_json_string(list->nodes[i] ? hth_node_name(list->nodes[i]) : front->fleet.name), "chosen",
+                     is_chosen, "ready", place->is_ready, "load", (json_int_t)place->n_load, "parallel",
+                     (json_int_t)place->n_parallel, "cached_tokens", (json_int_t)place->n_cached, "wait_s", time.wait_s,
+                     "prompt_s", time.prompt_s, "cost_s", time.cost_s);
+}
+
+json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    const hth_route *route = hth_route_find(endpoint);
+    hth_anchor anchors[HTH_ANCHORS_MAX];
+    hth_api_peeked peeked;
+    hth_place_seeker seeker = { .anchors = anchors };
+    hth_route_question question = { .n_prompt = 0 };
+    hth_place_list list;
+    json_t *places;
+    size_t chosen;
+    bool is_adapter = false;
+    const hth_server_model *own;
+
+    if (!front->fleet.nodes) {
+        (void)hth_fail(err, HEARTH_UNSUPPORTED, "this server is no node of a fleet (fleet.file, --fleet)");
+        return NULL;
+    }
+    if (!route || route->kind != HTH_ROUTE_GENERATE || !hth_api_peek(body, n, &peeked)) {
+        (void)hth_fail(err, HEARTH_MISUSE, "it needs an endpoint that generates ('/v1/chat/completions'), and a body");
+        return NULL;
+    }
+    own = hth_model_called(front->options->options, peeked.model, NULL);
+    seeker.model = own ? own->name : hth_front_fleet_model(front, peeked.model, false, &is_adapter);
+    if (!seeker.model) {
+        (void)hth_fail(err, HEARTH_NOT_FOUND, "no node has a model of the name '%.100s'", peeked.model);
+        return NULL;
+    }
+    seeker.is_elsewhere = !own;
+    seeker.beginning = hth_front_beginning_of(body, n);
+    seeker.n_anchors =
+        hth_front_fleet_anchors(front, route, seeker.model, is_adapter ? peeked.model : NULL, NULL, body, n, anchors);
+    chosen = hth_places_choose(front->places, &seeker, &list, &question);
+    places = json_array();
+    for (size_t i = 0; i < list.n; i++)
+        (void)json_array_append_new(places, place_json(front, &list, &question, i, i == chosen)); /* or left out */
+    return json_pack("{s:o, s:s, s:I, s:I, s:o}", "model", hth_json_string(seeker.model), "policy",
+                     hth_route_policy_name(question.policy), "prompt_tokens", (json_int_t)question.n_prompt,
+                     "popular_tokens", (json_int_t)question.n_popular, "places", places);
 }
 
 /* ---- draining ---- */
@@ -354,6 +501,13 @@ static hearth_status begin_store(hth_front *front, const hth_fleet_options *of, 
                                                                      .name = fleet->name,
                                                                      .log = &front->log },
                                        &fleet->limits, err);
+    if (status == HEARTH_OK && fleet->credit)
+        status = hth_credit_feed_new(&(hth_credit_feed_options){ .base = front->base,
+                                                                 .store = fleet->store,
+                                                                 .credit = fleet->credit,
+                                                                 .fleet = fleet->id,
+                                                                 .epoch = fleet->epoch },
+                                     &fleet->feed, err);
     return status;
 }
 
@@ -373,6 +527,10 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                      .on_look = on_look,
                                                      .user_data = front },
                                &front->fleet.nodes, err);
+    if (status == HEARTH_OK && of->file && of->policy == HTH_ROUTE_BY_TIME) {
+        hth_fleet_pem_secret(front->fleet.pem, front->fleet.secret);
+        status = hth_credit_new(N_ANCHORS, &front->fleet.credit, err);
+    }
     if (status == HEARTH_OK && of->file && of->store)
         status = begin_store(front, of, err);
     if (status == HEARTH_OK)
@@ -380,6 +538,7 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                        .supervisor = front->supervisor,
                                                        .nodes = front->fleet.nodes,
                                                        .name = front->fleet.name,
+                                                       .credit = front->fleet.credit,
                                                        .policy = of->policy,
                                                        .wait_timeout_ms = options->relay.wait_timeout_ms,
                                                        .on_leave = on_leave,
@@ -398,10 +557,12 @@ void hth_front_fleet_start(hth_front *front)
 
 void hth_front_fleet_end(hth_front *front)
 {
+    hth_credit_feed_free(front->fleet.feed);
     hth_shared_limits_free(front->fleet.limits);
     hth_roster_free(front->fleet.roster);
     hth_store_free(front->fleet.store);
     hth_places_free(front->places);
+    hth_credit_free(front->fleet.credit);
     hth_nodes_free(front->fleet.nodes);
     hth_buffer_deinit(&front->fleet.page);
 }

@@ -151,17 +151,13 @@ static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
     return hth_route_dialect(r->route) == HTH_API_OLLAMA && n > 0 && hth_api_peek_keep_alive(body, n, keep_ms);
 }
 
-/* A digest of the beginning of the prompt: of all texts up to the first message of the user. 0: unknown. */
-static uint64_t beginning_of(const hth_front_request *r)
+/* Of all texts up to the first message of the user. */
+uint64_t hth_front_beginning_of(const char *body, size_t n)
 {
     hth_api_span spans[HTH_API_PEEK_SPANS_MAX];
-    size_t n = 0, n_spans;
-    const char *body = hth_http_body(r->exchange, &n);
     uint8_t digests[HTH_API_PEEK_SPANS_MAX * sizeof(uint64_t)];
+    const size_t n_spans = hth_api_peek_beginning(body, n, spans);
 
-    if (!r->front->fleet.nodes || r->route->kind != HTH_ROUTE_GENERATE || n == 0)
-        return 0;
-    n_spans = hth_api_peek_beginning(body, n, spans);
     for (size_t i = 0; i < n_spans; i++)
         hth_put_u64(digests + i * sizeof(uint64_t), hth_route_digest(spans[i].at, spans[i].n));
     return n_spans > 0 ? hth_route_digest(digests, n_spans * sizeof(uint64_t)) : 0;
@@ -185,6 +181,11 @@ void hth_front_relay(hth_front_request *r)
     uint64_t keep_ms = 0;
     bool wants_kept, keeps;
     char target[TARGET_BYTES];
+    hth_anchor anchors[HTH_ANCHORS_MAX];
+    const bool is_routed = r->front->fleet.nodes && r->route->kind == HTH_ROUTE_GENERATE;
+    const char *salt = r->use ? hth_key_use_key(r->use)->salt : NULL;
+    size_t n_body = 0;
+    const char *body = hth_http_body(r->exchange, &n_body);
 
     if (!hth_front_choose_model(r))
         return; /* and the request is over */
@@ -230,12 +231,17 @@ void hth_front_relay(hth_front_request *r)
                             .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
                             .is_local = is_local(r),
                             .is_elsewhere = r->is_elsewhere,
-                            .beginning = beginning_of(r),
+                            .beginning = is_routed ? hth_front_beginning_of(body, n_body) : 0,
+                            .anchors = anchors,
+                            .n_anchors = is_routed ? hth_front_fleet_anchors(r->front, r->route, r->model,
+                                                                             r->names_adapter ? r->adapter : NULL, salt,
+                                                                             body, n_body, anchors)
+                                                   : 0,
                             .adapter = r->names_adapter ? r->adapter : NULL,
                             .id = r->id,
                             .request_id = r->record.request_id,
                             .traceparent = r->traceparent,
-                            .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                            .salt = salt,
                             .past = r->past.records.text,
                             .past_bytes = r->past.records.n,
                             .on_record = is_response ? on_record : NULL,

@@ -9,6 +9,7 @@
 #define HTH_FRONT_FRONT_REQUEST_H
 
 #include "api/model_pages.h"
+#include "fleet/credit_feed.h"
 #include "fleet/fleet_pem.h"
 #include "fleet/roster.h"
 #include "front/access_log.h"
@@ -45,9 +46,14 @@ typedef struct hth_peer_request hth_peer_request;   /* peer_request.c */
 /* The front as a node of a fleet; zeros without one. */
 typedef struct hth_fleet {
     hth_fleet_pem *pem;
-    hth_nodes *nodes;   /* NULL: no fleet */
-    hth_store *store;   /* NULL: none */
-    hth_roster *roster; /* likewise */
+    hth_nodes *nodes;                 /* NULL: no fleet */
+    hth_store *store;                 /* NULL: none */
+    hth_roster *roster;               /* likewise */
+    hth_credit *credit;               /* NULL: the policy needs none */
+    hth_credit_feed *feed;            /* NULL: no store, or no credit */
+    uint8_t secret[32];               /* of anchors */
+    bool has_cache;                   /* the name of the cache is known */
+    char cache[HTH_NODE_EPOCH_BYTES]; /* or else the epoch */
     hth_shared_limits *limits;
     char name[HTH_NODE_NAME_BYTES];
     char epoch[HTH_NODE_EPOCH_BYTES];
@@ -129,8 +135,22 @@ const hth_buffer *hth_front_fleet_page(hth_front *front);
  * it. *is_adapter_out: the name is an adapter's. Valid until the next look at a node.
  */
 const char *hth_front_fleet_model(const hth_front *front, const char *name, bool by_patterns, bool *is_adapter_out);
+/*
+ * The anchors of a request of this route, at most HTH_ANCHORS_MAX; 0 without a fleet. adapter, salt: NULL: none.
+ */
+size_t hth_front_fleet_anchors(const hth_front *front, const hth_route *route, const char *model, const char *adapter,
+                               const char *salt, const char *body, size_t n, hth_anchor *out);
+/*
+ * For POST /admin/fleet: which places could take a request with this body for this endpoint, [n], now, and why; a new
+ * object. NULL with err.
+ */
+json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, void *user_data, hearth_error *err);
+/* A digest of the beginning of a prompt, for hth_place_seeker. 0: unknown. */
+uint64_t hth_front_beginning_of(const char *body, size_t n);
 /* Has another node not told its models since this one started? */
 bool hth_front_fleet_is_young(const hth_front *front);
+/* Append the metrics of the fleet, if there is one; user_data is the front, as below. */
+void hth_front_fleet_metrics(const void *user_data, hth_buffer *out);
 /* GET /admin/fleet, as a new object; NULL without memory. */
 json_t *hth_front_fleet_json(void *user_data);
 /* Answer what another node asks, on its listener. */

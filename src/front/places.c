@@ -10,9 +10,11 @@
 #include "base/draw.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "wire/exposition.h"
 
 enum {
-    LOOK_MS = 250, /* between two looks at seekers that wait */
+    LOOK_MS = 250,      /* between two looks at seekers that wait */
+    REPLY_TOKENS = 200, /* that a reply is expected to have */
 };
 
 struct hth_places {
@@ -20,16 +22,12 @@ struct hth_places {
     hth_place_seeker *waiting; /* the longest wait first */
     struct event *look;        /* pending while one waits */
     uint64_t own_id;
+    uint64_t own_holder;
+    uint64_t n_predicted; /* tokens that places probably had, and that they had; of requests whose end told it */
+    uint64_t n_cached;
     uint64_t n_found; /* places that were given out */
     bool is_draining;
 };
-
-/* Places that can take a request now. */
-typedef struct place_list {
-    hth_route_place places[HTH_NODES_MAX + 1];
-    hth_node *nodes[HTH_NODES_MAX + 1]; /* NULL: this one */
-    size_t n;
-} place_list;
 
 static size_t n_nodes(const hth_places *places)
 {
@@ -57,31 +55,35 @@ static bool is_same_model(const hth_place_seeker *seeker, const char *here, cons
     return !*here || !*digest || strcmp(here, digest) == 0;
 }
 
-static void add_place(place_list *list, hth_node *node, const hth_route_place *place)
+static void add_place(hth_place_list *list, hth_node *node, uint64_t holder, const hth_route_place *place)
 {
     list->nodes[list->n] = node;
+    list->holders[list->n] = holder;
     list->places[list->n++] = *place;
 }
 
 /* Add the nodes that can take the request. here: the digest of the model here; "": unknown, or it is not here. */
-static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, const char *here, place_list *list)
+static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, const char *here, hth_place_list *list)
 {
     for (size_t i = 0; i < n_nodes(places); i++) {
         hth_node *node = hth_nodes_at(places->options.nodes, i);
         const hth_node_model *has = hth_node_takes(node, seeker->model) ? hth_node_model_of(node, seeker->model) : NULL;
 
         if (has && (!seeker->adapter || has_adapter(has, seeker->adapter)) && is_same_model(seeker, here, has->digest))
-            add_place(list, node,
+            add_place(list, node, hth_node_holder(node),
                       &(hth_route_place){ .id = hth_node_id(node),
                                           .n_load = hth_node_load(node, seeker->model),
                                           .n_parallel = has->n_parallel,
-                                          .is_ready = has->is_ready });
+                                          .is_ready = has->is_ready,
+                                          .n_prompt_left = hth_node_prompt_left(node, seeker->model),
+                                          .prompt_token_ns = has->prompt_token_ns,
+                                          .reply_token_ns = has->reply_token_ns });
     }
 }
 
 /* All places that could take a request of this seeker. after: the place that it lost; NULL: none. */
 static void list_places(const hth_places *places, const hth_place_seeker *seeker, const hth_place *after,
-                        place_list *list)
+                        hth_place_list *list)
 {
     hth_worker_load load = { .digest = "" };
     bool is_here;
@@ -92,12 +94,15 @@ static void list_places(const hth_places *places, const hth_place_seeker *seeker
         add_nodes(places, seeker, load.digest, list);
     if (is_here && !seeker->was_local && is_same_model(seeker, "", load.digest) &&
         (!places->is_draining || list->n == 0))
-        add_place(list, NULL,
+        add_place(list, NULL, places->own_holder,
                   &(hth_route_place){ .id = places->own_id,
                                       .n_load = load.n_at_work + load.n_waiting,
                                       .n_parallel = load.n_parallel,
                                       .is_ready = load.is_ready &&
-                                                  !(after && !after->node && after->generation == load.generation) });
+                                                  !(after && !after->node && after->generation == load.generation),
+                                      .n_prompt_left = load.n_prompt_left,
+                                      .prompt_token_ns = load.prompt_token_ns,
+                                      .reply_token_ns = load.reply_token_ns });
 }
 
 /* Has any node the model, as far as it was ever told? */
@@ -149,11 +154,11 @@ static hearth_status seek_here(hth_place_seeker *seeker, const hth_place *after,
                                after && !after->node ? after->generation : 0, &seeker->waiter, err);
 }
 
-static void find_node(hth_place_seeker *seeker, hth_node *node)
+static void find_node(hth_place_seeker *seeker, hth_node *node, uint32_t n_missing)
 {
     seeker->place = (hth_place){ .node = node, .generation = hth_node_generation(node) };
     seeker->has_ended = false;
-    seeker->is_trial = hth_node_note_sent(node, seeker->model);
+    seeker->is_trial = hth_node_note_sent(node, seeker->model, n_missing);
     seeker->on_found(seeker, &seeker->place);
 }
 
@@ -182,13 +187,43 @@ static void wait_for_any(hth_place_seeker *seeker)
         look_later(places);
 }
 
+/* Which place of the list, which is not empty. Fills what the places have of the prompt. */
+static size_t choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
+                     hth_route_question *question)
+{
+    uint32_t n_cached[HTH_PLACES_MAX];
+    hth_credit_answer answer;
+
+    *question = (hth_route_question){ .policy = places->options.policy,
+                                      .beginning = seeker->beginning,
+                                      .draw = hth_draw_seed(),
+                                      .turn = places->n_found,
+                                      .n_reply = REPLY_TOKENS };
+    if (places->options.credit) {
+        answer = hth_credit_ask(places->options.credit, list->holders, list->n, seeker->anchors, seeker->n_anchors,
+                                n_cached);
+        question->n_prompt = answer.n_prompt;
+        question->n_popular = answer.n_popular;
+        for (size_t i = 0; i < list->n; i++)
+            list->places[i].n_cached = n_cached[i];
+    }
+    return hth_route_choose(question, list->places, list->n);
+}
+
+size_t hth_places_choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
+                         hth_route_question *question)
+{
+    list_places(places, seeker, NULL, list);
+    return list->n > 0 ? choose(places, seeker, list, question) : 0;
+}
+
 /* Take a place, or wait. HEARTH_NOT_FOUND: there is none, and none to wait for. */
 static hearth_status seek(hth_place_seeker *seeker, const hth_place *after, hearth_error *err)
 {
     hth_places *places = seeker->places;
-    hth_route_question question = { .policy = places->options.policy, .beginning = seeker->beginning };
-    place_list list;
-    hth_node *node;
+    hth_route_question question;
+    hth_place_list list;
+    size_t i;
 
     if (n_nodes(places) == 0)
         return seek_here(seeker, after, err);
@@ -199,12 +234,16 @@ static hearth_status seek(hth_place_seeker *seeker, const hth_place *after, hear
         wait_for_any(seeker);
         return HEARTH_OK;
     }
-    question.draw = hth_draw_seed();
-    question.turn = places->n_found++;
-    node = list.nodes[hth_route_choose(&question, list.places, list.n)];
-    if (!node)
+    i = choose(places, seeker, &list, &question);
+    places->n_found++;
+    seeker->holder = list.holders[i];
+    seeker->n_predicted = list.places[i].n_cached;
+    if (places->options.credit)
+        hth_credit_note(places->options.credit, seeker->holder, seeker->anchors, seeker->n_anchors, 0);
+    if (!list.nodes[i])
         return seek_here(seeker, after, err);
-    find_node(seeker, node);
+    find_node(seeker, list.nodes[i],
+              question.n_prompt > seeker->n_predicted ? question.n_prompt - seeker->n_predicted : 0);
     return HEARTH_OK;
 }
 
@@ -321,6 +360,8 @@ void hth_places_on_node(hth_places *places, hth_node *node)
 {
     if (hth_node_state_of(node) == HTH_NODE_DRAINING || hth_node_state_of(node) == HTH_NODE_DOWN)
         places->options.on_leave(node, places->options.user_data);
+    if (places->options.credit && hth_node_state_of(node) == HTH_NODE_UP)
+        hth_credit_add_holder(places->options.credit, hth_node_holder(node));
     look_again(places);
 }
 
@@ -356,6 +397,17 @@ void hth_places_note_served(hth_place_seeker *seeker)
         hth_node_note_served(place->node, seeker->model);
     else if (place->generation > 0)
         hth_supervisor_note_served(seeker->places->options.supervisor, seeker->model, place->generation);
+}
+
+void hth_places_note_cached(hth_place_seeker *seeker, uint32_t n_prompt, uint32_t n_cached)
+{
+    hth_places *places = seeker->places;
+
+    if (!places || !places->options.credit || seeker->holder == 0 || seeker->n_anchors == 0)
+        return;
+    hth_credit_note(places->options.credit, seeker->holder, seeker->anchors, seeker->n_anchors, n_prompt);
+    places->n_predicted += seeker->n_predicted < n_prompt ? seeker->n_predicted : n_prompt;
+    places->n_cached += n_cached;
 }
 
 hth_place_fate hth_places_fate(hth_places *places, const char *model, const hth_place *place)
@@ -396,7 +448,7 @@ void hth_places_tell_wait(const hth_places *places, const char *model, const hth
 bool hth_places_has_other(const hth_place_seeker *seeker)
 {
     hth_place_seeker asked = *seeker;
-    place_list list;
+    hth_place_list list;
 
     asked.was_local = false;
     remember_digest(&asked);
@@ -469,4 +521,23 @@ void hth_places_set_draining(hth_places *places, bool is_draining)
 bool hth_places_is_draining(const hth_places *places)
 {
     return places->is_draining;
+}
+
+void hth_places_set_holder(hth_places *places, uint64_t holder)
+{
+    places->own_holder = holder;
+    if (places->options.credit)
+        hth_credit_add_holder(places->options.credit, holder);
+}
+
+void hth_places_write_metrics(const hth_places *places, hth_buffer *out)
+{
+    static const char predicted[] = "hearth_fleet_predicted_tokens_total",
+                      cached[] = "hearth_fleet_cached_tokens_total";
+
+    hth_exposition_family(out, predicted, "counter",
+                          "Tokens of prompts that the chosen nodes probably had in their caches.");
+    hth_exposition_count(out, predicted, (hth_labels){ NULL, 0 }, places->n_predicted);
+    hth_exposition_family(out, cached, "counter", "Tokens of the same prompts that they had.");
+    hth_exposition_count(out, cached, (hth_labels){ NULL, 0 }, places->n_cached);
 }

@@ -14,6 +14,7 @@
 #ifndef HTH_FRONT_PLACES_H
 #define HTH_FRONT_PLACES_H
 
+#include "fleet/credit.h"
 #include "fleet/nodes.h"
 #include "fleet/route.h"
 #include "supervisor/supervisor.h"
@@ -40,19 +41,23 @@ struct hth_place_seeker {
     void (*on_found)(hth_place_seeker *seeker, const hth_place *place);
     /* The search is over without a place; err as in hth_worker_waiter. */
     void (*on_failed)(hth_place_seeker *seeker, const hearth_error *err);
-    uint64_t since_ns;    /* earlier seekers come first */
-    bool outlasts_breaks; /* as in hth_worker_waiter */
-    bool is_local;        /* about this node: only its own worker, if it has the model */
-    bool is_elsewhere;    /* this node cannot take it: it lacks the model or the adapter */
-    uint64_t beginning;   /* of its prompt, as in hth_route_question */
-    const char *adapter;  /* that the place must have; NULL: none. Lives as long as the seeker */
+    uint64_t since_ns;         /* earlier seekers come first */
+    bool outlasts_breaks;      /* as in hth_worker_waiter */
+    bool is_local;             /* about this node: only its own worker, if it has the model */
+    bool is_elsewhere;         /* this node cannot take it: it lacks the model or the adapter */
+    uint64_t beginning;        /* of its prompt, as in hth_route_question */
+    const char *adapter;       /* that the place must have; NULL: none. Lives as long as the seeker */
+    const hth_anchor *anchors; /* [n_anchors] of its prompt, for BY_TIME; likewise */
+    size_t n_anchors;
     /* Of the places. */
     hth_places *places;
     const char *model;
-    hth_place place;  /* that it holds; generation 0: none */
-    bool has_ended;   /* the end of the request there was noted */
-    bool is_trial;    /* it is the trial of the place's breaker */
-    bool was_refused; /* the node had no place */
+    hth_place place;      /* that it holds; generation 0: none */
+    bool has_ended;       /* the end of the request there was noted */
+    bool is_trial;        /* it is the trial of the place's breaker */
+    bool was_refused;     /* the node had no place */
+    uint64_t holder;      /* the cache of the place; 0: unknown */
+    uint32_t n_predicted; /* tokens of the prompt that it probably has */
     hth_worker_waiter waiter;
     hth_place_seeker *prev, *next; /* while it waits for any place */
     bool waits;
@@ -69,6 +74,7 @@ typedef struct hth_places_options {
     hth_supervisor *supervisor; /* outlives the places, like the rest */
     hth_nodes *nodes;           /* NULL: no fleet */
     const char *name;           /* of this node */
+    hth_credit *credit;         /* NULL: no policy needs it */
     hth_route_policy policy;
     uint32_t wait_timeout_ms;
     /* Requests at this node (NULL: this one) should move: it drains, or does not answer. May call hth_places_want. */
@@ -99,6 +105,9 @@ void hth_places_note_refused(hth_place_seeker *seeker, const char *why);
 /* The request came so far there that a death of its worker is no failed start. */
 void hth_places_note_served(hth_place_seeker *seeker);
 
+/* The place computed a prompt of so many tokens, of which it had so many. */
+void hth_places_note_cached(hth_place_seeker *seeker, uint32_t n_prompt, uint32_t n_cached);
+
 /* What became of a place whose connection broke. */
 typedef enum hth_place_fate {
     HTH_FATE_UNKNOWN, /* not known yet */
@@ -124,5 +133,24 @@ const char *hth_places_own_name(const hth_places *places);                      
 /* By an operator's order, or because the server ends: this node takes no more requests, if others can. */
 void hth_places_set_draining(hth_places *places, bool is_draining);
 bool hth_places_is_draining(const hth_places *places);
+/* Of this node's cache, for credit.h. */
+void hth_places_set_holder(hth_places *places, uint64_t holder);
+
+/* The places that could take a request now, as hth_places_choose saw them. */
+enum { HTH_PLACES_MAX = HTH_NODES_MAX + 1 };
+typedef struct hth_place_list {
+    hth_route_place places[HTH_PLACES_MAX];
+    hth_node *nodes[HTH_PLACES_MAX];  /* NULL: this one */
+    uint64_t holders[HTH_PLACES_MAX]; /* their caches */
+    size_t n;
+} hth_place_list;
+/*
+ * Which place a seeker that has none would get now. Returns its index; list->n 0: none can take it. *question is what
+ * the choice was made by.
+ */
+size_t hth_places_choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
+                         hth_route_question *question);
+/* Append the metrics of the predictions to a page of Prometheus' format. */
+void hth_places_write_metrics(const hth_places *places, hth_buffer *out);
 
 #endif

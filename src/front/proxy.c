@@ -107,6 +107,7 @@ struct hth_relay {
     uint64_t begun_ns;
 
     /* Its workers. */
+    hth_anchor *anchors; /* owned: of the seeker */
     hth_place_seeker seeker;
     hth_upstream_call *call; /* NULL: none */
     hth_place place;         /* the last one; generation 0: none */
@@ -879,6 +880,9 @@ static void take_end(hth_relay *relay, const hth_frame *frame)
     hth_upstream_release(call); /* before the exchange ends, so that its connection can be reused */
     relay->record.has_summary = true;
     relay->record.summary = frame->summary;
+    if (relay->n_runs == 1 && frame->summary.figures.hit != HTH_FRAME_NO_HIT)
+        hth_places_note_cached(&relay->seeker, frame->summary.figures.n_prompt_tokens,
+                               frame->summary.figures.n_cached_tokens);
     if (status < 200 || status > 599)
         status = relay->status;
     if (relay->is_refused)
@@ -1527,6 +1531,7 @@ static void relay_free(hth_relay *relay)
     hth_buffer_deinit(&relay->fresh);
     free(relay->more_step_ns);
     free(relay->kept_body);
+    free(relay->anchors);
     model_unref(relay->proxy, relay->model);
     free(relay);
 }
@@ -1624,12 +1629,17 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     if (own->record)
         relay->record = *own->record;
     relay->begun_ns = hth_os_monotonic_ns();
+    relay->anchors = request->n_anchors > 0 ? malloc(request->n_anchors * sizeof(hth_anchor)) : NULL;
+    if (relay->anchors) /* without memory, nothing is known of the prompt */
+        memcpy(relay->anchors, request->anchors, request->n_anchors * sizeof(hth_anchor));
     relay->seeker = (hth_place_seeker){ .on_found = on_found,
                                         .on_failed = on_failed,
                                         .since_ns = relay->begun_ns,
                                         .is_local = request->is_local,
                                         .is_elsewhere = request->is_elsewhere,
                                         .beginning = request->beginning,
+                                        .anchors = relay->anchors,
+                                        .n_anchors = relay->anchors ? request->n_anchors : 0,
                                         .adapter = own->adapter };
     relay->created_s = hth_os_unix_seconds();
     relay->seed = hth_draw_seed();

@@ -23,6 +23,7 @@
 #ifndef HTH_FRONT_PROXY_H
 #define HTH_FRONT_PROXY_H
 
+#include "api/anchors.h"
 #include "api/error.h"
 #include "base/log.h"
 #include "front/access_log.h"
@@ -69,9 +70,11 @@ typedef struct hth_relay_request {
     bool generates;          /* ask for frames: another worker can continue the reply, and tokens are counted */
     bool names_adapter;      /* the model that the body names is an adapter: no other model may answer */
     bool is_once;            /* never sent to a second worker */
-    bool is_local;           /* these four as in hth_place_seeker */
+    bool is_local;           /* these six as in hth_place_seeker */
     bool is_elsewhere;
     uint64_t beginning;
+    const hth_anchor *anchors; /* [n_anchors]; copied */
+    size_t n_anchors;
     const char *adapter;
     const char *id;          /* of the reply: letters and digits, unique */
     const char *request_id;  /* for logs, here and in the worker; NULL: id */

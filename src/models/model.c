@@ -353,6 +353,9 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
         filled.n_cells_used = status.n_cells_used;
         filled.n_ticks = status.n_ticks;
         filled.n_preempted = status.n_preempted;
+        filled.n_prompt_left = status.n_prompt_left;
+        filled.prompt_token_ns = status.prompt_token_ns;
+        filled.reply_token_ns = status.reply_token_ns;
         filled.n_embed_waiting = embedded.n_requests;
         filled.n_embed_inputs = embedded.n_inputs;
         filled.n_embed_ticks = embedded.n_evaluations;

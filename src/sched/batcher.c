@@ -1010,6 +1010,8 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 {
     const hth_cells *cells = hth_pool_cells(batcher->pool);
 
+    uint32_t n_replies = 0;
+
     *out = (hth_batcher_status){
         .activity = HEARTH_IDLE,
         .n_waiting = batcher->line.n,
@@ -1018,7 +1020,18 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
         .n_cells_used = hth_cells_n_total(cells) - hth_cells_n_unused(cells),
         .n_ticks = batcher->n_ticks,
         .n_preempted = batcher->n_preempted,
+        .prompt_token_ns = batcher->batch->costs.row_ns,
     };
+    for (uint32_t i = 0; i < batcher->n_running; i++) {
+        const hth_slot *slot = batcher->running[i];
+
+        if (slot->was_prefilled)
+            n_replies++;
+        else if (slot->request->n_prompt > n_evaluated(slot))
+            out->n_prompt_left += slot->request->n_prompt - n_evaluated(slot);
+    }
+    if (n_replies < HTH_CHUNK_MIN)
+        out->reply_token_ns = hth_batch_costs_of(&batcher->batch->costs, n_replies > 0 ? n_replies : 1);
     if (batcher->n_running > 0) {
         const hth_slot *slot = batcher->running[0];
 

@@ -101,6 +101,9 @@ typedef struct hth_batcher_status {
     uint32_t n_cells_used;
     uint64_t n_ticks;
     uint64_t n_preempted;
+    uint64_t n_prompt_left; /* these three as in hearth_model_info */
+    uint64_t prompt_token_ns;
+    uint64_t reply_token_ns;
 } hth_batcher_status;
 void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out);
 

@@ -1445,7 +1445,10 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
                               .n_waiting = worker->waiters.n,
                               .n_parallel = status.has_numbers ? status.info.n_parallel : 0,
                               .generation = worker->generation,
-                              .n_deaths = worker->n_deaths };
+                              .n_deaths = worker->n_deaths,
+                              .n_prompt_left = status.has_numbers ? status.info.n_prompt_left : 0,
+                              .prompt_token_ns = status.has_numbers ? status.info.prompt_token_ns : 0,
+                              .reply_token_ns = status.has_numbers ? status.info.reply_token_ns : 0 };
     if (worker->page && hth_status_page_model(worker->page, digest))
         hth_hex_encode(digest, sizeof(digest), out->digest);
 }

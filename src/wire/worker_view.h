@@ -80,6 +80,9 @@ typedef struct hth_worker_load {
     uint32_t n_parallel; /* requests that the worker runs at once; 0: not known */
     uint64_t generation; /* of the worker's process */
     uint64_t n_deaths;
+    uint64_t n_prompt_left; /* these three as in hearth_model_info */
+    uint64_t prompt_token_ns;
+    uint64_t reply_token_ns;
     /* Of the model, in hex: replies go on only where it is equal. "": not known. */
     char digest[HTH_WORKER_DIGEST_BYTES];
 } hth_worker_load;

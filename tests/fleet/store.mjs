@@ -2,7 +2,7 @@
 //
 // Started by tests/e2e/fleet_store_test.sh, with HEARTH and WORK as in fleet.mjs.
 import { spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { join } from 'node:path'
 import { assert, check, finish } from '../clients/checks.mjs'
@@ -47,6 +47,50 @@ await check('nodes find each other in the store, and one that comes later, too',
   assert.deepEqual([...seen].sort(), ['a', 'b', 'c'])
   assert.match(await a.metrics(), /^hearth_store_up 1$/m)
   assert.match(await a.metrics(), /^hearth_store_lease 1$/m)
+})
+
+// A conversation of n turns.
+const turns = (n) => [...Array(2 * n - 1).keys()].map((i) => ({ role: i % 2 ? 'assistant' : 'user', content: `${i} is a long story. `.repeat(15) }))
+const chat = (node, messages) => post(node, '/v1/chat/completions', { model: 'slow', messages, max_tokens: 2, ignore_eos: true })
+const why = async (node, messages) => JSON.parse((await node.order({ why: '/v1/chat/completions', body: JSON.stringify({ model: 'slow', messages }) })).text)
+
+await check('what one node has read is known to all, and every node sends the next turn there', async () => {
+  const first = await chat(a, turns(1))
+  assert.equal(first.status, 200, first.text)
+  const holder = first.headers['x-hearth-node']
+  for (const node of [a, b, c])
+    await until(`${node.name} knows`, async () => {
+      const { places, policy } = await why(node, turns(2))
+      assert.equal(policy, 'time')
+      const best = places.find((place) => place.node === holder)
+      return best?.chosen && best.cached_tokens > 100 && places.every((place) => place === best || place.cached_tokens === 0)
+    })
+  for (const [i, node] of [b, c, a, b].entries()) {
+    const reply = await chat(node, turns(i + 2))
+    assert.equal(reply.headers['x-hearth-node'], holder, `turn ${i + 2} at ${node.name}`)
+    assert.equal(reply.status, 200, reply.text)
+    assert.ok(reply.body.usage.prompt_tokens_details.cached_tokens > 0, JSON.stringify(reply.body.usage))
+  }
+  const metrics = await b.metrics()
+  const value = (name) => Number(metrics.match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1])
+  assert.ok(value('hearth_fleet_predicted_tokens_total') > 500, metrics.match(/hearth_fleet.*/g)?.join('\n'))
+  assert.ok(value('hearth_fleet_cached_tokens_total') > 500, metrics.match(/hearth_fleet.*/g)?.join('\n'))
+  const wrong = await b.order({ why: '/v1/models', body: '{}' })
+  assert.equal(wrong.status, 400, wrong.text)
+})
+
+await check('a node that starts anew keeps its credit with its cache, and loses it without', async () => {
+  const holder = (await chat(a, turns(1))).headers['x-hearth-node']
+  const node = [a, b, c].find((one) => one.name === holder), other = node === a ? b : a
+  const credit = async () => (await why(other, turns(2))).places.find((place) => place.node === holder)?.cached_tokens
+  await node.stop()
+  await node.start()
+  await until('it is back with its credit', async () => (await credit()) > 100)
+  await node.stop()
+  rmSync(join(work, 'one', holder, 'cache'), { recursive: true })
+  await node.start()
+  await until('it is back without credit', async () => (await credit()) === 0)
+  await untilUp([a, b, c])
 })
 
 await check('a node that ends leaves the store, and its next life is known at once', async () => {

@@ -35,6 +35,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "fleet/credit.h"
 #include "fleet/route.h"
 
 enum {
@@ -42,11 +43,12 @@ enum {
     BLOCK = 256,      /* tokens */
     BLOCKS_MAX = 256, /* of a prompt */
     ENTRIES = 5,
-    WORK_WEIGHT = 4,
+    TEXT_BYTES = 4, /* of a token */
 };
 
-static const double page_s = 1.0;    /* between two pages of a node */
-static const double imbalance = 1.5; /* of the tree: the greatest load relative to the least */
+static const double page_s = 0.5;     /* between two pages of a node */
+static const double exchange_s = 0.1; /* between two exchanges of credits */
+static const double imbalance = 1.5;  /* of the tree: the greatest load relative to the least */
 static const uint32_t imbalance_min = 8;
 
 /* ---- chance ---- */
@@ -187,15 +189,16 @@ typedef struct node {
     unsigned n_at_work;
     double prefill_free_s; /* the prefills that it has end then */
     double slot_free_s[64];
-    unsigned n_page;     /* requests at work when it told them last */
-    double page_begin_s; /* when a new request would begin there, as it told then */
+    unsigned n_page;  /* requests at work when it told them last */
+    double page_left; /* tokens of prompts that it had to compute then */
     unsigned n_sent[ENTRIES];
-    double sent_s[ENTRIES]; /* the time of the prefills that were sent since, as the entry expects it */
+    uint64_t n_sent_tokens[ENTRIES]; /* of prompts that were sent since, as the entry expects it */
     uint64_t n_requests;
 } node;
 
 static node nodes[NODES_MAX];
 static unsigned n_nodes = 50;
+static double page_at_s; /* of the last pages */
 
 static void forget_ended(node *n, double now_s)
 {
@@ -380,29 +383,76 @@ static size_t by_scores(const request *r)
     return best;
 }
 
-/* When the request would begin there, as its entry believes. */
-static double expected_begin_s(const node *n, const request *r)
+/* ---- by time: the real function, with what an entry can know ---- */
+
+static hth_credit *credits[ENTRIES];
+static double exchanged_s;
+
+/* Each entry tells the others what it noted. */
+static void exchange_credits(void)
 {
-    return (n->page_begin_s > r->at_s ? n->page_begin_s : r->at_s) + n->sent_s[r->entry];
+    for (size_t i = 0; i < ENTRIES; i++) {
+        hth_buffer records = { .text = NULL };
+
+        hth_credit_export(credits[i], &records);
+        for (size_t k = 0; k < ENTRIES; k++)
+            if (k != i)
+                hth_credit_import(credits[k], hth_buffer_text(&records), records.n);
+        hth_buffer_deinit(&records);
+    }
+}
+
+/* As of a body of TEXT_BYTES for each token: at strides, and at the ends of messages, of which each has two blocks. */
+static size_t anchors_of(const request *r, hth_anchor out[HTH_ANCHORS_MAX])
+{
+    unsigned stride = 1;
+    size_t n = 0;
+
+    while (r->n_blocks / stride > 24)
+        stride *= 2;
+    for (unsigned i = 1; i <= r->n_blocks; i++)
+        if (i % stride == 0 || i == r->n_blocks || (i + 64 > r->n_blocks && (r->n_blocks - i) % 2 == 0))
+            out[n++] = (hth_anchor){ .digest = r->blocks[i - 1], .n_bytes = i * BLOCK * TEXT_BYTES };
+    return n;
+}
+
+static uint64_t holder_of(unsigned i)
+{
+    return hth_route_digest(&i, sizeof(i));
 }
 
 static size_t by_time(const request *r)
 {
-    double best_s = INFINITY, best_own_s = 0;
-    unsigned best = 0;
+    static hth_route_place places[NODES_MAX];
+    static uint64_t holders[NODES_MAX];
+    static uint32_t n_cached[NODES_MAX];
+    hth_anchor anchors[HTH_ANCHORS_MAX];
+    const size_t n = anchors_of(r, anchors);
+    hth_route_question question = { .policy = HTH_ROUTE_BY_TIME, .beginning = r->beginning, .n_reply = 150 };
+    hth_credit_answer answer;
+    size_t best;
 
+    for (unsigned i = 0; i < n_nodes; i++)
+        holders[i] = holder_of(i);
+    answer = hth_credit_ask(credits[r->entry], holders, n_nodes, anchors, n, n_cached);
+    question.n_prompt = answer.n_prompt;
+    question.n_popular = answer.n_popular;
     for (unsigned i = 0; i < n_nodes; i++) {
-        const node *n = &nodes[i];
-        const double own_s = seconds_of_prefill(n, r, n_known(n->cache, r, r->at_s - page_s)),
-                     s = (expected_begin_s(n, r) - r->at_s + WORK_WEIGHT * own_s) * (1 + 0.01 * uniform());
+        const double done = (r->at_s - page_at_s) * nodes[i].prefill;
+        const double left = nodes[i].page_left + (double)nodes[i].n_sent_tokens[r->entry] - done;
 
-        if (s < best_s) {
-            best_s = s;
-            best_own_s = own_s;
-            best = i;
-        }
+        places[i] = (hth_route_place){ .id = holders[i],
+                                       .n_load = load_of(&nodes[i], r),
+                                       .n_parallel = nodes[i].n_slots,
+                                       .is_ready = true,
+                                       .n_cached = n_cached[i],
+                                       .n_prompt_left = left > 0 ? (uint64_t)left : 0,
+                                       .prompt_token_ns = (uint64_t)(1e9 / nodes[i].prefill),
+                                       .reply_token_ns = (uint64_t)(1e9 / nodes[i].decode) };
     }
-    nodes[best].sent_s[r->entry] += best_own_s;
+    best = hth_route_choose(&question, places, n_nodes);
+    nodes[best].n_sent_tokens[r->entry] += question.n_prompt > n_cached[best] ? question.n_prompt - n_cached[best] : 1;
+    hth_credit_note(credits[r->entry], holders[best], anchors, n, r->n_blocks * BLOCK + r->n_tail);
     return best;
 }
 
@@ -490,7 +540,13 @@ static outcome run(const load *l, const struct policy *policy, double minutes, d
 
     assert(times);
     chance_state = seed;
+    exchanged_s = 0;
     make_nodes(l);
+    for (size_t i = 0; i < ENTRIES; i++) {
+        hth_credit_free(credits[i]);
+        if (hth_credit_new(1 << 19, &credits[i], NULL) != HEARTH_OK)
+            abort();
+    }
     while (now_s < end_s && n < n_max) {
         request r;
         const double gap = l->make(&r, now_s) / rate;
@@ -500,10 +556,13 @@ static outcome run(const load *l, const struct policy *policy, double minutes, d
             for (unsigned i = 0; i < n_nodes; i++) {
                 forget_ended(&nodes[i], next_page_s);
                 nodes[i].n_page = nodes[i].n_at_work;
-                nodes[i].page_begin_s = begin_s(&nodes[i], next_page_s);
+                nodes[i].page_left = fmax(nodes[i].prefill_free_s - next_page_s, 0) * nodes[i].prefill;
                 memset(nodes[i].n_sent, 0, sizeof(nodes[i].n_sent));
-                memset(nodes[i].sent_s, 0, sizeof(nodes[i].sent_s));
+                memset(nodes[i].n_sent_tokens, 0, sizeof(nodes[i].n_sent_tokens));
+                page_at_s = next_page_s;
             }
+        for (; exchanged_s <= now_s; exchanged_s += exchange_s)
+            exchange_credits();
         r.entry = (unsigned)(chance() % ENTRIES);
         chosen = &nodes[policy->choose(&r)];
         serve(chosen, &r, now_s);

@@ -105,9 +105,13 @@ TEST(what_was_written_is_read)
         { .name = "team/code:7b", .digest = "", .is_broken = true },
         { .name = "cold", .digest = "", .adapters = adapters, .n_adapters = 1 },
     };
-    hth_node_page page = {
-        .version = "0.1.0", .name = "node-1.lan", .epoch = EPOCH, .is_draining = true, .models = models, .n_models = 3
-    };
+    hth_node_page page = { .version = "0.1.0",
+                           .name = "node-1.lan",
+                           .epoch = EPOCH,
+                           .cache = "c0ffee",
+                           .is_draining = true,
+                           .models = models,
+                           .n_models = 3 };
     hth_buffer out = { .text = NULL };
     hearth_error err = { .message = "" };
     hth_node_page again;
@@ -119,6 +123,7 @@ TEST(what_was_written_is_read)
     assert_string_equal(again.version, "0.1.0");
     assert_string_equal(again.name, "node-1.lan");
     assert_string_equal(again.epoch, EPOCH);
+    assert_string_equal(again.cache, "c0ffee");
     assert_true(again.is_draining);
     assert_int_equal(again.n_models, 3);
     for (size_t i = 0; i < 3; i++) {

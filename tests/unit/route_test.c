@@ -21,7 +21,7 @@ static void make_places(hth_route_place *places, size_t n)
 
 static size_t by_hash(uint64_t beginning, const hth_route_place *places, size_t n)
 {
-    return hth_route_choose(&(hth_route_question){ .beginning = beginning }, places, n);
+    return hth_route_choose(&(hth_route_question){ .policy = HTH_ROUTE_BY_HASH, .beginning = beginning }, places, n);
 }
 
 static size_t by_load(uint64_t draw, const hth_route_place *places, size_t n)
@@ -82,7 +82,7 @@ TEST(the_order_of_the_places_decides_nothing)
 TEST(the_draw_does_not_move_a_beginning)
 {
     hth_route_place places[8];
-    hth_route_question question = { .beginning = 42 };
+    hth_route_question question = { .policy = HTH_ROUTE_BY_HASH, .beginning = 42 };
     size_t first;
 
     make_places(places, 8);
@@ -342,7 +342,9 @@ TEST(an_unknown_beginning_goes_to_the_least_load)
         const size_t n = draw_places(&seed, places);
         const uint64_t draw = hth_test_random(&seed, UINT64_MAX);
 
-        assert_int_equal(hth_route_choose(&(hth_route_question){ .draw = draw }, places, n), by_load(draw, places, n));
+        assert_int_equal(
+            hth_route_choose(&(hth_route_question){ .policy = HTH_ROUTE_BY_HASH, .draw = draw }, places, n),
+            by_load(draw, places, n));
     }
 }
 
@@ -356,4 +358,114 @@ TEST(a_digest_is_the_same_for_ever_and_never_0)
     assert_true(hth_route_digest("hearth", 5) != hth_route_digest("hearth", 6));
     assert_true(hth_route_digest("a\0b", 3) != hth_route_digest("a\0c", 3));
     assert_true(hth_route_digest(of_zero, sizeof(of_zero)) == 1);
+}
+
+/* ---- by time ---- */
+
+static const hth_route_place warm = { .id = 1,
+                                      .n_parallel = PARALLEL,
+                                      .is_ready = true,
+                                      .n_cached = 4000,
+                                      .prompt_token_ns = 1000000,
+                                      .reply_token_ns = 20000000 };
+
+static size_t by_time(uint32_t n_prompt, const hth_route_place *places, size_t n)
+{
+    return hth_route_choose(&(hth_route_question){ .n_prompt = n_prompt, .beginning = 5, .n_reply = 100 }, places, n);
+}
+
+TEST(the_node_that_has_the_prompt_takes_it_until_waiting_there_costs_more)
+{
+    hth_route_place places[] = { warm, warm, warm };
+
+    places[0].n_cached = places[2].n_cached = 0;
+    places[0].id = 2;
+    places[2].id = 3;
+    assert_int_equal(by_time(4100, places, 3), 1);
+    places[1].n_prompt_left = 15000; /* 15 s, and computing it elsewhere counts four times 4.1 s */
+    assert_int_equal(by_time(4100, places, 3), 1);
+    places[1].n_prompt_left = 18000;
+    assert_int_not_equal(by_time(4100, places, 3), 1);
+}
+
+TEST(a_slow_node_takes_what_it_has_and_a_fast_one_what_nobody_has)
+{
+    hth_route_place places[] = { warm, warm };
+
+    places[0].id = 2;
+    places[0].n_cached = 0;
+    places[1].prompt_token_ns = 5000000;
+    assert_int_equal(by_time(4100, places, 2), 1);
+    places[1].n_cached = 0;
+    assert_int_equal(by_time(4100, places, 2), 0);
+    places[0].prompt_token_ns = 0; /* unknown: as slow as the slowest that is known */
+    places[1].n_cached = 100;
+    assert_int_equal(by_time(4100, places, 2), 1);
+}
+
+TEST(a_full_node_is_left_when_its_replies_take_longer_than_computing)
+{
+    hth_route_place places[] = { warm, warm };
+
+    places[0].id = 2;
+    places[0].n_cached = 0;
+    places[1].n_load = PARALLEL + 4;
+    assert_int_equal(by_time(4100, places, 2), 1);
+    places[1].n_load = 20 * PARALLEL;
+    assert_int_equal(by_time(4100, places, 2), 0);
+}
+
+TEST(what_is_popular_gets_copies_when_its_nodes_have_more_than_their_part)
+{
+    hth_route_place places[] = { warm, warm, warm, warm };
+    hth_route_question question = { .n_prompt = 4100, .n_popular = 4000, .beginning = 5, .n_reply = 100 };
+
+    for (size_t i = 0; i < 4; i++) {
+        places[i].id = i + 10;
+        places[i].n_cached = i == 2 ? 4000 : 0;
+    }
+    assert_int_equal(hth_route_choose(&question, places, 4), 2);
+    places[2].n_load = 6;
+    assert_int_not_equal(hth_route_choose(&question, places, 4), 2);
+    question.n_popular = 0;
+    assert_int_equal(hth_route_choose(&question, places, 4), 2);
+}
+
+TEST(equal_beginnings_meet_while_nothing_else_is_known)
+{
+    hth_route_place places[PLACES_MAX];
+    size_t n_of[PLACES_MAX] = { 0 };
+
+    make_places(places, PLACES_MAX);
+    for (size_t i = 0; i < N_BEGINNINGS; i++) {
+        const hth_route_question question = { .n_prompt = 500, .beginning = beginning_of(i), .draw = i };
+        const size_t first = hth_route_choose(&question, places, PLACES_MAX);
+
+        assert_int_equal(hth_route_choose(&question, places, PLACES_MAX), first);
+        n_of[first]++;
+    }
+    for (size_t i = 0; i < PLACES_MAX; i++)
+        assert_in_range(n_of[i], N_BEGINNINGS / PLACES_MAX / 2, N_BEGINNINGS / PLACES_MAX * 3 / 2);
+}
+
+TEST(the_greatest_numbers_of_others_do_no_harm)
+{
+    uint64_t seed = hth_test_seed();
+    hth_route_place places[PLACES_MAX];
+
+    for (int i = 0; i < 5000; i++) {
+        const size_t n = draw_places(&seed, places);
+        hth_route_question question = { .n_prompt = (uint32_t)hth_test_random(&seed, UINT32_MAX),
+                                        .n_popular = (uint32_t)hth_test_random(&seed, UINT32_MAX),
+                                        .beginning = hth_test_random(&seed, 3),
+                                        .n_reply = UINT32_MAX };
+
+        for (size_t k = 0; k < n; k++) {
+            places[k].n_load = hth_test_random(&seed, 2) ? UINT32_MAX : places[k].n_load;
+            places[k].n_cached = hth_test_random(&seed, 2) ? UINT32_MAX : 0;
+            places[k].n_prompt_left = hth_test_random(&seed, 2) ? UINT64_MAX : 0;
+            places[k].prompt_token_ns = places[k].reply_token_ns = hth_test_random(&seed, 2) ? UINT64_MAX : 0;
+        }
+        assert_true(hth_route_choose(&question, places, n) < n);
+    }
 }

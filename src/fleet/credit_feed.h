@@ -1,0 +1,32 @@
+/*
+ * credit_feed.h - nodes tell each other through the store what they know of caches (credit.h)
+ *
+ *   hearth:1:{FLEET}:credit   a stream of the last batches; each has the epoch of its node, and records of credit.h
+ *
+ * A node adds its batch and reads those of others in one exchange, every HTH_CREDIT_FEED_MS. A node that starts reads
+ * what the stream has, and so knows of the caches at once. Records are digests with a secret key, and counts. Event
+ * loop only.
+ */
+#ifndef HTH_FLEET_CREDIT_FEED_H
+#define HTH_FLEET_CREDIT_FEED_H
+
+#include "fleet/credit.h"
+#include "store/store.h"
+
+enum { HTH_CREDIT_FEED_MS = 100 };
+
+typedef struct hth_credit_feed hth_credit_feed;
+
+typedef struct hth_credit_feed_options {
+    struct event_base *base;
+    hth_store *store;   /* outlives the feed, like the rest */
+    hth_credit *credit; /* export and import */
+    const char *fleet;  /* digits, as in roster.h */
+    const char *epoch;
+} hth_credit_feed_options;
+
+/* HEARTH_NO_MEMORY. */
+hearth_status hth_credit_feed_new(const hth_credit_feed_options *options, hth_credit_feed **out, hearth_error *err);
+void hth_credit_feed_free(hth_credit_feed *feed); /* accepts NULL */
+
+#endif
