@@ -217,16 +217,15 @@ hth_credit_answer hth_credit_ask(hth_credit *credit, const uint64_t *holders, si
     credit->heat = credit->heat * exp2f(-1.0F / HALF_LIFE) + 1;
     for (size_t k = n; k > 0; k--) {
         entry *e = find(credit, anchors[k - 1].digest);
-        const uint64_t found = e ? e->holders & missing : 0;
 
-        for (int i = 0; found && i < HTH_CREDIT_HOLDERS_MAX; i++)
-            if (found >> i & 1)
+        if (!e)
+            continue;
+        for (int i = 0; e->holders & missing && i < HTH_CREDIT_HOLDERS_MAX; i++)
+            if ((e->holders & missing) >> i & 1)
                 n_at[i] = tokens_of(e);
-        missing &= ~found;
-        if (e) {
-            e->heat = heat_of(e, credit->clock) + 1;
-            e->asked = credit->clock;
-        }
+        missing &= ~e->holders;
+        e->heat = heat_of(e, credit->clock) + 1;
+        e->asked = credit->clock;
     }
     for (size_t i = 0; i < n_holders; i++) {
         const int place = place_of(credit, holders[i]);

@@ -29,7 +29,7 @@ enum {
 
 typedef struct hth_credit hth_credit;
 
-/* HEARTH_NO_MEMORY. n_anchors is rounded up to a power of two; a table takes 24 bytes for each, as far as it is used. */
+/* The table takes 32 bytes for each of n_anchors, rounded up to a power of two, as far as used. HEARTH_NO_MEMORY. */
 hearth_status hth_credit_new(size_t n_anchors, hth_credit **out, hearth_error *err);
 void hth_credit_free(hth_credit *credit); /* accepts NULL */
 

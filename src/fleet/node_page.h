@@ -1,15 +1,15 @@
 /*
  * node_page.h - what a node tells the other nodes of itself, each second: an object of JSON
  *
- *   {"protocol": 1, "version": "0.1.0", "name": "a", "epoch": "<32 hex digits>", "cache": "<digits or letters>",
+ *   {"protocol": 1, "version": "0.1.0", "name": "a", "epoch": "<32 hex digits>", "cache": "<32 hex digits>",
  *    "draining": false, "models": [
  *     {"name": "m", "aliases": [...], "adapters": [...], "digest": "<hex digits>", "state": "ready",
  *      "at_work": 3, "waiting": 0, "parallel": 8, "prompt_left": 512, "prompt_token_ns": 2000000,
  *      "reply_token_ns": 50000000}]}
  *
  * epoch is drawn when the node starts. cache names its cache of rows, and stays the same while that does, also when the
- * node starts anew: then rows are on its disk. Unknown members are ignored, so that a later version can have more. The reader
- * bounds everything, because a member of the fleet may be compromised.
+ * node starts anew: then rows are on its disk. Unknown members are ignored, so that a later version can have more. The
+ * reader bounds everything, because a member of the fleet may be compromised.
  */
 #ifndef HTH_FLEET_NODE_PAGE_H
 #define HTH_FLEET_NODE_PAGE_H

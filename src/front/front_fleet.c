@@ -13,6 +13,7 @@
 
 #include "api/json_values.h"
 #include "api/peek.h"
+#include "base/bytes.h"
 #include "base/hash.h"
 #include "base/hex.h"
 #include "base/os.h"
@@ -27,7 +28,7 @@ enum {
     N_ANCHORS = 1 << 18,             /* the table takes at most 8 MiB */
 };
 
-/* ---- this node's cache ---- */
+/* ---- this node's cache, and what is known of prompts ---- */
 
 /* Read the name in the file, or make the file with a new one. False: there is no folder yet, or it cannot be used. */
 static bool read_name(const char *path, char name[HTH_NODE_EPOCH_BYTES])
@@ -91,6 +92,18 @@ size_t hth_front_fleet_anchors(const hth_front *front, const hth_route *route, c
         hth_wipe(scope.text, scope.n);
     hth_buffer_deinit(&scope);
     return n_out;
+}
+
+/* Of all texts up to the first message of the user. */
+uint64_t hth_front_beginning_of(const char *body, size_t n)
+{
+    hth_api_span spans[HTH_API_PEEK_SPANS_MAX];
+    uint8_t digests[HTH_API_PEEK_SPANS_MAX * sizeof(uint64_t)];
+    const size_t n_spans = hth_api_peek_beginning(body, n, spans);
+
+    for (size_t i = 0; i < n_spans; i++)
+        hth_put_u64(digests + i * sizeof(uint64_t), hth_route_digest(spans[i].at, spans[i].n));
+    return n_spans > 0 ? hth_route_digest(digests, n_spans * sizeof(uint64_t)) : 0;
 }
 
 /* ---- the page for other nodes ---- */

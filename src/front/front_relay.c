@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "api/peek.h"
-#include "base/bytes.h"
 #include "front/front_request.h"
 
 /* ---- stored responses ---- */
@@ -149,18 +148,6 @@ static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
     const char *body = hth_http_body(r->exchange, &n);
 
     return hth_route_dialect(r->route) == HTH_API_OLLAMA && n > 0 && hth_api_peek_keep_alive(body, n, keep_ms);
-}
-
-/* Of all texts up to the first message of the user. */
-uint64_t hth_front_beginning_of(const char *body, size_t n)
-{
-    hth_api_span spans[HTH_API_PEEK_SPANS_MAX];
-    uint8_t digests[HTH_API_PEEK_SPANS_MAX * sizeof(uint64_t)];
-    const size_t n_spans = hth_api_peek_beginning(body, n, spans);
-
-    for (size_t i = 0; i < n_spans; i++)
-        hth_put_u64(digests + i * sizeof(uint64_t), hth_route_digest(spans[i].at, spans[i].n));
-    return n_spans > 0 ? hth_route_digest(digests, n_spans * sizeof(uint64_t)) : 0;
 }
 
 /* Is the request about this node's worker, and not about what a model says? */

@@ -343,8 +343,8 @@ static const hth_option fleet_rows[] = {
       "the system)",
       .offset = AT(server.fleet.store_authorities), .key = "store_authorities", .is_path = true },
     { "fleet-policy", 0, HTH_OPTION_WORD, "WORD",
-      "which node takes a request: time (the one that is expected to answer first: it knows what nodes have cached), hash "
-      "(conversations stay where they began, while that node is not much busier), least (the least busy one), or "
+      "which node takes a request: time (the one that is expected to answer first: it knows what nodes have cached), "
+      "hash (conversations stay where they began, while that node is not much busier), least (the least busy one), or "
       "round-robin",
       .offset = AT(server.fleet.policy), .words = policies, .key = "policy" },
 };

@@ -6,12 +6,12 @@
  *
  * Prints a table in Markdown: for each load and policy, percentiles of the time to the first token, the part of prompt
  * tokens that were cached, and the requests of the busiest node relative to the mean. Nothing here is measured: rates
- * and times are those of the model below. The policies `hash`, `least` and `round_robin` are the real function
- * (fleet/route.h); the others are what could be done, or what others do.
+ * and times are those of the model below. The policies `time`, `hash`, `least` and `round_robin` are the real
+ * function (fleet/route.h); the others are what could be done, or what others do.
  *
  * A node has slots, a cache of blocks with LRU, one prefill at a time, and a rate for each reply. A request waits for a
  * slot, then for the prefills before it; then its missing blocks are computed. An entry knows of other nodes what they
- * told within the last second, and what it sent itself since. Policies differ in what else they know:
+ * told within the last half second, and what it sent itself since. Policies differ in what else they know:
  *
  *   round_robin, least, hash   the numbers of requests
  *   tree     what was sent to each node, as a tree of prefixes that forgets nothing, with a test of imbalance: the node
@@ -19,10 +19,9 @@
  *            least busy node (as the routers of SGLang do it)
  *   scores   which blocks each node has, a second ago: the best sum of the cached part and of the free part of its
  *            slots, in equal parts (as the scorers of llm-d do it)
- *   time     which blocks each node has, a second ago, its rates, and when it will begin a new request, as it told; to
- *            that the entry adds the time of what it sent there since. The least time until the first token wins, in
- *            which computing counts WORK_WEIGHT times, because it takes the node's time from others, and makes a second
- *            copy of what another node has
+ *   time     what was sent to each node, by anchors of prompts, which entries tell each other every tenth of a second,
+ *            and of the page of each node its times for tokens and the tokens that it had to compute then: the real
+ *            functions (fleet/route.h, fleet/credit.h)
  *   perfect  everything, now: the least time until the first token. It does not weigh what that takes from others
  */
 #include <assert.h>
