@@ -28,8 +28,8 @@ struct hth_roster {
 
 /*
  * Renew the own lease unless another process holds it, and read all. Returns the lease of that other process, or "",
- * and for each node its lease and the milliseconds that are left of it. A process with another epoch and the same
- * address is an earlier life of this node.
+ * and for each node its lease and the milliseconds that are left of it. If there are too many names, those with the
+ * latest leases count. A process with another epoch and the same address is an earlier life of this node.
  */
 static const char beat_script[] =
     "local t = redis.call('TIME') "
@@ -43,7 +43,7 @@ static const char beat_script[] =
     "end "
     "redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[6]) "
     "local out = { is_mine and '' or held } "
-    "for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, 127)) do "
+    "for _, name in ipairs(redis.call('ZRANGE', KEYS[2], -128, -1)) do "
     "  local key = ARGV[7] .. name "
     "  local lease = redis.call('GET', key) "
     "  if lease then out[#out + 1] = lease; out[#out + 1] = redis.call('PTTL', key) end "
