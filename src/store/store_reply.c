@@ -114,6 +114,25 @@ static void *make_nil(const redisReadTask *task)
     return make(task, HTH_STORE_NIL, NULL, 0);
 }
 
+#if HIREDIS_MAJOR >= 1
+/* Types of RESP3, which nobody asked for. Without these functions, hiredis would take a number for a part. */
+static void *refuse_double(const redisReadTask *task, double value, char *text, size_t n)
+{
+    (void)task;
+    (void)value;
+    (void)text;
+    (void)n;
+    return NULL;
+}
+
+static void *refuse_bool(const redisReadTask *task, int value)
+{
+    (void)task;
+    (void)value;
+    return NULL;
+}
+#endif
+
 static void free_part(void *reply)
 {
     hth_store_reply_free(reply);
@@ -128,6 +147,10 @@ hth_store_reader *hth_store_reader_new(void)
         .createArray = make_list,
         .createInteger = make_integer,
         .createNil = make_nil,
+#if HIREDIS_MAJOR >= 1
+        .createDouble = refuse_double,
+        .createBool = refuse_bool,
+#endif
         .freeObject = free_part
     };
     hth_store_reader *reader = calloc(1, sizeof(*reader));

@@ -162,3 +162,11 @@ TEST(all_parts_of_a_reply_count_together)
     assert_int_equal(feed_texts(reader, 9, n_each, &reply), HEARTH_CORRUPT);
     hth_store_reader_free(reader);
 }
+
+TEST(types_that_nobody_asked_for_are_refused)
+{
+    static const char *const texts[] = { ",1.5\r\n", "#t\r\n", "*1\r\n,2\r\n" };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        refuse(texts[i], strlen(texts[i]));
+}
