@@ -122,6 +122,18 @@ await check('two nodes with one name: the second is told so, and serves alone', 
   assert.equal((await storeOf(a)).why, '')
 })
 
+await check('a node that listens at every address is found at the one from which it reaches the store', async () => {
+  const port = await freePort()
+  const [every] = await makeFleet({
+    hearth, work: join(work, 'every'), names: ['w'], models, isListed: false,
+    args: ['--fleet-store', url, '--fleet', join(work, 'one', 'fleet.pem'), '--fleet-listen', `0.0.0.0:${port}`],
+  })
+  await every.start()
+  await untilUp([a, b, every])
+  assert.ok((await a.page()).nodes.some(({ name, address }) => name === 'w' && address === `127.0.0.1:${port}`))
+  await every.stop()
+})
+
 await check('another fleet in the same store is not seen, and garbage does no harm', async () => {
   const [other] = await makeFleet({ hearth, work: join(work, 'other'), names: ['z'], models, isListed: false, args: ['--fleet-store', url] })
   await other.start()
@@ -170,6 +182,20 @@ await check('limits of a key hold for the whole fleet', async () => {
 })
 
 for (const node of fleet) await node.stop()
+
+await check('a store that refuses to be written is tried less and less often', async () => {
+  const replica = await makeRedis({ work: join(work, 'readonly'), args: ['--replicaof', '127.0.0.1', `${redis.port}`] })
+  await replica.start()
+  const [node] = await makeFleet({ hearth, work: join(work, 'refused'), names: ['r'], models, isListed: false, args: ['--fleet-store', `redis://127.0.0.1:${replica.port}`] })
+  await node.start()
+  await until('it is told', async () => /READONLY/.test((await storeOf(node)).why))
+  await sleep(4000)
+  const n = logOf(node).match(/store at .* is up/g).length
+  assert.ok(n <= 12, `it came up ${n} times`) // each pause is longer than the one before
+  assert.equal((await complete(node, 'Read only')).status, 200)
+  await node.stop()
+  await replica.kill()
+})
 
 await check('a password, and a wrong one', async () => {
   const locked = await makeRedis({ work: join(work, 'locked'), password: 'let me in' })
