@@ -270,7 +270,6 @@ static void on_primary(const hth_store_reply *reply, void *user_data)
         return;
     }
     (void)snprintf(store->primary, sizeof(store->primary), "%s", host);
-    store->n_tries = 0;
     open_socket(store, &primary, GREETING); /* this runs within the reader of the old one: see on_read */
 }
 

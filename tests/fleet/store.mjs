@@ -242,6 +242,9 @@ await check('TLS to the store: a certificate of the authority, and another one',
 })
 
 await check('sentinels tell the primary, and the next one after a failover', async () => {
+  // A sentinel that still names a primary that is gone. A second one knows better.
+  const stale = net.createServer((socket) => socket.on('error', () => {}).on('data', () => socket.write('*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n')))
+  const stalePort = await new Promise((resolve) => stale.listen(0, '127.0.0.1', () => resolve(stale.address().port)))
   const primary = await makeRedis({ work: join(work, 'primary') })
   await primary.start()
   const replica = await makeRedis({ work: join(work, 'replica'), args: ['--replicaof', '127.0.0.1', `${primary.port}`] })
@@ -252,7 +255,7 @@ await check('sentinels tell the primary, and the next one after a failover', asy
   await sentinel.ask('SENTINEL', 'SET', 'ours', 'down-after-milliseconds', '500', 'failover-timeout', '3000')
   await until('the sentinel knows the replica', async () => (await sentinel.ask('SENTINEL', 'REPLICAS', 'ours')).includes(`${replica.port}`))
   const nodes = await makeFleet({
-    hearth, work: join(work, 'failover'), names: ['p', 'q'], models, isListed: false, args: ['--fleet-store', `redis-sentinel://127.0.0.1:1,127.0.0.1:${sentinel.port}/ours`],
+    hearth, work: join(work, 'failover'), names: ['p', 'q'], models, isListed: false, args: ['--fleet-store', `redis-sentinel://127.0.0.1:1,127.0.0.1:${stalePort},127.0.0.1:${sentinel.port}/ours`],
   })
   for (const node of nodes) await node.start()
   await untilUp(nodes)
@@ -266,6 +269,7 @@ await check('sentinels tell the primary, and the next one after a failover', asy
   await untilUp(nodes)
   for (const node of nodes) await node.stop()
   for (const one of [sentinel, replica]) await one.kill()
+  stale.close()
 })
 
 await check('a program that is no store', async () => {
