@@ -134,6 +134,32 @@ await check('a node that listens at every address is found at the one from which
   await every.stop()
 })
 
+await check('a node that only the store reaches stays down', async () => {
+  const { self, certificate } = await b.page()
+  const prefix = `hearth:1:{${certificate.slice(0, 16)}}:`
+  const port = await freePort() // nobody listens there
+  const epoch = 'f'.repeat(32)
+  let isOver = false
+  const renew = (async () => {
+    for (; !isOver; await sleep(300)) {
+      await redis.ask('ZADD', `${prefix}nodes`, `${Date.now()}`, 'ghost')
+      await redis.ask('SET', `${prefix}node:ghost`, `${epoch} 127.0.0.1:${port}\n${JSON.stringify({ ...self, name: 'ghost', epoch })}`, 'PX', '3000')
+    }
+  })()
+  const ghost = async () => (await a.page()).nodes.find(({ name }) => name === 'ghost')
+  await until('the store tells it', async () => (await ghost())?.state === 'up')
+  let i = 0
+  const send = async () => assert.equal((await complete(a, `Ghost ${i++}`)).status, 200)
+  await until('a request finds that it does not answer', async () => (await send(), (await ghost()).state === 'down'))
+  for (const end = Date.now() + 3000; Date.now() < end; await sleep(50)) {
+    await send()
+    assert.equal((await ghost()).state, 'down')
+  }
+  isOver = true
+  await renew
+  assert.equal(logOf(a).match(/node 'ghost' .* is up/g).length, 1)
+})
+
 await check('another fleet in the same store is not seen, and garbage does no harm', async () => {
   const [other] = await makeFleet({ hearth, work: join(work, 'other'), names: ['z'], models, isListed: false, args: ['--fleet-store', url] })
   await other.start()
