@@ -20,7 +20,9 @@ struct hth_roster {
     hth_roster_options options;
     struct event *timer;
     hth_store_call *call; /* NULL: none is on its way */
-    bool has_lease;       /* as of the last answer */
+    uint64_t began_ns;
+    bool has_answer; /* there was one, at least a refusal */
+    bool has_lease;  /* as of the last answer */
     bool has_left;
     char why[256];
     char address[256]; /* "HOST:PORT" of this node */
@@ -117,6 +119,7 @@ static void on_beat(const hth_store_reply *reply, void *user_data)
     roster->has_lease = reply && reply->type == HTH_STORE_LIST;
     if (!reply)
         return; /* the store is down: everybody is asked */
+    roster->has_answer = true;
     if (reply->type == HTH_STORE_ERROR) {
         set_why(roster, reply->text);
         return;
@@ -224,6 +227,12 @@ void hth_roster_leave(hth_roster *roster)
         7, on_left, NULL);
 }
 
+bool hth_roster_is_young(const hth_roster *roster)
+{
+    return !roster->has_answer && (hth_store_is_up(roster->options.store) ||
+                                   hth_os_monotonic_ns() - roster->began_ns < hth_ms_to_ns(HTH_ROSTER_LEASE_MS));
+}
+
 const char *hth_roster_why(const hth_roster *roster)
 {
     return roster->why;
@@ -250,6 +259,7 @@ hearth_status hth_roster_new(const hth_roster_options *options, hth_roster **out
     *out = NULL;
     if (roster) {
         roster->options = *options;
+        roster->began_ns = hth_os_monotonic_ns();
         roster->timer = event_new(options->base, -1, EV_PERSIST, on_timer, roster);
     }
     if (!roster || !roster->timer || event_add(roster->timer, &pause) != 0) {

@@ -133,7 +133,7 @@ bool hth_front_fleet_is_young(const hth_front *front)
         if (hth_node_may_belong(hth_nodes_at(front->fleet.nodes, i)) &&
             hth_node_age_ms(hth_nodes_at(front->fleet.nodes, i)) == UINT64_MAX)
             return true;
-    return false;
+    return front->fleet.roster && hth_roster_is_young(front->fleet.roster);
 }
 
 /* ---- pages and orders of operators ---- */

@@ -298,6 +298,31 @@ await check('sentinels tell the primary, and the next one after a failover', asy
   stale.close()
 })
 
+await check('before the first answer of the store, a name may be that of a node which is not known yet', async () => {
+  const sockets = new Set()
+  let isSilent = true
+  const server = net.createServer((socket) => {
+    sockets.add(socket.on('error', () => {}))
+    socket.on('data', (data) => {
+      const text = data.toString()
+      for (const [word] of text.matchAll(/\b(SETNAME|PING|EVAL)\b/g))
+        if (word !== 'EVAL') socket.write('+PONG\r\n')
+        else if (!isSilent) socket.write('*1\r\n$0\r\n\r\n')
+    })
+  })
+  const port = await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)))
+  const [node] = await makeFleet({ hearth, work: join(work, 'young'), names: ['n'], models, isListed: false, args: ['--fleet-store', `redis://127.0.0.1:${port}`] })
+  await node.start()
+  const statusOf = async (model) => (await post(node, '/v1/completions', { model, prompt: 'Young', max_tokens: 2 })).status
+  await until('an unknown name waits', async () => (await statusOf('elsewhere')) === 503)
+  assert.equal(await statusOf('slow'), 200)
+  isSilent = false
+  await until('it means the default model', async () => (await statusOf('elsewhere')) === 200)
+  await node.stop()
+  sockets.forEach((socket) => socket.destroy())
+  server.close()
+})
+
 await check('a program that is no store', async () => {
   const sockets = new Set()
   const server = net.createServer((socket) => {
