@@ -37,6 +37,7 @@ struct hth_node {
     char *address;
     bool is_listed; /* by the operator; others came by the store */
     bool is_stored; /* its last page came by the store */
+    bool is_cut;    /* the last question to this process failed: what the store has does not make it answer */
     hth_node_state state;
     hth_node_page page;
     bool is_doubted;          /* a connection broke since the page */
@@ -190,8 +191,10 @@ static void take_page(hth_node *node, hth_node_page *page, uint64_t made_ns)
     const hth_nodes *nodes = node->nodes;
     char why[WHY_BYTES];
 
-    if (strcmp(node->page.epoch, page->epoch) != 0)
+    if (strcmp(node->page.epoch, page->epoch) != 0) {
         node->generation = ++node->nodes->n_generations;
+        node->is_cut = false;
+    }
     hth_node_page_deinit(&node->page);
     node->page = *page;
     node->page_ns = made_ns;
@@ -210,6 +213,9 @@ static void take_page(hth_node *node, hth_node_page *page, uint64_t made_ns)
                        "it has the name '%s', which %s has, too; give each its own (fleet { name = ... })", page->name,
                        strcmp(page->name, nodes->name) == 0 ? "this node" : "another node"); /* fits */
         set_state(node, HTH_NODE_STRANGE, why);
+    } else if (node->is_cut) {
+        memcpy(why, node->why, sizeof(why));
+        set_state(node, node->state, why);
     } else {
         set_state(node, page->is_draining ? HTH_NODE_DRAINING : HTH_NODE_UP, "");
     }
@@ -223,6 +229,7 @@ static void take_answer(hth_node *node)
     char why[WHY_BYTES];
 
     if (node->status != 200 || node->answer.failed) {
+        node->is_cut = true;
         (void)snprintf(why, sizeof(why),
                        node->answer.failed ? "its page is too long, or there is no memory for it"
                                            : "it answers with status %d",
@@ -233,6 +240,7 @@ static void take_answer(hth_node *node)
     switch (hth_node_page_read(hth_buffer_text(&node->answer), node->answer.n, &page, &err)) {
     case HEARTH_OK:
         node->is_stored = false;
+        node->is_cut = false;
         take_page(node, &page, hth_os_monotonic_ns());
         break;
     case HEARTH_NO_MEMORY: set_state(node, HTH_NODE_DOWN, err.message); break;
@@ -266,6 +274,7 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
         take_answer(node);
     } else {
         node->doubted_ns = hth_os_monotonic_ns();
+        node->is_cut = true;
         set_state(node, status == HEARTH_PERMISSION ? HTH_NODE_STRANGE : HTH_NODE_DOWN, err->message);
     }
     hth_buffer_deinit(&node->answer);
@@ -336,7 +345,7 @@ static void on_timer(evutil_socket_t fd, short what, void *user_data)
     (void)what;
     remove_gone(nodes);
     for (size_t i = 0; i < nodes->n; i++)
-        if (!nodes->all[i]->is_stored || !is_younger(nodes->all[i], FRESH_MS))
+        if (!nodes->all[i]->is_stored || nodes->all[i]->is_cut || !is_younger(nodes->all[i], FRESH_MS))
             ask(nodes->all[i]);
 }
 
@@ -459,7 +468,9 @@ void hth_nodes_note_page(hth_nodes *nodes, const char *address, const char *text
     switch (hth_node_page_read(text, n, &page, &err)) {
     case HEARTH_OK: take_page(node, &page, made_ns); break;
     case HEARTH_NO_MEMORY: break; /* it is asked when its page is old */
-    default: set_state(node, HTH_NODE_STRANGE, err.message); break;
+    default:
+        if (!node->is_cut)
+            set_state(node, HTH_NODE_STRANGE, err.message);
     }
 }
 

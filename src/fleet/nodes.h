@@ -10,6 +10,7 @@
  *
  * The operator's list has nodes, and so has the store (roster.h), from which they can also leave again. A node is asked
  * every second for its page, unless the store has a fresh one. So without a store, or while it is lost, all are asked.
+ * A node that the store knows, and that does not answer this node, is asked until it does, and DOWN meanwhile.
  *
  * A node that broke a connection is asked at once, and takes no request until it answers. Requests that this node sent
  * since the last page count as load of their place at once. Event loop only.

@@ -20,7 +20,9 @@ struct hth_roster {
     hth_roster_options options;
     struct event *timer;
     hth_store_call *call; /* NULL: none is on its way */
-    bool has_lease;       /* as of the last answer */
+    uint64_t began_ns;
+    bool has_answer; /* there was one, at least a refusal */
+    bool has_lease;  /* as of the last answer */
     bool has_left;
     char why[256];
     char address[256]; /* "HOST:PORT" of this node */
@@ -28,8 +30,8 @@ struct hth_roster {
 
 /*
  * Renew the own lease unless another process holds it, and read all. Returns the lease of that other process, or "",
- * and for each node its lease and the milliseconds that are left of it. A process with another epoch and the same
- * address is an earlier life of this node.
+ * and for each node its lease and the milliseconds that are left of it. If there are too many names, those with the
+ * latest leases count. A process with another epoch and the same address is an earlier life of this node.
  */
 static const char beat_script[] =
     "local t = redis.call('TIME') "
@@ -43,7 +45,7 @@ static const char beat_script[] =
     "end "
     "redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[6]) "
     "local out = { is_mine and '' or held } "
-    "for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, 127)) do "
+    "for _, name in ipairs(redis.call('ZRANGE', KEYS[2], -128, -1)) do "
     "  local key = ARGV[7] .. name "
     "  local lease = redis.call('GET', key) "
     "  if lease then out[#out + 1] = lease; out[#out + 1] = redis.call('PTTL', key) end "
@@ -117,6 +119,7 @@ static void on_beat(const hth_store_reply *reply, void *user_data)
     roster->has_lease = reply && reply->type == HTH_STORE_LIST;
     if (!reply)
         return; /* the store is down: everybody is asked */
+    roster->has_answer = true;
     if (reply->type == HTH_STORE_ERROR) {
         set_why(roster, reply->text);
         return;
@@ -224,6 +227,12 @@ void hth_roster_leave(hth_roster *roster)
         7, on_left, NULL);
 }
 
+bool hth_roster_is_young(const hth_roster *roster)
+{
+    return !roster->has_answer && (hth_store_is_up(roster->options.store) ||
+                                   hth_os_monotonic_ns() - roster->began_ns < hth_ms_to_ns(HTH_ROSTER_LEASE_MS));
+}
+
 const char *hth_roster_why(const hth_roster *roster)
 {
     return roster->why;
@@ -250,6 +259,7 @@ hearth_status hth_roster_new(const hth_roster_options *options, hth_roster **out
     *out = NULL;
     if (roster) {
         roster->options = *options;
+        roster->began_ns = hth_os_monotonic_ns();
         roster->timer = event_new(options->base, -1, EV_PERSIST, on_timer, roster);
     }
     if (!roster || !roster->timer || event_add(roster->timer, &pause) != 0) {

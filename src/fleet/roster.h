@@ -46,6 +46,8 @@ void hth_roster_free(hth_roster *roster); /* accepts NULL */
 void hth_roster_on_store(hth_roster *roster);
 /* Give the lease back: this node ends. */
 void hth_roster_leave(hth_roster *roster);
+/* May the store tell nodes that are not known yet? It has not answered, and was not down for a lease's time either. */
+bool hth_roster_is_young(const hth_roster *roster);
 /* Why this node has no lease though the store is up; "": it has one. */
 const char *hth_roster_why(const hth_roster *roster);
 /* Append the metrics of the store to a page of Prometheus' format. */

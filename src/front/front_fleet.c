@@ -225,7 +225,7 @@ bool hth_front_fleet_is_young(const hth_front *front)
         if (hth_node_may_belong(hth_nodes_at(front->fleet.nodes, i)) &&
             hth_node_age_ms(hth_nodes_at(front->fleet.nodes, i)) == UINT64_MAX)
             return true;
-    return false;
+    return front->fleet.roster && hth_roster_is_young(front->fleet.roster);
 }
 
 /* ---- pages and orders of operators ---- */
@@ -476,6 +476,19 @@ static void on_store(void *user_data)
     hth_roster_on_store(front->fleet.roster);
 }
 
+/* Where other nodes reach this one; NULL: at the address from which it reaches the store. */
+static const char *published_host(const hth_fleet_options *of)
+{
+    static const char *const all[] = { "*", "0.0.0.0", "::", "[::]" };
+
+    if (of->host)
+        return of->host;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(of->listen.host, all[i]) == 0)
+            return NULL;
+    return of->listen.host;
+}
+
 static hearth_status begin_store(hth_front *front, const hth_fleet_options *of, hearth_error *err)
 {
     hth_fleet *fleet = &front->fleet;
@@ -497,9 +510,7 @@ static hearth_status begin_store(hth_front *front, const hth_fleet_options *of, 
                                                        .fleet = fleet->id,
                                                        .name = fleet->name,
                                                        .epoch = fleet->epoch,
-                                                       .host = of->host                          ? of->host
-                                                             : strcmp(of->listen.host, "*") == 0 ? NULL
-                                                                                                 : of->listen.host,
+                                                       .host = published_host(of),
                                                        .port = fleet->port,
                                                        .log = &front->log,
                                                        .page = own_page,

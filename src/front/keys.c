@@ -22,6 +22,8 @@
 
 static_assert(HTH_SHA256_BYTES == HTH_HMAC_BYTES, "digests are compared as codes are");
 
+enum { SECONDS_OF_EXCHANGE = 1 }; /* between two exchanges with other nodes, at most */
+
 typedef struct bucket {
     double used; /* of a minute's allowance; a large request may exceed it */
     uint64_t at_ns;
@@ -42,12 +44,16 @@ struct hth_key_use {
 struct hth_keys {
     hth_key_use **uses; /* [n]: those of the current options, in their order, then those of removed keys */
     size_t n;
-    uint32_t n_parts; /* of every limit, of which this node has one; 0: it has all */
+    uint32_t n_parts; /* of every limit, of which this node has one; at least 1 */
 };
 
 hth_keys *hth_keys_new(void)
 {
-    return calloc(1, sizeof(hth_keys));
+    hth_keys *keys = calloc(1, sizeof(*keys));
+
+    if (keys)
+        keys->n_parts = 1;
+    return keys;
 }
 
 void hth_keys_free(hth_keys *keys)
@@ -278,7 +284,17 @@ static bool has_limits(const hth_server_key *key)
     return key && (key->concurrency > 0 || key->tokens_per_minute > 0 || key->requests_per_minute > 0);
 }
 
-size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, hth_key_count *out, size_t capacity)
+/*
+ * How much of what is new others have to learn. A bucket that refilled has forgotten a part, so a long time without the
+ * others is not charged at once. What refilled since a usual exchange counts.
+ */
+static double count_of(bucket *b, double new_ones, uint32_t per_minute, uint64_t now_ns)
+{
+    refill(b, per_minute, now_ns);
+    return fmin(new_ones, b->used + per_minute / 60.0 * SECONDS_OF_EXCHANGE);
+}
+
+size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, uint64_t now_ns, hth_key_count *out, size_t capacity)
 {
     size_t n = 0;
 
@@ -287,13 +303,26 @@ size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, hth_key_count *out, 
 
         if (!has_limits(use->key))
             continue;
-        out[n++] = (hth_key_count){
-            .key = use->key, .requests = use->new_requests, .tokens = use->new_tokens, .n_running = use->n_running
-        };
+        out[n++] = (hth_key_count){ .key = use->key,
+                                    .requests = count_of(&use->requests, use->new_requests,
+                                                         part_of(use, use->key->requests_per_minute), now_ns),
+                                    .tokens = count_of(&use->tokens, use->new_tokens,
+                                                       part_of(use, use->key->tokens_per_minute), now_ns),
+                                    .n_running = use->n_running };
         use->new_requests = 0;
         use->new_tokens = 0;
     }
     return n;
+}
+
+void hth_keys_return_counts(hth_keys *keys, const char *name, double requests, double tokens)
+{
+    hth_key_use *use = use_of(keys, name);
+
+    if (!use)
+        return;
+    use->new_requests += requests;
+    use->new_tokens += tokens;
 }
 
 void hth_keys_set_counts(hth_keys *keys, const char *name, double requests, double tokens, uint32_t n_running_elsewhere,
@@ -308,9 +337,24 @@ void hth_keys_set_counts(hth_keys *keys, const char *name, double requests, doub
     use->n_running_elsewhere = n_running_elsewhere;
 }
 
+/* What is used is divided as the limits are: the others are taken to use as much as this node. */
+static void set_parts(hth_keys *keys, uint32_t n)
+{
+    for (size_t i = 0; i < keys->n; i++) {
+        keys->uses[i]->requests.used *= (double)keys->n_parts / n;
+        keys->uses[i]->tokens.used *= (double)keys->n_parts / n;
+    }
+    keys->n_parts = n;
+}
+
 void hth_keys_divide(hth_keys *keys, uint32_t n)
 {
-    keys->n_parts = n;
-    for (size_t i = 0; i < keys->n && n > 1; i++)
+    set_parts(keys, n);
+    for (size_t i = 0; i < keys->n; i++)
         keys->uses[i]->n_running_elsewhere = 0;
+}
+
+void hth_keys_unite(hth_keys *keys)
+{
+    set_parts(keys, 1);
 }

@@ -47,7 +47,7 @@ void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens);
 
 /* ---- the same limits on several nodes ---- */
 
-/* What a key has used here since the last call, and has running. */
+/* What a key has used here since the last call, as far as it counts still, and has running. */
 typedef struct hth_key_count {
     const hth_server_key *key; /* that has limits */
     double requests;
@@ -55,14 +55,15 @@ typedef struct hth_key_count {
     uint32_t n_running;
 } hth_key_count;
 /* Counts of the first keys with limits from *cursor on, which moves on, 0 at the beginning. Returns how many. */
-size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, hth_key_count *out, size_t capacity);
-/*
- * What all nodes have used of a minute, the last counts of this node included, and what others have running. A key of
- * this name may be gone.
- */
+size_t hth_keys_take_counts(hth_keys *keys, size_t *cursor, uint64_t now_ns, hth_key_count *out, size_t capacity);
+/* The others did not learn these counts: the next ones have them, too. A key of this name may be gone. */
+void hth_keys_return_counts(hth_keys *keys, const char *name, double requests, double tokens);
+/* What all nodes have used of a minute, the last counts of this node included, and what others have running. */
 void hth_keys_set_counts(hth_keys *keys, const char *name, double requests, double tokens, uint32_t n_running_elsewhere,
                          uint64_t now_ns);
-/* The others cannot be asked: each of n nodes has its part of every limit. n 1: limits are whole. */
+/* The others cannot be asked: each of n nodes, at least 1, has its part of every limit, and of what was used. */
 void hth_keys_divide(hth_keys *keys, uint32_t n);
+/* They can be asked: the limits are whole, as at the beginning. */
+void hth_keys_unite(hth_keys *keys);
 
 #endif

@@ -96,11 +96,22 @@ static uint32_t n_answering(const hth_shared_limits *limits)
     return n;
 }
 
+/* The last exchange failed. */
+static void return_counts(hth_shared_limits *limits)
+{
+    for (size_t i = 0; i < limits->n; i++)
+        hth_keys_return_counts(limits->options.keys, limits->names[i], limits->counts[i].requests,
+                               limits->counts[i].tokens);
+}
+
 static void on_sums(const hth_store_reply *reply, void *user_data)
 {
     hth_shared_limits *limits = user_data;
 
     limits->call = NULL;
+    /* The store may have counted them, if only the reply was lost: then they count twice, rather than not at all. */
+    if (!reply || reply->type == HTH_STORE_ERROR)
+        return_counts(limits);
     if (!reply)
         return;
     if (reply->type == HTH_STORE_ERROR) {
@@ -112,7 +123,7 @@ static void on_sums(const hth_store_reply *reply, void *user_data)
         return;
     }
     limits->is_refused = false;
-    hth_keys_divide(limits->options.keys, 1);
+    hth_keys_unite(limits->options.keys);
     take_sums(limits, reply);
     if (limits->cursor > 0)
         exchange(limits);
@@ -128,13 +139,14 @@ static void exchange(hth_shared_limits *limits)
     (void)snprintf(prefix, sizeof(prefix), "hearth:1:{%s}:limit:", limits->options.fleet); /* fits, as all do */
     words[n++] = prefix;
     words[n++] = limits->options.name;
-    limits->n = hth_keys_take_counts(limits->options.keys, &limits->cursor, limits->counts, KEYS_AT_ONCE);
+    limits->n = hth_keys_take_counts(limits->options.keys, &limits->cursor, hth_os_monotonic_ns(), limits->counts,
+                                     KEYS_AT_ONCE);
     for (size_t i = 0; i < limits->n; i++) {
         const hth_key_count *count = &limits->counts[i];
 
         (void)snprintf(limits->names[i], sizeof(limits->names[i]), "%s", count->key->name);
-        (void)snprintf(numbers[i][0], NUMBER_BYTES, "%.0f", count->requests);
-        (void)snprintf(numbers[i][1], NUMBER_BYTES, "%.0f", count->tokens);
+        (void)snprintf(numbers[i][0], NUMBER_BYTES, "%.3f", count->requests);
+        (void)snprintf(numbers[i][1], NUMBER_BYTES, "%.3f", count->tokens);
         (void)snprintf(numbers[i][2], NUMBER_BYTES, "%u", count->n_running);
         (void)snprintf(numbers[i][3], NUMBER_BYTES, "%u", count->key->requests_per_minute);
         (void)snprintf(numbers[i][4], NUMBER_BYTES, "%u", count->key->tokens_per_minute);
@@ -145,8 +157,11 @@ static void exchange(hth_shared_limits *limits)
     }
     if (limits->n < KEYS_AT_ONCE)
         limits->cursor = 0;
-    if (limits->n > 0)
-        limits->call = hth_store_ask(limits->options.store, words, NULL, n, on_sums, limits);
+    if (limits->n == 0)
+        return;
+    limits->call = hth_store_ask(limits->options.store, words, NULL, n, on_sums, limits);
+    if (!limits->call)
+        return_counts(limits);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *user_data)

@@ -31,6 +31,7 @@ enum {
     CONNECT_MS = 2000,
     PAUSE_MS_MIN = 100,
     PAUSE_MS_MAX = 5000,
+    WELL_MS = 5000,              /* that it has to be up, so that the next pause is short again */
     BEHIND_BYTES_MAX = 32 << 20, /* that were not sent yet */
     PASSWORD_BYTES_MAX = 4096,
     WORDS_MAX = 512,
@@ -56,6 +57,7 @@ struct hth_store {
     hth_store_call *calls; /* that wait for replies, the oldest first */
     struct event *timer;
     uint64_t opened_ns;
+    uint64_t up_ns; /* since when it is UP */
     uint32_t pause_ms;
     uint64_t n_openings; /* of connections */
     size_t n_tries;      /* of sentinels */
@@ -98,7 +100,7 @@ static void close_socket(hth_store *store)
 static void lose(hth_store *store, const char *why)
 {
     const bool was_up = store->state == UP;
-    const uint32_t pause_ms = store->pause_ms;
+    uint32_t pause_ms;
 
     close_socket(store);
     store->state = PAUSING;
@@ -111,6 +113,9 @@ static void lose(hth_store *store, const char *why)
         hth_warn(store->options.log, "the fleet's store at %s %s: %s", store->address,
                  was_up ? "is lost" : "cannot be used", store->why);
     store->has_failed = true;
+    if (was_up && hth_os_monotonic_ns() - store->up_ns >= hth_ms_to_ns(WELL_MS))
+        store->pause_ms = PAUSE_MS_MIN; /* not of one that greets well and then refuses all commands */
+    pause_ms = store->pause_ms;
     store->pause_ms = pause_ms * 2 > PAUSE_MS_MAX ? PAUSE_MS_MAX : pause_ms * 2;
     wait_ms(store, pause_ms / 2 + (uint32_t)(hth_draw_seed() % (pause_ms / 2 + 1))); /* nodes do not come all at once */
     fail_calls(store);
@@ -203,7 +208,7 @@ static void on_ready(const hth_store_reply *reply, void *user_data)
     if (!reply || store->state != GREETING)
         return;
     store->state = UP;
-    store->pause_ms = PAUSE_MS_MIN;
+    store->up_ns = hth_os_monotonic_ns();
     store->has_failed = false;
     store->why[0] = '\0';
     hth_info(store->options.log, "the fleet's store at %s is up", store->address);
@@ -265,7 +270,6 @@ static void on_primary(const hth_store_reply *reply, void *user_data)
         return;
     }
     (void)snprintf(store->primary, sizeof(store->primary), "%s", host);
-    store->n_tries = 0;
     open_socket(store, &primary, GREETING); /* this runs within the reader of the old one: see on_read */
 }
 
@@ -283,7 +287,10 @@ static void ask_sentinel(hth_store *store)
 static bool is_of_no_use(const hth_store_reply *reply)
 {
     static const char *const words[] = { "READONLY ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN " };
+    static const char of_script[] = "ERR Error running script "; /* Redis 6 puts the error that it met behind this */
 
+    if (is_error(reply) && strncmp(reply->text, of_script, sizeof(of_script) - 1) == 0)
+        return strstr(reply->text, " -READONLY ") != NULL;
     for (size_t i = 0; is_error(reply) && i < sizeof(words) / sizeof(words[0]); i++)
         if (strncmp(reply->text, words[i], strlen(words[i])) == 0)
             return true;

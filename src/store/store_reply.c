@@ -16,6 +16,7 @@ typedef size_t list_length;
 struct hth_store_reader {
     redisReader *reader;
     size_t n_parts; /* of the reply that is being read */
+    size_t n_bytes; /* likewise */
 };
 
 /* ---- one reply ---- */
@@ -47,13 +48,23 @@ int64_t hth_store_reply_integer(const hth_store_reply *reply)
 
 /* ---- what hiredis calls ---- */
 
-/* Make a part with a copy of a text, and put it where it belongs. NULL: no memory, or too many parts. */
+/* Is there room for another part, with so many bytes? */
+static bool count_part(hth_store_reader *reader, size_t n)
+{
+    if (reader->n_parts == HTH_STORE_REPLY_PARTS_MAX || n > HTH_STORE_REPLY_BYTES_MAX - reader->n_bytes)
+        return false;
+    reader->n_parts++;
+    reader->n_bytes += n;
+    return true;
+}
+
+/* Make a part with a copy of a text, and put it where it belongs. NULL: no memory, or beyond the bounds. */
 static hth_store_reply *make(const redisReadTask *task, hth_store_type type, const char *text, size_t n)
 {
     hth_store_reader *reader = task->privdata;
     hth_store_reply *reply, *list = task->parent ? task->parent->obj : NULL;
 
-    if (reader->n_parts++ >= HTH_STORE_REPLY_PARTS_MAX)
+    if (!count_part(reader, sizeof(*reply) + n))
         return NULL;
     reply = malloc(sizeof(*reply) + n + 1);
     if (!reply)
@@ -103,6 +114,25 @@ static void *make_nil(const redisReadTask *task)
     return make(task, HTH_STORE_NIL, NULL, 0);
 }
 
+#if HIREDIS_MAJOR >= 1
+/* Types of RESP3, which nobody asked for. Without these functions, hiredis would take a number for a part. */
+static void *refuse_double(const redisReadTask *task, double value, char *text, size_t n)
+{
+    (void)task;
+    (void)value;
+    (void)text;
+    (void)n;
+    return NULL;
+}
+
+static void *refuse_bool(const redisReadTask *task, int value)
+{
+    (void)task;
+    (void)value;
+    return NULL;
+}
+#endif
+
 static void free_part(void *reply)
 {
     hth_store_reply_free(reply);
@@ -112,11 +142,17 @@ static void free_part(void *reply)
 
 hth_store_reader *hth_store_reader_new(void)
 {
-    static redisReplyObjectFunctions functions = { .createString = make_text,
-                                                   .createArray = make_list,
-                                                   .createInteger = make_integer,
-                                                   .createNil = make_nil,
-                                                   .freeObject = free_part };
+    static redisReplyObjectFunctions functions = {
+        .createString = make_text,
+        .createArray = make_list,
+        .createInteger = make_integer,
+        .createNil = make_nil,
+#if HIREDIS_MAJOR >= 1
+        .createDouble = refuse_double,
+        .createBool = refuse_bool,
+#endif
+        .freeObject = free_part
+    };
     hth_store_reader *reader = calloc(1, sizeof(*reader));
 
     if (!reader)
@@ -154,11 +190,12 @@ hearth_status hth_store_reader_next(hth_store_reader *reader, hth_store_reply **
     *out = NULL;
     if (redisReaderGetReply(reader->reader, &reply) != 0)
         return reader->reader->err == REDIS_ERR_OOM
-                 ? hth_fail(err, HEARTH_CORRUPT, "a reply has too many parts, or there is no memory for it")
+                 ? hth_fail(err, HEARTH_CORRUPT,
+                            "a reply is too long, or has too many parts, or there is no memory for it")
                  : hth_fail(err, HEARTH_CORRUPT, "it does not speak the protocol of Redis (%s)",
                             reader->reader->errstr);
     if (reply)
-        reader->n_parts = 0;
+        reader->n_parts = reader->n_bytes = 0;
     *out = reply;
     return HEARTH_OK;
 }

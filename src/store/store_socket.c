@@ -86,6 +86,8 @@ hearth_status hth_store_socket_open(struct event_base *base, const hth_store_ser
         hth_store_socket_close(out);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a connection to the store");
     }
+    /* After one kind of addresses, the other is waited for: by default for longer than a connection may take. */
+    (void)evdns_base_set_option(out->dns, "getaddrinfo-allow-skew", "0.5");
 #ifdef DNS_OPTIONS_ALL
     (void)evdns_base_resolv_conf_parse(out->dns, DNS_OPTIONS_ALL, "/etc/resolv.conf"); /* addresses need none */
 #endif
@@ -101,7 +103,7 @@ void hth_store_socket_close(hth_store_socket *socket)
     if (socket->bev)
         bufferevent_free(socket->bev);
     if (socket->dns)
-        evdns_base_free(socket->dns, 0);
+        evdns_base_free(socket->dns, 1); /* its lookup fails, or else it would go on in freed memory */
     *socket = (hth_store_socket){ .bev = NULL };
 }
 

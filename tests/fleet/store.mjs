@@ -166,6 +166,44 @@ await check('two nodes with one name: the second is told so, and serves alone', 
   assert.equal((await storeOf(a)).why, '')
 })
 
+await check('a node that listens at every address is found at the one from which it reaches the store', async () => {
+  const port = await freePort()
+  const [every] = await makeFleet({
+    hearth, work: join(work, 'every'), names: ['w'], models, isListed: false,
+    args: ['--fleet-store', url, '--fleet', join(work, 'one', 'fleet.pem'), '--fleet-listen', `0.0.0.0:${port}`],
+  })
+  await every.start()
+  await untilUp([a, b, every])
+  assert.ok((await a.page()).nodes.some(({ name, address }) => name === 'w' && address === `127.0.0.1:${port}`))
+  await every.stop()
+})
+
+await check('a node that only the store reaches stays down', async () => {
+  const { self, certificate } = await b.page()
+  const prefix = `hearth:1:{${certificate.slice(0, 16)}}:`
+  const port = await freePort() // nobody listens there
+  const epoch = 'f'.repeat(32)
+  let isOver = false
+  const renew = (async () => {
+    for (; !isOver; await sleep(300)) {
+      await redis.ask('ZADD', `${prefix}nodes`, `${Date.now()}`, 'ghost')
+      await redis.ask('SET', `${prefix}node:ghost`, `${epoch} 127.0.0.1:${port}\n${JSON.stringify({ ...self, name: 'ghost', epoch })}`, 'PX', '3000')
+    }
+  })()
+  const ghost = async () => (await a.page()).nodes.find(({ name }) => name === 'ghost')
+  await until('the store tells it', async () => (await ghost())?.state === 'up')
+  let i = 0
+  const send = async () => assert.equal((await complete(a, `Ghost ${i++}`)).status, 200)
+  await until('a request finds that it does not answer', async () => (await send(), (await ghost()).state === 'down'))
+  for (const end = Date.now() + 3000; Date.now() < end; await sleep(50)) {
+    await send()
+    assert.equal((await ghost()).state, 'down')
+  }
+  isOver = true
+  await renew
+  assert.equal(logOf(a).match(/node 'ghost' .* is up/g).length, 1)
+})
+
 await check('another fleet in the same store is not seen, and garbage does no harm', async () => {
   const [other] = await makeFleet({ hearth, work: join(work, 'other'), names: ['z'], models, isListed: false, args: ['--fleet-store', url] })
   await other.start()
@@ -215,6 +253,20 @@ await check('limits of a key hold for the whole fleet', async () => {
 
 for (const node of fleet) await node.stop()
 
+await check('a store that refuses to be written is tried less and less often', async () => {
+  const replica = await makeRedis({ work: join(work, 'readonly'), args: ['--replicaof', '127.0.0.1', `${redis.port}`] })
+  await replica.start()
+  const [node] = await makeFleet({ hearth, work: join(work, 'refused'), names: ['r'], models, isListed: false, args: ['--fleet-store', `redis://127.0.0.1:${replica.port}`] })
+  await node.start()
+  await until('it is told', async () => /READONLY/.test((await storeOf(node)).why))
+  await sleep(4000)
+  const n = logOf(node).match(/store at .* is up/g).length
+  assert.ok(n <= 12, `it came up ${n} times`) // each pause is longer than the one before
+  assert.equal((await complete(node, 'Read only')).status, 200)
+  await node.stop()
+  await replica.kill()
+})
+
 await check('a password, and a wrong one', async () => {
   const locked = await makeRedis({ work: join(work, 'locked'), password: 'let me in' })
   await locked.start()
@@ -260,6 +312,9 @@ await check('TLS to the store: a certificate of the authority, and another one',
 })
 
 await check('sentinels tell the primary, and the next one after a failover', async () => {
+  // A sentinel that still names a primary that is gone. A second one knows better.
+  const stale = net.createServer((socket) => socket.on('error', () => {}).on('data', () => socket.write('*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n')))
+  const stalePort = await new Promise((resolve) => stale.listen(0, '127.0.0.1', () => resolve(stale.address().port)))
   const primary = await makeRedis({ work: join(work, 'primary') })
   await primary.start()
   const replica = await makeRedis({ work: join(work, 'replica'), args: ['--replicaof', '127.0.0.1', `${primary.port}`] })
@@ -270,7 +325,7 @@ await check('sentinels tell the primary, and the next one after a failover', asy
   await sentinel.ask('SENTINEL', 'SET', 'ours', 'down-after-milliseconds', '500', 'failover-timeout', '3000')
   await until('the sentinel knows the replica', async () => (await sentinel.ask('SENTINEL', 'REPLICAS', 'ours')).includes(`${replica.port}`))
   const nodes = await makeFleet({
-    hearth, work: join(work, 'failover'), names: ['p', 'q'], models, isListed: false, args: ['--fleet-store', `redis-sentinel://127.0.0.1:1,127.0.0.1:${sentinel.port}/ours`],
+    hearth, work: join(work, 'failover'), names: ['p', 'q'], models, isListed: false, args: ['--fleet-store', `redis-sentinel://127.0.0.1:1,127.0.0.1:${stalePort},127.0.0.1:${sentinel.port}/ours`],
   })
   for (const node of nodes) await node.start()
   await untilUp(nodes)
@@ -284,6 +339,32 @@ await check('sentinels tell the primary, and the next one after a failover', asy
   await untilUp(nodes)
   for (const node of nodes) await node.stop()
   for (const one of [sentinel, replica]) await one.kill()
+  stale.close()
+})
+
+await check('before the first answer of the store, a name may be that of a node which is not known yet', async () => {
+  const sockets = new Set()
+  let isSilent = true
+  const server = net.createServer((socket) => {
+    sockets.add(socket.on('error', () => {}))
+    socket.on('data', (data) => {
+      const text = data.toString()
+      for (const [word] of text.matchAll(/\b(SETNAME|PING|EVAL)\b/g))
+        if (word !== 'EVAL') socket.write('+PONG\r\n')
+        else if (!isSilent) socket.write('*1\r\n$0\r\n\r\n')
+    })
+  })
+  const port = await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)))
+  const [node] = await makeFleet({ hearth, work: join(work, 'young'), names: ['n'], models, isListed: false, args: ['--fleet-store', `redis://127.0.0.1:${port}`] })
+  await node.start()
+  const statusOf = async (model) => (await post(node, '/v1/completions', { model, prompt: 'Young', max_tokens: 2 })).status
+  await until('an unknown name waits', async () => (await statusOf('elsewhere')) === 503)
+  assert.equal(await statusOf('slow'), 200)
+  isSilent = false
+  await until('it means the default model', async () => (await statusOf('elsewhere')) === 200)
+  await node.stop()
+  sockets.forEach((socket) => socket.destroy())
+  server.close()
 })
 
 await check('a program that is no store', async () => {

@@ -249,15 +249,15 @@ FIXTURE_TEST(what_was_used_is_counted_once_for_others)
     assert_int_equal(taken(f, "secret-of-alice", 3, SECOND), 3);
     assert_int_equal(taken(f, "secret-of-bob", 3, SECOND), 3);
     assert_int_equal(taken(f, "secret-of-carol", 2, SECOND), 2);
-    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 1), 1);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, SECOND, counts, 1), 1);
     assert_string_equal(counts[0].key->name, "alice");
     assert_true(counts[0].requests == 3 && counts[0].n_running == 0);
-    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 2), 1); /* bob has no limits */
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, SECOND, counts, 2), 1); /* bob has no limits */
     assert_string_equal(counts[0].key->name, "carol");
     assert_true(counts[0].tokens == 20);
-    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 2), 0);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, SECOND, counts, 2), 0);
     cursor = 0;
-    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, counts, 2), 2);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, SECOND, counts, 2), 2);
     assert_true(counts[0].requests == 0 && counts[1].tokens == 0);
 }
 
@@ -268,7 +268,7 @@ FIXTURE_TEST(what_others_used_counts_and_what_came_since_on_top)
 
     f->list[0].requests_per_minute = 10;
     assert_int_equal(taken(f, "secret-of-alice", 2, SECOND), 2);
-    (void)hth_keys_take_counts(f->keys, &cursor, counts, KEYS);
+    (void)hth_keys_take_counts(f->keys, &cursor, SECOND, counts, KEYS);
     assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 1); /* while the store answers */
     hth_keys_set_counts(f->keys, "alice", 7, 0, 0, SECOND);
     assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 2);
@@ -292,6 +292,59 @@ FIXTURE_TEST(alone_a_node_has_its_part_of_each_limit)
     hth_keys_divide(f->keys, 3);
     assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 4); /* rounded up */
     assert_int_equal(taken(f, "secret-of-bob", 1, SECOND), 1);    /* what ran elsewhere is not known any more */
-    hth_keys_divide(f->keys, 1);
+    hth_keys_unite(f->keys);
+    assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 0); /* the others are taken to have used as much */
+    hth_keys_set_counts(f->keys, "alice", 0, 0, 0, SECOND);       /* nobody had, but for what is new here */
     assert_int_equal(taken(f, "secret-of-alice", 10, SECOND), 6);
+}
+
+FIXTURE_TEST(what_was_used_is_divided_as_its_limit_is)
+{
+    f->list[0].requests_per_minute = 60;
+    hth_keys_set_counts(f->keys, "alice", 30, 0, 0, SECOND);
+    hth_keys_divide(f->keys, 3);
+    assert_int_equal(taken(f, "secret-of-alice", 20, SECOND), 10);
+    hth_keys_divide(f->keys, 2);
+    hth_keys_divide(f->keys, 2);
+    assert_int_equal(taken(f, "secret-of-alice", 20, SECOND), 0);
+    assert_int_equal(taken(f, "secret-of-alice", 20, 11 * SECOND), 5);
+}
+
+FIXTURE_TEST(the_last_node_does_not_count_what_ran_elsewhere)
+{
+    f->list[0].concurrency = 1;
+    hth_keys_set_counts(f->keys, "alice", 0, 0, 1, SECOND);
+    hth_keys_unite(f->keys);
+    assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 0);
+    hth_keys_divide(f->keys, 1);
+    assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 1);
+}
+
+FIXTURE_TEST(a_long_time_alone_is_not_charged_at_once)
+{
+    hth_key_count count;
+    size_t cursor = 0;
+
+    f->list[0].requests_per_minute = 6;
+    for (unsigned minute = 0; minute < 60; minute++)
+        assert_int_equal(taken(f, "secret-of-alice", 10, (1 + 60 * minute) * SECOND), 6);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, (31 + 60 * 59) * SECOND, &count, 1), 1);
+    assert_true(count.requests > 3 - 1e-6 && count.requests < 3.2);
+}
+
+FIXTURE_TEST(counts_that_were_not_told_are_told_later)
+{
+    hth_key_count count;
+    size_t cursor = 0;
+
+    f->list[0].tokens_per_minute = 1000;
+    f->list[0].requests_per_minute = 10;
+    assert_int_equal(taken(f, "secret-of-alice", 2, SECOND), 2);
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, SECOND, &count, 1), 1);
+    assert_int_equal(taken(f, "secret-of-alice", 1, SECOND), 1);
+    hth_keys_return_counts(f->keys, "alice", count.requests, count.tokens);
+    hth_keys_return_counts(f->keys, "nobody", 1, 1);
+    cursor = 0;
+    assert_int_equal(hth_keys_take_counts(f->keys, &cursor, SECOND, &count, 1), 1);
+    assert_true(count.requests == 3 && count.tokens == 30);
 }

@@ -124,3 +124,49 @@ TEST(a_reply_has_bounds)
     free(text);
     free(long_one);
 }
+
+/* Feed texts of a list, as pieces that are read before the next one comes. Returns how the last one was read. */
+static hearth_status feed_texts(hth_store_reader *reader, size_t n, size_t n_each, hth_store_reply **out)
+{
+    char *text = calloc(1, n_each + 32);
+    hearth_status status = HEARTH_OK;
+    int n_head;
+
+    assert_non_null(text);
+    n_head = sprintf(text, "*%zu\r\n", n);
+    assert_int_equal(hth_store_reader_feed(reader, text, (size_t)n_head, NULL), HEARTH_OK);
+    assert_null(read_next(reader));
+    n_head = sprintf(text, "$%zu\r\n", n_each);
+    memset(text + n_head, 'x', n_each);
+    memcpy(text + (size_t)n_head + n_each, "\r\n", 3);
+    for (size_t i = 0; i < n && status == HEARTH_OK; i++) {
+        assert_int_equal(hth_store_reader_feed(reader, text, (size_t)n_head + n_each + 2, NULL), HEARTH_OK);
+        status = hth_store_reader_next(reader, out, NULL);
+    }
+    free(text);
+    return status;
+}
+
+TEST(all_parts_of_a_reply_count_together)
+{
+    const size_t n_each = HTH_STORE_REPLY_BYTES_MAX / 8;
+    hth_store_reader *reader = hth_store_reader_new();
+    hth_store_reply *reply;
+
+    assert_non_null(reader);
+    for (int i = 0; i < 2; i++) { /* each reply has its own bound */
+        assert_int_equal(feed_texts(reader, 7, n_each, &reply), HEARTH_OK);
+        assert_non_null(reply);
+        hth_store_reply_free(reply);
+    }
+    assert_int_equal(feed_texts(reader, 9, n_each, &reply), HEARTH_CORRUPT);
+    hth_store_reader_free(reader);
+}
+
+TEST(types_that_nobody_asked_for_are_refused)
+{
+    static const char *const texts[] = { ",1.5\r\n", "#t\r\n", "*1\r\n,2\r\n" };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        refuse(texts[i], strlen(texts[i]));
+}
