@@ -256,8 +256,8 @@ static void print_place(const json_t *place)
         stdout, "%c %-*s %7" JSON_INTEGER_FORMAT " %8" JSON_INTEGER_FORMAT " %8.2f s %8.2f s %8.2f%s",
         json_is_true(json_object_get(place, "chosen")) ? '*' : ' ', NAME_COLUMNS, name ? name : "?",
         json_integer_value(json_object_get(place, "load")), json_integer_value(json_object_get(place, "cached_tokens")),
-        json_real_value(json_object_get(place, "wait_s")), json_real_value(json_object_get(place, "prompt_s")),
-        json_real_value(json_object_get(place, "cost_s")),
+        json_real_value(json_object_get(place, "load_s")) + json_real_value(json_object_get(place, "wait_s")),
+        json_real_value(json_object_get(place, "prompt_s")), json_real_value(json_object_get(place, "cost_s")),
         json_is_true(json_object_get(place, "ready")) ? "" : "  (not loaded)");
 }
 

@@ -200,7 +200,7 @@ static const entry *popular(const hth_credit *credit, size_t n_holders, const ht
         const entry *e = find(credit, anchors[n - 1].digest);
         const float n_deserved = e ? heat_of(e, credit->clock) / credit->heat * (float)n_holders : 0;
 
-        if (n_deserved >= 2 && (float)__builtin_popcountll(e->holders) < n_deserved)
+        if (e && n_deserved >= 2 && (float)__builtin_popcountll(e->holders) < n_deserved)
             return e;
     }
     return NULL;

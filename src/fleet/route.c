@@ -8,6 +8,7 @@ enum {
     BOUND_QUARTERS = 5,        /* the load that a place may have: so many quarters of the mean, and one more */
     PROMPT_TOKEN_NS = 1000000, /* while no place has told its times */
     REPLY_TOKEN_NS = 20000000,
+    LOAD_MS = 10000,
 };
 
 const char *hth_route_policy_name(hth_route_policy policy)
@@ -161,9 +162,12 @@ hth_route_time hth_route_time_of(const hth_route_question *question, const hth_r
                  reply_s = question->n_reply * ((double)reply_token_ns(places, n, i) / 1e9);
     hth_route_time out = { .prompt_s = n_missing * token_s };
 
+    if (!place->is_ready)
+        out.load_s = (place->load_ms > 0 ? place->load_ms : LOAD_MS) / 1e3;
     /* Replies end in turn: of n_parallel that run, one makes room each n_parallel-th of a reply's time. */
     out.wait_s = (double)place->n_prompt_left * token_s + n_before * reply_s / n_parallel;
-    out.cost_s = out.wait_s + HTH_ROUTE_WORK_WEIGHT * (n_missing > n_copied ? n_missing - n_copied : 1) * token_s;
+    out.cost_s = HTH_ROUTE_LOAD_WEIGHT * out.load_s + out.wait_s +
+                 HTH_ROUTE_WORK_WEIGHT * (n_missing > n_copied ? n_missing - n_copied : 1) * token_s;
     return out;
 }
 
@@ -184,31 +188,30 @@ static bool is_busier(const hth_route_place *place, const sums *of)
 }
 
 /* Should the popular part of the prompt have another copy? If all that have it are busy, and more than others. */
-static bool needs_copy(const hth_route_question *question, const hth_route_place *places, size_t n, const sums *of,
-                       bool all)
+static bool needs_copy(const hth_route_question *question, const hth_route_place *places, size_t n, const sums *of)
 {
     for (size_t i = 0; i < n; i++)
-        if ((all || places[i].is_ready) && places[i].n_cached >= question->n_popular && !is_busier(&places[i], of))
+        if (places[i].n_cached >= question->n_popular && !is_busier(&places[i], of))
             return false;
     return question->n_popular > 0;
 }
 
-static size_t choose_by_time(const hth_route_question *question, const hth_route_place *places, size_t n, bool all)
+static size_t choose_by_time(const hth_route_question *question, const hth_route_place *places, size_t n)
 {
     const uint64_t beginning = question->beginning ? question->beginning : question->draw;
-    const sums of = sums_of(places, n, all);
+    const sums of = sums_of(places, n, true);
     const double near = 1 + HTH_ROUTE_NEAR_PERCENT / 100.0;
     hth_route_question asked = *question;
     double least_s = HUGE_VAL;
     size_t best = SIZE_MAX;
 
-    if (!needs_copy(question, places, n, &of, all))
+    if (!needs_copy(question, places, n, &of))
         asked.n_popular = 0;
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < n; i++) {
             const double cost_s = hth_route_time_of(&asked, places, n, i).cost_s;
 
-            if (!(all || places[i].is_ready) || (question->n_popular > 0 && !is_within_bound(&places[i], &of)))
+            if (asked.n_popular > 0 && !is_within_bound(&places[i], &of))
                 continue;
             if (pass == 0)
                 least_s = fmin(least_s, cost_s);
@@ -216,7 +219,7 @@ static size_t choose_by_time(const hth_route_question *question, const hth_route
                      (best == SIZE_MAX || is_better(&places[i], &places[best], &of, beginning)))
                 best = i;
         }
-    return best != SIZE_MAX ? best : choose_least(places, n, all, question->draw);
+    return best != SIZE_MAX ? best : choose_least(places, n, true, question->draw);
 }
 
 size_t hth_route_choose(const hth_route_question *question, const hth_route_place *places, size_t n)
@@ -225,7 +228,7 @@ size_t hth_route_choose(const hth_route_question *question, const hth_route_plac
 
     assert(n > 0);
     if (question->policy == HTH_ROUTE_BY_TIME)
-        return choose_by_time(question, places, n, all);
+        return choose_by_time(question, places, n);
     if (question->policy == HTH_ROUTE_ROUND_ROBIN)
         return choose_in_turn(places, n, all, question->turn);
     if (question->policy == HTH_ROUTE_LEAST || question->beginning == 0)

@@ -3,7 +3,9 @@
  *
  * BY_TIME: the place where the first token comes first, as far as that can be known:
  *
- *     wait until the computation of the prompt can begin
+ *     the time until its model is loaded, which counts HTH_ROUTE_LOAD_WEIGHT times, because another model may have to
+ *     make room
+ *   + wait until the computation of the prompt can begin
  *   + tokens of the prompt that the place does not have x its time for one, which counts HTH_ROUTE_WORK_WEIGHT times,
  *     because it takes the place's time from other requests, and makes a second copy of what another place has
  *
@@ -36,6 +38,7 @@ const char *hth_route_policy_name(hth_route_policy policy); /* "time" */
 
 enum {
     HTH_ROUTE_WORK_WEIGHT = 4,
+    HTH_ROUTE_LOAD_WEIGHT = 2,
     HTH_ROUTE_NEAR_PERCENT = 10, /* times that differ by less are nearly equal */
 };
 
@@ -43,12 +46,13 @@ typedef struct hth_route_place {
     uint64_t id;         /* of the node, the same on all machines */
     uint32_t n_load;     /* requests at work and waiting */
     uint32_t n_parallel; /* requests that it runs at once; 0: unknown */
-    bool is_ready;       /* its model is loaded; others count only while none is ready, or all of these are full */
+    bool is_ready;       /* its model is loaded. But for BY_TIME, others count only while none is, or all are full */
     /* For BY_TIME. */
     uint32_t n_cached;        /* tokens of this prompt that it probably has */
     uint64_t n_prompt_left;   /* tokens of other prompts that it still has to compute */
     uint64_t prompt_token_ns; /* of a prompt; 0: unknown, as at the slowest known place */
     uint64_t reply_token_ns;  /* of a reply; likewise */
+    uint32_t load_ms;         /* until its model is loaded, if it is not; 0: unknown */
 } hth_route_place;
 
 typedef struct hth_route_question {
@@ -67,6 +71,7 @@ size_t hth_route_choose(const hth_route_question *question, const hth_route_plac
 
 /* The times of place i that BY_TIME compares, in seconds. */
 typedef struct hth_route_time {
+    double load_s;
     double wait_s;   /* until it can begin with the prompt */
     double prompt_s; /* for the prompt, counted once */
     double cost_s;   /* weighted as above: the least one wins */

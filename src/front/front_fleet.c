@@ -144,7 +144,8 @@ static bool describe(const hth_front *front, const hth_server_model *model, own_
                              .n_parallel = load.n_parallel,
                              .n_prompt_left = (uint32_t)hth_smaller(load.n_prompt_left, UINT32_MAX),
                              .prompt_token_ns = (uint32_t)hth_smaller(load.prompt_token_ns, UINT32_MAX),
-                             .reply_token_ns = (uint32_t)hth_smaller(load.reply_token_ns, UINT32_MAX) };
+                             .reply_token_ns = (uint32_t)hth_smaller(load.reply_token_ns, UINT32_MAX),
+                             .load_ms = load.load_ms };
     return true;
 }
 
@@ -307,11 +308,11 @@ static json_t *place_json(const hth_front *front, const hth_place_list *list, co
     const hth_route_place *place = &list->places[i];
     const hth_route_time time = hth_route_time_of(question, list->places, list->n, i);
 
-    return json_pack("{s:o, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "node",
+    return json_pack("{s:o, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "node",
                      hth_json_string(list->nodes[i] ? hth_node_name(list->nodes[i]) : front->fleet.name), "chosen",
                      is_chosen, "ready", place->is_ready, "load", (json_int_t)place->n_load, "parallel",
-                     (json_int_t)place->n_parallel, "cached_tokens", (json_int_t)place->n_cached, "wait_s", time.wait_s,
-                     "prompt_s", time.prompt_s, "cost_s", time.cost_s);
+                     (json_int_t)place->n_parallel, "cached_tokens", (json_int_t)place->n_cached, "load_s", time.load_s,
+                     "wait_s", time.wait_s, "prompt_s", time.prompt_s, "cost_s", time.cost_s);
 }
 
 json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, void *user_data, hearth_error *err)

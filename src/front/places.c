@@ -77,7 +77,8 @@ static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, 
                                           .is_ready = has->is_ready,
                                           .n_prompt_left = hth_node_prompt_left(node, seeker->model),
                                           .prompt_token_ns = has->prompt_token_ns,
-                                          .reply_token_ns = has->reply_token_ns });
+                                          .reply_token_ns = has->reply_token_ns,
+                                          .load_ms = has->load_ms });
     }
 }
 
@@ -102,7 +103,8 @@ static void list_places(const hth_places *places, const hth_place_seeker *seeker
                                                   !(after && !after->node && after->generation == load.generation),
                                       .n_prompt_left = load.n_prompt_left,
                                       .prompt_token_ns = load.prompt_token_ns,
-                                      .reply_token_ns = load.reply_token_ns });
+                                      .reply_token_ns = load.reply_token_ns,
+                                      .load_ms = load.load_ms });
 }
 
 /* Has any node the model, as far as it was ever told? */

@@ -1133,6 +1133,7 @@ static void on_ready(void *user_data)
     worker->life.reported_progress = 0; /* of hashing, from here on */
     worker->life.ready_ns = hth_os_monotonic_ns();
     worker->used_ns = worker->life.ready_ns; /* idle time begins here */
+    worker->load_ns = worker->life.ready_ns - worker->life.started_ns;
     hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->life.ready_ns - worker->life.started_ns) / 1e9);
@@ -1432,6 +1433,17 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
     hth_status_page_read(worker->page, &out->status);
 }
 
+/* How long the next load takes, or the rest of the one that goes on. */
+static uint64_t load_left_ns(const hth_model_worker *worker)
+{
+    const uint64_t passed_ns =
+        worker->state == HTH_WORKER_STARTING ? hth_os_monotonic_ns() - worker->life.started_ns : 0;
+
+    if (worker->state == HTH_WORKER_READY || worker->load_ns == 0)
+        return 0;
+    return worker->load_ns > passed_ns ? worker->load_ns - passed_ns : 1000000;
+}
+
 void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
 {
     hth_status status = { .has_numbers = false };
@@ -1439,7 +1451,8 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
 
     if (worker->process)
         hth_status_page_read(worker->page, &status);
-    *out = (hth_worker_load){ .is_ready = worker->state == HTH_WORKER_READY,
+    *out = (hth_worker_load){ .load_ms = (uint32_t)hth_smaller(load_left_ns(worker) / 1000000, UINT32_MAX),
+                              .is_ready = worker->state == HTH_WORKER_READY,
                               .is_broken = worker->state == HTH_WORKER_BROKEN,
                               .n_at_work = worker->waiters.n_holders,
                               .n_waiting = worker->waiters.n,

@@ -111,6 +111,7 @@ struct hth_model_worker {
     unsigned slot;
 
     char *name;
+    uint64_t load_ns;             /* that the last load of the model took; 0: it was not loaded yet */
     const char *const *arguments; /* of its worker (worker_arguments.h) */
     uint64_t ram_bytes;
     bool on_demand;

@@ -83,6 +83,7 @@ typedef struct hth_worker_load {
     uint64_t n_prompt_left; /* these three as in hearth_model_info */
     uint64_t prompt_token_ns;
     uint64_t reply_token_ns;
+    uint32_t load_ms; /* until it is ready, as its last load took; 0: it is, or that is not known */
     /* Of the model, in hex: replies go on only where it is equal. "": not known. */
     char digest[HTH_WORKER_DIGEST_BYTES];
 } hth_worker_load;

@@ -42,11 +42,14 @@ enum {
     BLOCK = 256,      /* tokens */
     BLOCKS_MAX = 256, /* of a prompt */
     ENTRIES = 5,
+    MODELS = 50,
+    RESIDENT = 6,   /* models that a node can have loaded */
     TEXT_BYTES = 4, /* of a token */
 };
 
 static const double page_s = 0.5;     /* between two pages of a node */
 static const double exchange_s = 0.1; /* between two exchanges of credits */
+static const double load_s = 8;       /* of a model */
 static const double imbalance = 1.5;  /* of the tree: the greatest load relative to the least */
 static const uint32_t imbalance_min = 8;
 
@@ -159,11 +162,21 @@ static double make_one(request *r, double now_s)
     return exponential(1);
 }
 
+/* 50 models, some used much more, of which a node has room for some. */
+static double make_models(request *r, double now_s)
+{
+    const unsigned model = skewed(MODELS), system = skewed(10);
+
+    *r = (request){ .at_s = now_s, .model = model, .n_tail = 120, .n_reply = 50 + (unsigned)(chance() % 100) };
+    chain(r, system + 1, 4 + system);
+    r->beginning = chance() | 1;
+    return exponential(1);
+}
+
 static const load loads[] = {
-    { "prefixes", make_prefixes, 0.9, false },
-    { "agents", make_agents, 0.9, false },
-    { "mixed hardware", make_agents, 0.9, true },
-    { "one prompt", make_one, 0.6, false },
+    { "prefixes", make_prefixes, 0.9, false },    { "agents", make_agents, 0.9, false },
+    { "mixed hardware", make_agents, 0.9, true }, { "one prompt", make_one, 0.6, false },
+    { "50 models", make_models, 0.6, false },
 };
 
 /* ---- nodes ---- */
@@ -173,6 +186,11 @@ typedef struct cached {
     double made_s; /* others know of it a second later */
     UT_hash_handle hh;
 } cached;
+
+typedef struct resident {
+    unsigned model;
+    double ready_s, used_s; /* used_s 0: there is none */
+} resident;
 
 typedef struct running {
     double ends_s;
@@ -188,8 +206,10 @@ typedef struct node {
     unsigned n_at_work;
     double prefill_free_s; /* the prefills that it has end then */
     double slot_free_s[64];
-    unsigned n_page;  /* requests at work when it told them last */
-    double page_left; /* tokens of prompts that it had to compute then */
+    resident models[RESIDENT];
+    resident page_models[RESIDENT]; /* as it told them last */
+    unsigned n_page;                /* requests at work when it told them last */
+    double page_left;               /* tokens of prompts that it had to compute then */
     unsigned n_sent[ENTRIES];
     uint64_t n_sent_tokens[ENTRIES]; /* of prompts that were sent since, as the entry expects it */
     uint64_t n_requests;
@@ -268,7 +288,32 @@ static double seconds_of_prefill(const node *n, const request *r, unsigned n_cac
     return ((r->n_blocks - n_cached) * (double)BLOCK + r->n_tail) / n->prefill;
 }
 
-/* When the prefill of a new request would begin. */
+/* When the model is loaded, if it is asked for now. */
+static double model_ready_s(const resident *models, unsigned model, double now_s)
+{
+    for (unsigned i = 0; i < RESIDENT; i++)
+        if (models[i].used_s > 0 && models[i].model == model)
+            return models[i].ready_s > now_s ? models[i].ready_s : now_s;
+    return now_s + load_s;
+}
+
+/* The model is used: one that was used least recently makes room for it. */
+static void use_model(resident *models, unsigned model, double now_s)
+{
+    const double ready_s = model_ready_s(models, model, now_s);
+    unsigned at = 0;
+
+    for (unsigned i = 0; i < RESIDENT; i++)
+        if (models[i].used_s > 0 && models[i].model == model) {
+            models[i].used_s = now_s;
+            return;
+        } else if (models[i].used_s < models[at].used_s) {
+            at = i;
+        }
+    models[at] = (resident){ .model = model, .ready_s = ready_s, .used_s = now_s };
+}
+
+/* When the prefill of a new request would begin, if its model is loaded. */
 static double begin_s(const node *n, double now_s)
 {
     const double slot_s = n->slot_free_s[first_free_slot(n)], later_s = slot_s > now_s ? slot_s : now_s;
@@ -279,7 +324,7 @@ static double begin_s(const node *n, double now_s)
 /* The time of the first token if the node got it now, with these blocks cached. */
 static double first_token_s(const node *n, const request *r, unsigned n_cached, double now_s)
 {
-    return begin_s(n, now_s) + seconds_of_prefill(n, r, n_cached);
+    return fmax(begin_s(n, now_s), model_ready_s(n->models, r->model, now_s)) + seconds_of_prefill(n, r, n_cached);
 }
 
 static void serve(node *n, request *r, double now_s)
@@ -290,7 +335,9 @@ static void serve(node *n, request *r, double now_s)
     assert(at_work);
     r->n_cached = n_cached;
     r->first_s = first_token_s(n, r, n_cached, now_s);
-    n->prefill_free_s = r->first_s;
+    if (model_ready_s(n->models, r->model, now_s) <= now_s) /* others do not wait for the load of a model */
+        n->prefill_free_s = r->first_s;
+    use_model(n->models, r->model, now_s);
     n->slot_free_s[slot] = r->first_s + r->n_reply / n->decode;
     *at_work = (running){ .ends_s = n->slot_free_s[slot], .next = n->at_work };
     n->at_work = at_work;
@@ -308,6 +355,17 @@ static uint32_t load_of(const node *n, const request *r)
     return n->n_page + n->n_sent[r->entry];
 }
 
+/* Had it the model, as it told? */
+static bool was_ready(const node *n, const request *r)
+{
+    return model_ready_s(n->page_models, r->model, r->at_s) <= r->at_s;
+}
+
+static uint32_t load_left_ms(const node *n, const request *r)
+{
+    return (uint32_t)((model_ready_s(n->page_models, r->model, r->at_s) - r->at_s) * 1000) + 1;
+}
+
 static size_t by_route(const request *r, hth_route_policy policy)
 {
     static hth_route_place places[NODES_MAX];
@@ -320,7 +378,7 @@ static size_t by_route(const request *r, hth_route_policy policy)
         places[i] = (hth_route_place){ .id = hth_route_digest(&i, sizeof(i)),
                                        .n_load = load_of(&nodes[i], r),
                                        .n_parallel = nodes[i].n_slots,
-                                       .is_ready = true };
+                                       .is_ready = was_ready(&nodes[i], r) };
     return hth_route_choose(&question, places, n_nodes);
 }
 
@@ -366,13 +424,14 @@ static size_t by_tree(const request *r)
 
 static size_t by_scores(const request *r)
 {
-    double best_score = -1;
+    double best_score = -2;
     unsigned best = 0;
 
     for (unsigned i = 0; i < n_nodes; i++) {
         const double cached_part = (double)n_known(nodes[i].cache, r, r->at_s - page_s) / (r->n_blocks + 1),
                      load_part = (double)load_of(&nodes[i], r) / nodes[i].n_slots,
-                     score = cached_part + (load_part < 1 ? 1 - load_part : 0) + 1e-6 * uniform();
+                     score = cached_part + (load_part < 1 ? 1 - load_part : 0) + 1e-6 * uniform() -
+                             !was_ready(&nodes[i], r);
 
         if (score > best_score) {
             best_score = score;
@@ -443,7 +502,8 @@ static size_t by_time(const request *r)
         places[i] = (hth_route_place){ .id = holders[i],
                                        .n_load = load_of(&nodes[i], r),
                                        .n_parallel = nodes[i].n_slots,
-                                       .is_ready = true,
+                                       .is_ready = was_ready(&nodes[i], r),
+                                       .load_ms = was_ready(&nodes[i], r) ? 0 : load_left_ms(&nodes[i], r),
                                        .n_cached = n_cached[i],
                                        .n_prompt_left = left > 0 ? (uint64_t)left : 0,
                                        .prompt_token_ns = (uint64_t)(1e9 / nodes[i].prefill),
@@ -507,9 +567,11 @@ static void make_nodes(const load *l)
         }
         clear(&nodes[i].cache);
         clear(&nodes[i].tree);
-        nodes[i] = (node){
-            .prefill = is_slow ? 1200 : 6000, .decode = is_slow ? 12 : 60, .n_slots = 16, .n_blocks_max = 2500
-        };
+        nodes[i] = (node){ .prefill = is_slow ? 1200 : 6000,
+                           .decode = is_slow ? 12 : 60,
+                           .n_slots = 16,
+                           .n_blocks_max = 2500,
+                           .models = { { .used_s = 1e-9 } } };
     }
     for (unsigned i = 0; i < AGENTS; i++) { /* each is somewhere in its conversation, of which nothing is cached yet */
         const unsigned n_turns = (unsigned)(chance() % (TURNS_MIN + TURNS_MORE / 2));
@@ -555,6 +617,7 @@ static outcome run(const load *l, const struct policy *policy, double minutes, d
             for (unsigned i = 0; i < n_nodes; i++) {
                 forget_ended(&nodes[i], next_page_s);
                 nodes[i].n_page = nodes[i].n_at_work;
+                memcpy(nodes[i].page_models, nodes[i].models, sizeof(nodes[i].models));
                 nodes[i].page_left = fmax(nodes[i].prefill_free_s - next_page_s, 0) * nodes[i].prefill;
                 memset(nodes[i].n_sent, 0, sizeof(nodes[i].n_sent));
                 memset(nodes[i].n_sent_tokens, 0, sizeof(nodes[i].n_sent_tokens));
@@ -611,7 +674,7 @@ static int check(void)
                    of[ROUND_ROBIN].cached_part);
             n_wrong++;
         }
-        if (of[HASH].most_to_mean > 1.3 && !loads[i].is_mixed) {
+        if (of[HASH].most_to_mean > 1.3 && !loads[i].is_mixed && loads[i].make != make_models) {
             printf("%s: with hash, the busiest node has %.2f times the mean\n", name, of[HASH].most_to_mean);
             n_wrong++;
         }

@@ -101,7 +101,11 @@ TEST(what_was_written_is_read)
           .is_ready = true,
           .n_at_work = 3,
           .n_waiting = 1 << 20,
-          .n_parallel = 8 },
+          .n_parallel = 8,
+          .n_prompt_left = 1 << 30,
+          .prompt_token_ns = 2000000000,
+          .reply_token_ns = 1,
+          .load_ms = 3600000 },
         { .name = "team/code:7b", .digest = "", .is_broken = true },
         { .name = "cold", .digest = "", .adapters = adapters, .n_adapters = 1 },
     };
@@ -137,6 +141,10 @@ TEST(what_was_written_is_read)
         assert_int_equal(model->is_broken, models[i].is_broken);
         assert_int_equal(model->n_at_work, models[i].n_at_work);
         assert_int_equal(model->n_waiting, models[i].n_waiting);
+        assert_int_equal(model->n_prompt_left, models[i].n_prompt_left);
+        assert_int_equal(model->prompt_token_ns, models[i].prompt_token_ns);
+        assert_int_equal(model->reply_token_ns, models[i].reply_token_ns);
+        assert_int_equal(model->load_ms, models[i].load_ms);
         assert_int_equal(model->n_parallel, models[i].n_parallel);
     }
     hth_node_page_deinit(&again);

@@ -415,6 +415,28 @@ TEST(a_full_node_is_left_when_its_replies_take_longer_than_computing)
     assert_int_equal(by_time(4100, places, 2), 0);
 }
 
+TEST(an_idle_node_loads_the_model_when_the_wait_for_a_loaded_one_is_longer)
+{
+    hth_route_place places[] = { warm, warm };
+
+    places[0].id = 2;
+    places[0].is_ready = false;
+    places[0].load_ms = 5000;
+    places[0].n_cached = places[1].n_cached = 0;
+    assert_int_equal(by_time(500, places, 2), 1);
+    places[1].n_prompt_left = 8000; /* 8 s, and 5 s of a load count twice */
+    assert_int_equal(by_time(500, places, 2), 1);
+    places[1].n_prompt_left = 14000;
+    assert_int_equal(by_time(500, places, 2), 0);
+    places[0].load_ms = 0; /* unknown: long */
+    assert_int_equal(by_time(500, places, 2), 1);
+    places[0].load_ms = 1; /* it is almost loaded: no other one begins */
+    places[1].is_ready = false;
+    places[1].load_ms = 4000;
+    places[1].n_prompt_left = 0;
+    assert_int_equal(by_time(500, places, 2), 0);
+}
+
 TEST(what_is_popular_gets_copies_when_its_nodes_have_more_than_their_part)
 {
     hth_route_place places[] = { warm, warm, warm, warm };
