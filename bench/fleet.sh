@@ -1,10 +1,17 @@
 #!/bin/sh
-# What another node adds to a request, and what the death of a node costs streams: see bench/fleet.mjs.
+# What another node adds to a request, and what the death of a node costs streams: see bench/fleet.mjs. With --many
+# first: what a front of many nodes costs, and restarts under load: see bench/fleet_many.mjs.
 # Usage: bench/fleet.sh [BUILD] [--requests N] [--streams N] [--engine MODEL]
+#        bench/fleet.sh BUILD --many [--nodes N] [--seconds S] [--clients N]
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$source/build}" && pwd)
 [ $# = 0 ] || shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-node "$source/bench/fleet.mjs" --hearth "$build/hearth" --work "$work" "$@"
+program=fleet
+if [ "${1:-}" = --many ]; then
+  program=fleet_many
+  shift
+fi
+node "$source/bench/$program.mjs" --hearth "$build/hearth" --work "$work" "$@"

@@ -49,6 +49,15 @@ hth_credit_answer hth_credit_ask(hth_credit *credit, const uint64_t *holders, si
  */
 void hth_credit_note(hth_credit *credit, uint64_t holder, const hth_anchor *anchors, size_t n, uint32_t n_tokens);
 
+/*
+ * The holder had n_cached tokens of a prompt of which it probably had n_predicted, as a question told. So holders that
+ * often lack what they should have count for less.
+ */
+void hth_credit_learn(hth_credit *credit, uint64_t holder, uint32_t n_predicted, uint32_t n_cached);
+
+/* Append the metrics of the predictions that holders were told of to a page of Prometheus' format. */
+void hth_credit_write_metrics(const hth_credit *credit, hth_buffer *out);
+
 /* There is a holder: records about it count. Questions and notes tell it, too. */
 void hth_credit_add_holder(hth_credit *credit, uint64_t holder);
 /* Of all that there ever were. When it grows, earlier records of other fronts are worth another look. */

@@ -12,6 +12,7 @@ enum {
     KEY_BYTES = 128,
     BATCHES_MAX = 64, /* that are read at once */
     ID_BYTES = 48,
+    PAUSES = 50, /* beats until the next try after an error */
 };
 
 struct hth_credit_feed {
@@ -19,6 +20,7 @@ struct hth_credit_feed {
     struct event *timer;
     hth_store_call *call;       /* NULL: none is on its way */
     hth_buffer batch;           /* what it carries; added again if it is lost */
+    unsigned n_pauses;          /* beats to wait, at least 1 after an error */
     uint64_t n_holders;         /* when the stream was read from its beginning */
     uint64_t after_ms, after_n; /* the id of the last batch that was read */
 };
@@ -60,8 +62,14 @@ static void on_batches(const hth_store_reply *reply, void *user_data)
     size_t i = 0;
 
     feed->call = NULL;
+    if (reply && reply->type == HTH_STORE_ERROR) {
+        if (feed->n_pauses == 0)
+            hth_warn(feed->options.log, "nodes do not learn from the store what others have cached: %s", reply->text);
+        feed->n_pauses = PAUSES;
+    }
     if (!reply || reply->type != HTH_STORE_LIST)
         return; /* the batch goes out with the next exchange; twice is harmless */
+    feed->n_pauses = 0;
     hth_buffer_clear(&feed->batch);
     for (; hth_store_reply_at(reply, i + 1) && take_id(feed, hth_store_reply_at(reply, i)); i += 2) {
         const hth_store_reply *records = hth_store_reply_at(reply, i + 1);
@@ -77,6 +85,8 @@ static void exchange(hth_credit_feed *feed)
 {
     char key[KEY_BYTES], first[ID_BYTES], n_max[16];
 
+    if (!hth_store_is_up(feed->options.store))
+        feed->after_ms = feed->after_n = 0; /* another one may be up next, with other ids */
     if (feed->call || !hth_store_is_up(feed->options.store))
         return;
     if (feed->n_holders != hth_credit_n_holders(feed->options.credit)) {
@@ -110,9 +120,14 @@ static void exchange(hth_credit_feed *feed)
 
 static void on_timer(evutil_socket_t fd, short what, void *user_data)
 {
+    hth_credit_feed *feed = user_data;
+
     (void)fd;
     (void)what;
-    exchange(user_data);
+    if (feed->n_pauses > 1)
+        feed->n_pauses--;
+    else
+        exchange(feed);
 }
 
 hearth_status hth_credit_feed_new(const hth_credit_feed_options *options, hth_credit_feed **out, hearth_error *err)

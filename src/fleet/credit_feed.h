@@ -4,12 +4,14 @@
  *   hearth:1:{FLEET}:credit   a stream of the last batches; each has the epoch of its node, and records of credit.h
  *
  * A node adds its batch and reads those of others in one exchange, every HTH_CREDIT_FEED_MS. A node that starts reads
- * what the stream has, and so knows of the caches at once. Records are digests with a secret key, and counts. Event
+ * what the stream still has: some thousand batches, of minutes while few nodes are busy. Records are digests with a
+ * secret key, and counts. So all nodes must have the same key: with authorities of the operator there is no feed. Event
  * loop only.
  */
 #ifndef HTH_FLEET_CREDIT_FEED_H
 #define HTH_FLEET_CREDIT_FEED_H
 
+#include "base/log.h"
 #include "fleet/credit.h"
 #include "store/store.h"
 
@@ -23,6 +25,7 @@ typedef struct hth_credit_feed_options {
     hth_credit *credit; /* export and import */
     const char *fleet;  /* digits, as in roster.h */
     const char *epoch;
+    const hth_log *log;
 } hth_credit_feed_options;
 
 /* HEARTH_NO_MEMORY. */

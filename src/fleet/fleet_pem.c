@@ -36,7 +36,8 @@ struct hth_fleet_pem {
     hth_upstream_tls tls; /* its texts are in texts, one after another */
     char print[HTH_FLEET_PRINT_BYTES];
     char fleet[HTH_FLEET_PRINT_BYTES]; /* of the first authority, or else the same */
-    BIO *texts[3];                     /* certificate, key, authorities; each with its terminator */
+    bool has_authorities;
+    BIO *texts[3]; /* certificate, key, authorities; each with its terminator */
 };
 
 static const char what[] =
@@ -190,6 +191,7 @@ static bool take_certificates(hth_fleet_pem *pem, STACK_OF(X509_INFO) * all)
     }
     if (!first)
         return false;
+    pem->has_authorities = n_authorities > 0;
     return n_authorities > 0 ||
            (X509_STORE_add_cert(store, first->x509) == 1 && PEM_write_bio_X509(pem->texts[2], first->x509) == 1);
 }
@@ -307,11 +309,10 @@ const char *hth_fleet_pem_print(const hth_fleet_pem *pem)
     return pem->print;
 }
 
-void hth_fleet_pem_secret(const hth_fleet_pem *pem, uint8_t out[32])
+bool hth_fleet_pem_secret(const hth_fleet_pem *pem, uint8_t out[32])
 {
-    const char *text = *pem->tls.authorities ? pem->tls.authorities : pem->tls.key;
-
-    hth_sha256_of(text, strlen(text), out);
+    hth_sha256_of(pem->tls.key, strlen(pem->tls.key), out);
+    return !pem->has_authorities;
 }
 
 const char *hth_fleet_pem_fleet(const hth_fleet_pem *pem)

@@ -40,10 +40,10 @@ struct ssl_ctx_st *hth_fleet_pem_context(void *user_data);
 const hth_upstream_tls *hth_fleet_pem_tls(const hth_fleet_pem *pem);
 const char *hth_fleet_pem_print(const hth_fleet_pem *pem); /* as above */
 /*
- * Bytes that all members have, and others do not: a digest of the file's key. With authorities, each member has its own
- * key; then it is a digest of the first authority, which others may have.
+ * A digest of the file's key, which only this node has, or, if true, all members: the file has no authorities, so it is
+ * the same for all.
  */
-void hth_fleet_pem_secret(const hth_fleet_pem *pem, uint8_t out[32]);
+bool hth_fleet_pem_secret(const hth_fleet_pem *pem, uint8_t out[32]);
 /* The same for all members: likewise, of the first authority if there is one. */
 const char *hth_fleet_pem_fleet(const hth_fleet_pem *pem);
 

@@ -117,7 +117,7 @@ static void renew_slots(hth_node *node)
     {
         slot->n_sent_old = node->is_stored ? slot->n_sent : 0;
         slot->n_sent = 0;
-        slot->n_missing_old = node->is_stored ? slot->n_missing : 0;
+        slot->n_missing_old = slot->n_missing; /* a worker tells its numbers a little later */
         slot->n_missing = 0;
         slot->is_doubted = false;
         if (slot->n_in_flight > 0 || slot->breaker.n_failures > 0)

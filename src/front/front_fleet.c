@@ -63,13 +63,21 @@ static void name_cache(hth_front *front)
     const char *learned = front->options->options->learned_path, *slash = learned ? strrchr(learned, '/') : NULL;
     char path[PATH_MAX];
 
+    char name[HTH_NODE_EPOCH_BYTES], text[HTH_NODE_NAME_BYTES + HTH_NODE_EPOCH_BYTES];
+    uint8_t digest[HTH_SHA256_BYTES];
+
     if (fleet->has_cache)
         return;
     fleet->has_cache = slash &&
                        snprintf(path, sizeof(path), "%.*s/name", (int)(slash - learned), learned) < (int)sizeof(path) &&
-                       read_name(path, fleet->cache);
-    if (!fleet->has_cache)
+                       read_name(path, name);
+    if (fleet->has_cache) { /* several nodes may share the folder, and each has rows in its memory, too */
+        (void)snprintf(text, sizeof(text), "%s %s", name, fleet->name); /* fits */
+        hth_sha256_of(text, strlen(text), digest);
+        hth_hex_encode(digest, (sizeof(fleet->cache) - 1) / 2, fleet->cache);
+    } else {
         memcpy(fleet->cache, fleet->epoch, sizeof(fleet->cache));
+    }
     hth_places_set_holder(front->places, hth_route_digest(fleet->cache, strlen(fleet->cache)));
 }
 
@@ -238,7 +246,8 @@ void hth_front_fleet_metrics(const void *user_data, hth_buffer *out)
     if (!front->fleet.nodes)
         return;
     hth_nodes_write_metrics(front->fleet.nodes, out);
-    hth_places_write_metrics(front->places, out);
+    if (front->fleet.credit)
+        hth_credit_write_metrics(front->fleet.credit, out);
     if (front->fleet.roster)
         hth_roster_write_metrics(front->fleet.roster, out);
 }
@@ -344,6 +353,9 @@ json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, vo
         return NULL;
     }
     seeker.is_elsewhere = !own;
+    is_adapter =
+        is_adapter || (own && strcmp(own->name, peeked.model) != 0 && hth_model_has_adapter(own, peeked.model, NULL));
+    seeker.adapter = is_adapter ? peeked.model : NULL;
     seeker.beginning = hth_front_beginning_of(body, n);
     seeker.n_anchors =
         hth_front_fleet_anchors(front, route, seeker.model, is_adapter ? peeked.model : NULL, NULL, body, n, anchors);
@@ -526,12 +538,13 @@ static hearth_status begin_store(hth_front *front, const hth_fleet_options *of, 
                                                                      .name = fleet->name,
                                                                      .log = &front->log },
                                        &fleet->limits, err);
-    if (status == HEARTH_OK && fleet->credit)
+    if (status == HEARTH_OK && fleet->credit && fleet->shares_secret)
         status = hth_credit_feed_new(&(hth_credit_feed_options){ .base = front->base,
                                                                  .store = fleet->store,
                                                                  .credit = fleet->credit,
                                                                  .fleet = fleet->id,
-                                                                 .epoch = fleet->epoch },
+                                                                 .epoch = fleet->epoch,
+                                                                 .log = &front->log },
                                      &fleet->feed, err);
     return status;
 }
@@ -553,7 +566,7 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                      .user_data = front },
                                &front->fleet.nodes, err);
     if (status == HEARTH_OK && of->file && of->policy == HTH_ROUTE_BY_TIME) {
-        hth_fleet_pem_secret(front->fleet.pem, front->fleet.secret);
+        front->fleet.shares_secret = hth_fleet_pem_secret(front->fleet.pem, front->fleet.secret);
         status = hth_credit_new(N_ANCHORS, &front->fleet.credit, err);
     }
     if (status == HEARTH_OK && of->file && of->store)
@@ -569,6 +582,8 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                        .on_leave = on_leave,
                                                        .user_data = front },
                                 &front->places, err);
+    if (status == HEARTH_OK)
+        name_cache(front);
     return status;
 }
 

@@ -51,6 +51,7 @@ typedef struct hth_fleet {
     hth_roster *roster;               /* likewise */
     hth_credit *credit;               /* NULL: the policy needs none */
     hth_credit_feed *feed;            /* NULL: no store, or no credit */
+    bool shares_secret;               /* all nodes have the same */
     uint8_t secret[32];               /* of anchors */
     bool has_cache;                   /* the name of the cache is known */
     char cache[HTH_NODE_EPOCH_BYTES]; /* or else the epoch */

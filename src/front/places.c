@@ -10,7 +10,6 @@
 #include "base/draw.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "wire/exposition.h"
 
 enum {
     LOOK_MS = 250,      /* between two looks at seekers that wait */
@@ -23,8 +22,6 @@ struct hth_places {
     struct event *look;        /* pending while one waits */
     uint64_t own_id;
     uint64_t own_holder;
-    uint64_t n_predicted; /* tokens that places probably had, and that they had; of requests whose end told it */
-    uint64_t n_cached;
     uint64_t n_found; /* places that were given out */
     bool is_draining;
 };
@@ -215,6 +212,7 @@ static size_t choose(hth_places *places, const hth_place_seeker *seeker, hth_pla
 size_t hth_places_choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
                          hth_route_question *question)
 {
+    question->policy = places->options.policy;
     list_places(places, seeker, NULL, list);
     return list->n > 0 ? choose(places, seeker, list, question) : 0;
 }
@@ -407,9 +405,9 @@ void hth_places_note_cached(hth_place_seeker *seeker, uint32_t n_prompt, uint32_
 
     if (!places || !places->options.credit || seeker->holder == 0 || seeker->n_anchors == 0)
         return;
+    hth_credit_learn(places->options.credit, seeker->holder,
+                     seeker->n_predicted < n_prompt ? seeker->n_predicted : n_prompt, n_cached);
     hth_credit_note(places->options.credit, seeker->holder, seeker->anchors, seeker->n_anchors, n_prompt);
-    places->n_predicted += seeker->n_predicted < n_prompt ? seeker->n_predicted : n_prompt;
-    places->n_cached += n_cached;
 }
 
 hth_place_fate hth_places_fate(hth_places *places, const char *model, const hth_place *place)
@@ -530,16 +528,4 @@ void hth_places_set_holder(hth_places *places, uint64_t holder)
     places->own_holder = holder;
     if (places->options.credit)
         hth_credit_add_holder(places->options.credit, holder);
-}
-
-void hth_places_write_metrics(const hth_places *places, hth_buffer *out)
-{
-    static const char predicted[] = "hearth_fleet_predicted_tokens_total",
-                      cached[] = "hearth_fleet_cached_tokens_total";
-
-    hth_exposition_family(out, predicted, "counter",
-                          "Tokens of prompts that the chosen nodes probably had in their caches.");
-    hth_exposition_count(out, predicted, (hth_labels){ NULL, 0 }, places->n_predicted);
-    hth_exposition_family(out, cached, "counter", "Tokens of the same prompts that they had.");
-    hth_exposition_count(out, cached, (hth_labels){ NULL, 0 }, places->n_cached);
 }

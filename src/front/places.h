@@ -150,7 +150,5 @@ typedef struct hth_place_list {
  */
 size_t hth_places_choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
                          hth_route_question *question);
-/* Append the metrics of the predictions to a page of Prometheus' format. */
-void hth_places_write_metrics(const hth_places *places, hth_buffer *out);
 
 #endif

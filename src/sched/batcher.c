@@ -1030,8 +1030,8 @@ void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
         else if (slot->request->n_prompt > n_evaluated(slot))
             out->n_prompt_left += slot->request->n_prompt - n_evaluated(slot);
     }
-    if (n_replies < HTH_CHUNK_MIN)
-        out->reply_token_ns = hth_batch_costs_of(&batcher->batch->costs, n_replies > 0 ? n_replies : 1);
+    n_replies = n_replies == 0 ? 1 : n_replies < HTH_CHUNK_MIN ? n_replies : HTH_CHUNK_MIN - 1;
+    out->reply_token_ns = hth_batch_costs_of(&batcher->batch->costs, n_replies);
     if (batcher->n_running > 0) {
         const hth_slot *slot = batcher->running[0];
 

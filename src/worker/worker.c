@@ -720,11 +720,10 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
     take_order(w);
     if (w->served)
         tell_ram(w, false);
-    if (++w->n_turns % TURNS_A_SECOND != 0)
-        return;
-    hth_jobs_look_after(w->jobs);
     if (w->page && w->served)
         publish_numbers(w);
+    if (++w->n_turns % TURNS_A_SECOND == 0)
+        hth_jobs_look_after(w->jobs);
 }
 
 /* ---- beginning and end ---- */

@@ -166,6 +166,77 @@ TEST(what_everybody_begins_with_is_popular_until_enough_nodes_have_it)
     hth_credit_free(credit);
 }
 
+TEST(popular_counts_only_nodes_that_are_there_and_fleets_of_two_copy_too)
+{
+    hth_credit *credit = credit_new();
+    hth_anchor anchors[4];
+    uint32_t n_cached[3];
+    hth_credit_answer answer = { 0 };
+    static const uint64_t anew[] = { 21, 22 };
+
+    for (uint64_t i = 0; i < 200; i++) {
+        make_anchors(anchors, 4, 1, 2, 100 + i);
+        (void)hth_credit_ask(credit, holders, 2, anchors, 4, n_cached);
+        hth_credit_note(credit, A, anchors, 4, 4 * TOKENS);
+        hth_credit_note(credit, B, anchors, 4, 4 * TOKENS);
+    }
+    for (uint64_t i = 0; i < 20; i++) { /* both start anew, and one of ten prompts is another one */
+        make_anchors(anchors, 4, i % 10 == 9 ? 50 + i : 1, 2, 500 + i);
+        answer = hth_credit_ask(credit, anew, 2, anchors, 4, n_cached);
+        hth_credit_note(credit, anew[0], anchors, 4, 4 * TOKENS);
+        if (i > 0 && i % 10 != 9)
+            assert_int_not_equal(answer.n_popular, 0);
+    }
+    hth_credit_free(credit);
+}
+
+TEST(a_node_that_lacks_what_it_should_have_counts_less_until_it_has_it)
+{
+    hth_credit *credit = credit_new();
+    hth_anchor anchors[4];
+    uint32_t n_cached[3], n_before = 4 * TOKENS;
+
+    make_anchors(anchors, 4, 1, 4, 1);
+    (void)hth_credit_ask(credit, holders, 3, anchors, 4, n_cached);
+    hth_credit_note(credit, A, anchors, 4, 4 * TOKENS);
+    for (int i = 0; i < 10; i++) {
+        (void)hth_credit_ask(credit, holders, 3, anchors, 4, n_cached);
+        assert_true(i == 0 || n_cached[0] < n_before);
+        n_before = n_cached[0];
+        hth_credit_learn(credit, A, n_cached[0], 0);
+    }
+    assert_in_range(n_before, 512, 2 * TOKENS);
+    for (int i = 0; i < 100; i++) {
+        (void)hth_credit_ask(credit, holders, 3, anchors, 4, n_cached);
+        hth_credit_learn(credit, A, n_cached[0], 4 * TOKENS);
+    }
+    assert_in_range(n_cached[0], 4 * TOKENS - 10, 4 * TOKENS);
+    hth_credit_free(credit);
+}
+
+TEST(a_holder_that_is_not_known_yet_has_nothing_and_one_odd_prompt_spoils_little)
+{
+    hth_credit *credit = credit_new();
+    hth_anchor anchors[4], odd[1] = { { .digest = 99, .n_bytes = 1 << 20 } };
+    const uint64_t none[] = { 0, A };
+    uint32_t n_cached[2];
+
+    make_anchors(anchors, 4, 1, 4, 1);
+    hth_credit_note(credit, 0, anchors, 4, 4 * TOKENS);
+    (void)hth_credit_ask(credit, none, 2, anchors, 4, n_cached);
+    assert_int_equal(n_cached[0] + n_cached[1], 0);
+    hth_credit_note(credit, A, odd, 1, 20); /* a megabyte of text that becomes 20 tokens */
+    make_anchors(anchors, 4, 2, 4, 2);
+    hth_credit_note(credit, A, anchors, 4, 0);
+    (void)hth_credit_ask(credit, none, 2, anchors, 4, n_cached);
+    assert_in_range(n_cached[1], 3 * TOKENS, 4 * TOKENS);
+    (void)hth_credit_ask(credit, none, 2, anchors, 3, n_cached);
+    hth_credit_note(credit, A, anchors, 4, 8 * TOKENS); /* the truth also mends what was estimated */
+    (void)hth_credit_ask(credit, none, 2, anchors, 2, n_cached);
+    assert_in_range(n_cached[1], 3 * TOKENS, 5 * TOKENS);
+    hth_credit_free(credit);
+}
+
 TEST(a_full_table_forgets_what_was_used_least_recently)
 {
     hth_credit *credit;

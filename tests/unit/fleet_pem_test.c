@@ -15,6 +15,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/hex.h"
+#include "base/hash.h"
 #include "fleet/fleet_pem.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -202,6 +203,7 @@ FIXTURE_TEST(what_was_made_is_read)
 {
     hearth_error err = { .message = "" };
     char print[HTH_FLEET_PRINT_BYTES] = "", expected[HTH_FLEET_PRINT_BYTES];
+    uint8_t secret[32], digest[32];
     const hth_upstream_tls *tls;
     hth_fleet_pem *pem;
     X509 *certificate;
@@ -221,6 +223,11 @@ FIXTURE_TEST(what_was_made_is_read)
     key = key_in(tls->key);
     assert_int_equal(X509_check_private_key(certificate, key), 1);
     assert_non_null(hth_fleet_pem_context(pem));
+    assert_true(hth_fleet_pem_secret(pem, secret));
+    hth_sha256_of(tls->certificate, strlen(tls->certificate), digest); /* a certificate is public */
+    assert_memory_not_equal(secret, digest, sizeof(secret));
+    hth_sha256_of(tls->key, strlen(tls->key), digest);
+    assert_memory_equal(secret, digest, sizeof(secret));
     EVP_PKEY_free(key);
     X509_free(certificate);
     hth_fleet_pem_free(pem);
@@ -430,6 +437,7 @@ FIXTURE_TEST(a_certificate_may_have_an_authority)
     tls = hth_fleet_pem_tls(pem);
     assert_text_is(tls->certificate, one.certificate);
     assert_text_is(tls->authorities, authority.certificate); /* and not its own */
+    assert_false(hth_fleet_pem_secret(pem, (uint8_t[32]){ 0 }));
     key = key_in(tls->key);
     assert_int_equal(EVP_PKEY_eq(key, one.key), 1);
     EVP_PKEY_free(key);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fleet/credit.h"
 #include "fleet/nodes.h"
 #include "fleet/roster.h"
 #include "front/metrics.h"
@@ -499,6 +500,7 @@ static void add_nodes(fixture *f)
     hth_nodes *nodes = NULL;
     hth_store *store = NULL;
     hth_roster *roster = NULL;
+    hth_credit *credit = NULL;
     hearth_error err;
 
     assert_non_null(base);
@@ -511,8 +513,11 @@ static void add_nodes(fixture *f)
     assert_ok(hth_store_new(&(hth_store_options){ .base = base, .url = "redis://127.0.0.1:1" }, &store, &err), err);
     assert_ok(hth_roster_new(&(hth_roster_options){ .base = base, .store = store, .nodes = nodes }, &roster, &err),
               err);
+    assert_ok(hth_credit_new(1, &credit, &err), err);
     hth_nodes_write_metrics(nodes, &f->page);
     hth_roster_write_metrics(roster, &f->page);
+    hth_credit_write_metrics(credit, &f->page);
+    hth_credit_free(credit);
     hth_roster_free(roster);
     hth_store_free(store);
     hth_nodes_free(nodes);
