@@ -14,7 +14,7 @@ enum {
     WAYS = 8,
     TOKENS_MAX = 1 << 24,
     EXACT = 1 << 30,        /* in n_tokens: the number was told, not estimated */
-    UNUSED_AFTER = 4096,    /* uses of the table after which a holder makes room for a new one */
+    UNUSED_AFTER = 256,     /* uses of the table after which a holder makes room for a new one */
     HALF_LIFE = 1024,       /* questions after which one counts half */
     LEARN_DIVISOR = 8,      /* of a mean: an eighth of the way to the last value */
     LEARN_TOKENS_MIN = 512, /* a smaller prediction tells little: rows are blocks */

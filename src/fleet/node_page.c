@@ -163,7 +163,7 @@ static hearth_status read_page(const json_t *json, hth_node_page *out, hearth_er
         (void)snprintf(out->name, sizeof(out->name), "%s", name);
     if (epoch)
         (void)snprintf(out->epoch, sizeof(out->epoch), "%s", epoch);
-    (void)snprintf(out->cache, sizeof(out->cache), "%s", cache && *cache ? cache : out->epoch);
+    (void)snprintf(out->cache, sizeof(out->cache), "%s", cache ? cache : out->epoch);
     if (out->protocol == 0)
         return hth_fail(err, HEARTH_CORRUPT, "it names no protocol");
     if (out->protocol != HTH_FLEET_PROTOCOL)

@@ -55,7 +55,7 @@ typedef struct hth_node_page {
     char version[32];
     char name[HTH_NODE_NAME_BYTES];
     char epoch[HTH_NODE_EPOCH_BYTES];
-    char cache[HTH_NODE_EPOCH_BYTES]; /* of a page without one: the epoch */
+    char cache[HTH_NODE_EPOCH_BYTES]; /* "": not made yet; of a page without one: the epoch */
     bool is_draining;                 /* it takes no more requests of others */
     hth_node_model *models;           /* [n_models] */
     size_t n_models;

@@ -536,7 +536,7 @@ uint64_t hth_node_id(const hth_node *node)
 
 uint64_t hth_node_holder(const hth_node *node)
 {
-    return hth_route_digest(node->page.cache, strlen(node->page.cache));
+    return node->page.cache[0] ? hth_route_digest(node->page.cache, strlen(node->page.cache)) : 0;
 }
 
 uint64_t hth_node_generation(const hth_node *node)

@@ -86,7 +86,7 @@ const char *hth_node_why(const hth_node *node); /* of DOWN and STRANGE; else "" 
 const hth_node_page *hth_node_page_of(const hth_node *node);
 uint64_t hth_node_age_ms(const hth_node *node); /* of the page; UINT64_MAX: there is none */
 uint64_t hth_node_id(const hth_node *node);     /* a digest of its name, for hth_route_place */
-uint64_t hth_node_holder(const hth_node *node); /* a digest of its cache's name, for credit.h */
+uint64_t hth_node_holder(const hth_node *node); /* a digest of its cache's name, for credit.h; 0: unknown */
 /* The same number during one life of its process, as far as it is known. */
 uint64_t hth_node_generation(const hth_node *node);
 

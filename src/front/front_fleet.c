@@ -54,16 +54,14 @@ static bool read_name(const char *path, char name[HTH_NODE_EPOCH_BYTES])
 }
 
 /*
- * A name of the cache that stays when the node starts anew, because it is beside the rows on the disk. Until the first
- * worker has made that folder, and without one, it is the epoch.
+ * A name of the cache that stays when the node starts anew, because it is beside the rows on the disk. It is unknown
+ * until the first worker has made that folder. Without a disk it is the epoch.
  */
 static void name_cache(hth_front *front)
 {
     hth_fleet *fleet = &front->fleet;
     const char *learned = front->options->options->learned_path, *slash = learned ? strrchr(learned, '/') : NULL;
-    char path[PATH_MAX];
-
-    char name[HTH_NODE_EPOCH_BYTES], text[HTH_NODE_NAME_BYTES + HTH_NODE_EPOCH_BYTES];
+    char path[PATH_MAX], name[HTH_NODE_EPOCH_BYTES], text[HTH_NODE_NAME_BYTES + HTH_NODE_EPOCH_BYTES];
     uint8_t digest[HTH_SHA256_BYTES];
 
     if (fleet->has_cache)
@@ -75,10 +73,12 @@ static void name_cache(hth_front *front)
         (void)snprintf(text, sizeof(text), "%s %s", name, fleet->name); /* fits */
         hth_sha256_of(text, strlen(text), digest);
         hth_hex_encode(digest, (sizeof(fleet->cache) - 1) / 2, fleet->cache);
-    } else {
+    } else if (!slash) {
         memcpy(fleet->cache, fleet->epoch, sizeof(fleet->cache));
+        fleet->has_cache = true;
     }
-    hth_places_set_holder(front->places, hth_route_digest(fleet->cache, strlen(fleet->cache)));
+    if (fleet->has_cache)
+        hth_places_set_holder(front->places, hth_route_digest(fleet->cache, strlen(fleet->cache)));
 }
 
 size_t hth_front_fleet_anchors(const hth_front *front, const hth_route *route, const char *model, const char *adapter,
