@@ -2,8 +2,8 @@
  * credit.h - which node has probably cached how much of a prompt
  *
  * The front does not know the tokens of a prompt. It knows anchors: digests of the text so far, at many places of a
- * body (api/anchors.h). A node that computed a prompt has the rows of all its anchors; that is its credit. The credit
- * of a later prompt is the deepest of its anchors that the node has.
+ * body (api/anchors.h). A node that computed a prompt has cached the text up to each of its anchors; that is its
+ * credit. The credit of a later prompt is the deepest of its anchors that the node has.
  *
  *   anchor -> tokens up to there, and the holders that have them
  *
@@ -23,7 +23,7 @@
 
 enum {
     HTH_CREDIT_HOLDERS_MAX = 64,
-    HTH_CREDIT_RECORD_BYTES = 20, /* of export: holder, digest, tokens; little-endian */
+    HTH_CREDIT_RECORD_BYTES = 20, /* of export: holder, digest, tokens and bit 30: exactly; little-endian */
     HTH_CREDIT_EXPORT_MAX = 4096, /* records that wait for export; older ones are lost */
 };
 
@@ -35,7 +35,7 @@ void hth_credit_free(hth_credit *credit); /* accepts NULL */
 
 typedef struct hth_credit_answer {
     uint32_t n_prompt;  /* the probable number of its tokens, at least 1 */
-    uint32_t n_popular; /* tokens of a beginning that so many prompts have that more holders should have it, too */
+    uint32_t n_popular; /* tokens of a beginning that is so common that more holders should have it; 0: none */
 } hth_credit_answer;
 /*
  * A prompt with these anchors, [n], has come. n_cached_out, [n_holders]: the tokens of it that each holder probably
@@ -43,29 +43,29 @@ typedef struct hth_credit_answer {
  */
 hth_credit_answer hth_credit_ask(hth_credit *credit, const uint64_t *holders, size_t n_holders,
                                  const hth_anchor *anchors, size_t n, uint32_t *n_cached_out);
-/*
- * The holder gets the prompt with these anchors, or, with its true number of tokens, has computed it. n_tokens 0: not
- * known yet.
- */
+/* The holder was sent the prompt with these anchors (n_tokens 0), or has computed it (its true number of tokens). */
 void hth_credit_note(hth_credit *credit, uint64_t holder, const hth_anchor *anchors, size_t n, uint32_t n_tokens);
 
 /*
- * The holder had n_cached tokens of a prompt of which it probably had n_predicted, as a question told. So holders that
- * often lack what they should have count for less.
+ * Of a prompt, a question predicted n_predicted cached tokens, and the holder had n_cached. Later predictions for it
+ * are scaled by that, so that holders that often lack what they should have count for less.
  */
 void hth_credit_learn(hth_credit *credit, uint64_t holder, uint32_t n_predicted, uint32_t n_cached);
 
-/* Append the metrics of the predictions that holders were told of to a page of Prometheus' format. */
+/* Append the sums of what hth_credit_learn was told to a page of Prometheus' format. */
 void hth_credit_write_metrics(const hth_credit *credit, hth_buffer *out);
 
-/* There is a holder: records about it count. Questions and notes tell it, too. */
+/* Make a holder known, so that import takes records about it. Questions and notes do so, too. 0 is no holder. */
 void hth_credit_add_holder(hth_credit *credit, uint64_t holder);
-/* Of all that there ever were. When it grows, earlier records of other fronts are worth another look. */
+/* The number of holders ever added. When it has grown, records that import ignored before may count now. */
 uint64_t hth_credit_n_holders(const hth_credit *credit);
 
-/* Append what was noted since the last export, HTH_CREDIT_RECORD_BYTES each. */
+/*
+ * Append what became known here since the last export, HTH_CREDIT_RECORD_BYTES each: new holders of an anchor, and
+ * better numbers of tokens. Nothing is repeated. out->failed without memory: it is lost.
+ */
 void hth_credit_export(hth_credit *credit, hth_buffer *out);
-/* Take records of another front. Records of holders that are not known are ignored, like a cut one. */
+/* Take records of another front. Those of holders that are not known are ignored, and so is a cut one at the end. */
 void hth_credit_import(hth_credit *credit, const void *bytes, size_t n);
 
 #endif

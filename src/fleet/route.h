@@ -1,23 +1,24 @@
 /*
- * route.h - which of several places takes a request: pure functions
+ * route.h - which of several places takes a request: pure functions, for any thread
  *
- * BY_TIME: the place where the first token comes first, as far as that can be known:
+ * BY_HASH: the places have an order for each beginning of a prompt (rendezvous hashing), and the first one whose load
+ * is within the bound takes the request (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam,
+ * SODA 2018). So a conversation stays where its beginning was read, equal beginnings meet, one beginning that everybody
+ * has spreads out, and a place that leaves moves only its own requests. An unknown beginning goes to the least load.
  *
- *     the time until its model is loaded, which counts HTH_ROUTE_LOAD_WEIGHT times, because another model may have to
- *     make room
- *   + wait until the computation of the prompt can begin
- *   + tokens of the prompt that the place does not have x its time for one, which counts HTH_ROUTE_WORK_WEIGHT times,
- *     because it takes the place's time from other requests, and makes a second copy of what another place has
+ * BY_TIME: the place with the least cost, in seconds. The cost is the time until the first token, as far as that can be
+ * known, with weights:
  *
- * Of places whose times are nearly equal, the one that has most of the prompt takes it; then, of those within the bound
- * of BY_HASH, the first one in the order of the beginning. A popular beginning of prompts gets copies: when all places
- * that have it are busier than others, its computation costs nothing.
+ *     HTH_ROUTE_LOAD_WEIGHT x time until its model is loaded
+ *   + wait until it can begin with the prompt
+ *   + HTH_ROUTE_WORK_WEIGHT x time for the tokens of the prompt that it does not have
  *
- * BY_HASH: a conversation stays where its beginning was read, as long as that place is not much busier than the others:
- * the places have an order for each beginning (rendezvous hashing), and the first place whose load is within the bound
- * takes the request (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam, SODA 2018). So equal
- * beginnings meet, one beginning that everybody has spreads out, and a place that leaves moves only its own requests.
- * BY_TIME takes this order where all else is equal.
+ * A load may make another model leave. Computing takes the time of other requests, and makes a second copy of what
+ * another place has. Among places within HTH_ROUTE_NEAR_PERCENT of the least cost, the one that has most of the prompt
+ * wins; then those within the bound; then the order of BY_HASH.
+ *
+ * A popular beginning gets copies: if every place that has it is busier than its share, only places within the bound
+ * count, and the tokens of that beginning are no work at the others.
  */
 #ifndef HTH_FLEET_ROUTE_H
 #define HTH_FLEET_ROUTE_H
@@ -46,13 +47,13 @@ typedef struct hth_route_place {
     uint64_t id;         /* of the node, the same on all machines */
     uint32_t n_load;     /* requests at work and waiting */
     uint32_t n_parallel; /* requests that it runs at once; 0: unknown */
-    bool is_ready;       /* its model is loaded. But for BY_TIME, others count only while none is, or all are full */
+    bool is_ready;       /* its model is loaded. Without BY_TIME, others count only if every ready place is full */
     /* For BY_TIME. */
     uint32_t n_cached;        /* tokens of this prompt that it probably has */
     uint64_t n_prompt_left;   /* tokens of other prompts that it still has to compute */
-    uint64_t prompt_token_ns; /* of a prompt; 0: unknown, as at the slowest known place */
-    uint64_t reply_token_ns;  /* of a reply; likewise */
-    uint32_t load_ms;         /* until its model is loaded, if it is not; 0: unknown */
+    uint64_t prompt_token_ns; /* for one of a prompt; 0: unknown, and taken to be that of the slowest place */
+    uint64_t reply_token_ns;  /* for one of a reply; likewise */
+    uint32_t load_ms;         /* until its model is loaded, if it is not; 0: unknown, and taken to be long */
 } hth_route_place;
 
 typedef struct hth_route_question {
@@ -74,7 +75,7 @@ typedef struct hth_route_time {
     double load_s;
     double wait_s;   /* until it can begin with the prompt */
     double prompt_s; /* for the prompt, counted once */
-    double cost_s;   /* weighted as above: the least one wins */
+    double cost_s;   /* weighted as above, without the tokens of a popular beginning */
 } hth_route_time;
 hth_route_time hth_route_time_of(const hth_route_question *question, const hth_route_place *places, size_t n, size_t i);
 

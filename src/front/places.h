@@ -66,7 +66,7 @@ struct hth_place_seeker {
     char digest[HTH_WORKER_DIGEST_BYTES];
     uint32_t n_refusals; /* by nodes that had no place after all */
     char refusal[256];   /* the reason of the last one; "": none */
-    bool was_local;      /* this node's worker was asked and failed: asked again only if no node takes it */
+    bool was_local;      /* this node's worker failed in this search: it is not asked again before the next one */
 };
 
 typedef struct hth_places_options {
@@ -91,7 +91,8 @@ void hth_places_on_node(hth_places *places, hth_node *node);
 /*
  * Seek a place for a request for the model, whose name lives as long as the seeker. after: the place that was lost, so
  * that a later generation is needed there; NULL: any will do. The seeker gives up what it holds, with the end OTHER.
- * HEARTH_NOT_FOUND: no place has the model, and no callback comes.
+ * On an error, no callback comes, and the seeker holds nothing. HEARTH_NOT_FOUND: no place has the model, nor was one
+ * known to have it. HEARTH_BUSY: too many nodes refused it. Others as in hth_supervisor_want.
  */
 hearth_status hth_places_want(hth_places *places, const char *model, const hth_place *after, hth_place_seeker *seeker,
                               hearth_error *err);
@@ -108,7 +109,7 @@ void hth_places_note_served(hth_place_seeker *seeker);
 /* The place computed a prompt of so many tokens, of which it had so many. */
 void hth_places_note_cached(hth_place_seeker *seeker, uint32_t n_prompt, uint32_t n_cached);
 
-/* What became of a place whose connection broke. */
+/* What became of a place whose connection broke. Of another node, nothing is known: ENDED. */
 typedef enum hth_place_fate {
     HTH_FATE_UNKNOWN, /* not known yet */
     HTH_FATE_DIED,    /* its process died */
@@ -145,8 +146,8 @@ typedef struct hth_place_list {
     size_t n;
 } hth_place_list;
 /*
- * Which place a seeker that has none would get now. Returns its index; list->n 0: none can take it. *question is what
- * the choice was made by.
+ * Which place a seeker that has none would get now. It counts as a question to the credit. Returns its index. list->n
+ * 0: none can take it, and only the policy of *question is set. Otherwise *question is what the choice was made by.
  */
 size_t hth_places_choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
                          hth_route_question *question);
