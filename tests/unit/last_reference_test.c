@@ -277,7 +277,10 @@ RUNTIME_TEST(closing_the_runtime_waits_for_models_that_were_given_back_in_callba
         submit(model, &holders[i], i % 2 == 0 ? give_back_at_text : NULL, i % 2 == 0 ? note_end : give_back_at_end);
     }
     hearth_runtime_close(f->runtime); /* some have gone, some go, and some are ended by this */
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < N; i++) {
+        wait_for_end(&holders[i]);
+        hearth_model_unref(holders[i].model); /* NULL, unless the request was ended before its first text */
         holder_deinit(&holders[i]);
+    }
     open_again(f);
 }
