@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/status.h"
 #include "cli/operator_page.h"
@@ -29,6 +30,7 @@ typedef struct fleet_options {
     const char *file;
     const char *endpoint;
     bool json;
+    bool waits;
 } fleet_options;
 
 #define AT(field) offsetof(fleet_options, field)
@@ -51,6 +53,12 @@ static const hth_option why_rows[] = {
     { "endpoint", 0, HTH_OPTION_TEXT, "PATH", "where it would be sent (default: /v1/chat/completions)",
       .offset = AT(endpoint) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
+    { "help", 'h', HTH_OPTION_END, .help = "this text" },
+};
+
+static const hth_option drain_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
+    { "wait", 'w', HTH_OPTION_FLAG, NULL, "end when the node has no more requests at work", .offset = AT(waits) },
     { "help", 'h', HTH_OPTION_END, .help = "this text" },
 };
 
@@ -102,12 +110,14 @@ static const hth_manual why_manual = {
 static const hth_manual drain_manual = {
     .name = "drain",
     .summary = "let a node take no more requests",
-    .usage = "usage: hearth fleet drain NODE [--url URL]\n"
+    .usage = "usage: hearth fleet drain NODE [--wait] [--url URL]\n"
              "\n"
              "The node takes no more requests, and its replies go on at other nodes that have their model. It still\n"
              "accepts clients, whose requests others compute. 'hearth fleet undrain' takes the order back.\n"
+             "With --wait, the command ends when the node has no more requests at work: those that no other node "
+             "can take\nstay there until they end.\n"
              "\n",
-    .options = HTH_OPTION_ROWS(order_rows),
+    .options = HTH_OPTION_ROWS(drain_rows),
     .arguments = HTH_COMPLETE_NOTHING,
 };
 
@@ -314,6 +324,65 @@ static int why(const fleet_options *options)
 
 /* ---- drain and undrain ---- */
 
+/* The node of this name in the page; NULL: it is not there. */
+static const json_t *node_in(const json_t *page, const char *name)
+{
+    const json_t *own = json_object_get(page, "self"), *own_name = json_object_get(own, "name");
+    json_t *node;
+    size_t i;
+
+    if (json_is_string(own_name) && strcmp(json_string_value(own_name), name) == 0)
+        return own;
+    json_array_foreach(json_object_get(page, "nodes"), i, node)
+    {
+        const char *its_name = json_string_value(json_object_get(node, "name"));
+
+        if (its_name && strcmp(its_name, name) == 0)
+            return node;
+    }
+    return NULL;
+}
+
+/* Does the node of the page take no more requests, and has it none? *n_out: those at work and waiting. */
+static bool is_drained(const json_t *node, long long *n_out)
+{
+    const char *state = json_string_value(json_object_get(node, "state"));
+    const json_t *models = json_object_get(node, "models");
+    const bool is_gone = !node || (state && strcmp(state, "down") == 0),
+               drains = json_is_true(json_object_get(node, "draining")) || (state && strcmp(state, "draining") == 0);
+
+    *n_out = sum_of(models, "at_work") + sum_of(models, "waiting");
+    return is_gone || (drains && *n_out == 0);
+}
+
+/* Until the node has no more requests; Ctrl-C ends the program. */
+static int wait_drained(const fleet_options *options, const char *name)
+{
+    const struct timespec pause = { .tv_nsec = 300000000 };
+    long long n_told = -1, n = 0;
+    int exit_code;
+
+    for (;;) {
+        hth_buffer body = { .text = NULL };
+        json_t *page = NULL;
+        bool is_done = false;
+
+        exit_code = hth_operator_ask(&options->server, "/admin/fleet", NULL, &body);
+        if (exit_code == HTH_EXIT_OK) {
+            page = json_loadb(hth_buffer_text(&body), body.n, 0, NULL);
+            is_done = is_drained(node_in(page, name), &n);
+        }
+        json_decref(page);
+        hth_buffer_deinit(&body);
+        if (exit_code != HTH_EXIT_OK || is_done)
+            return exit_code;
+        if (n != n_told)
+            hth_output_line(stderr, "node '%s' has %lld requests at work", name, n);
+        n_told = n;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 static int order(const hth_manual *verb, const fleet_options *options, const char *node)
 {
     hth_buffer body = { .text = NULL };
@@ -329,6 +398,12 @@ static int order(const hth_manual *verb, const fleet_options *options, const cha
         return exit_code;
     hth_output_line(stdout, "node '%s' was asked to take %s; 'hearth fleet ls' shows its state", node,
                     verb == &drain_manual ? "no more requests" : "requests again");
+    if (options->waits) {
+        exit_code = wait_drained(options, node);
+        if (exit_code != HTH_EXIT_OK)
+            return exit_code;
+        hth_output_line(stdout, "node '%s' has no requests at work", node);
+    }
     return hth_output_end(HTH_EXIT_OK);
 }
 

@@ -186,6 +186,9 @@ await check('an order drains a node: its replies go on elsewhere, and it takes n
   assert.equal(textOf(events), expected)
   assert.match(logOf(a), /moves away from node b/)
   await until('b drains', async () => (await a.sees(b)) === 'draining')
+  const waited = run('fleet', 'drain', 'b', '--wait', '--url', `unix:${join(work, 'one', 'a', 'admin.sock')}`)
+  assert.equal(waited.status, 0, waited.stderr)
+  assert.match(waited.stdout, /^node 'b' has no requests at work$/m)
   assert.equal((await post(a, '/v1/completions', { model: 'slow', prompt, max_tokens: 1 })).headers['x-hearth-node'], 'a')
   assert.equal((await post(b, '/v1/completions', { model: 'slow', prompt, max_tokens: 1 })).headers['x-hearth-node'], 'a')
   // What no other node has stays there.
