@@ -84,37 +84,47 @@ void hth_credit_free(hth_credit *credit)
 
 /* ---- holders ---- */
 
+/* -1: it is not known. */
 static int find_holder(const hth_credit *credit, uint64_t id)
 {
-    for (int i = 0; i < HTH_CREDIT_HOLDERS_MAX; i++)
+    for (int i = 0; id != 0 && i < HTH_CREDIT_HOLDERS_MAX; i++)
         if (credit->holders[i].id == id)
             return i;
     return -1;
 }
 
-/* The place of a holder, which may be new: then it takes that of one that nobody asks for. -1: there is none. */
+/* A place for a new holder: a free one, or that of one that nobody asks for, which loses it. -1: there is none. */
+static int make_place(hth_credit *credit)
+{
+    int oldest = 0;
+
+    for (int i = 0; i < HTH_CREDIT_HOLDERS_MAX; i++) {
+        if (credit->holders[i].id == 0)
+            return i;
+        if (credit->uses - credit->holders[i].used > credit->uses - credit->holders[oldest].used)
+            oldest = i;
+    }
+    if (credit->uses - credit->holders[oldest].used <= UNUSED_AFTER)
+        return -1;
+    for (size_t i = 0; i < credit->n_sets * WAYS; i++)
+        credit->entries[i].holders &= ~(UINT64_C(1) << oldest);
+    return oldest;
+}
+
+/* The place of a holder, which may be new. -1: there is none, or the holder is not known yet (0). */
 static int place_of(hth_credit *credit, uint64_t id)
 {
-    int place = id != 0 ? find_holder(credit, id) : -1, oldest = 0;
+    int place = find_holder(credit, id);
 
-    if (id == 0)
-        return -1; /* it is not known yet */
-    if (place < 0) {
-        for (int i = 1; i < HTH_CREDIT_HOLDERS_MAX; i++)
-            if (credit->uses - credit->holders[i].used > credit->uses - credit->holders[oldest].used)
-                oldest = i;
-        place = find_holder(credit, 0);
-        if (place < 0 && credit->uses - credit->holders[oldest].used <= UNUSED_AFTER)
+    if (place < 0 && id != 0) {
+        place = make_place(credit);
+        if (place < 0)
             return -1;
-        if (place < 0) {
-            place = oldest;
-            for (size_t i = 0; i < credit->n_sets * WAYS; i++)
-                credit->entries[i].holders &= ~(UINT64_C(1) << place);
-        }
         credit->holders[place] = (credit_holder){ .id = id, .trust = 1 };
         credit->n_holders++;
     }
-    credit->holders[place].used = credit->uses;
+    if (place >= 0)
+        credit->holders[place].used = credit->uses;
     return place;
 }
 
@@ -160,9 +170,14 @@ static entry *made(hth_credit *credit, uint64_t digest)
     return found;
 }
 
+static uint32_t without_mark(uint32_t n_tokens)
+{
+    return n_tokens & ~(uint32_t)EXACT;
+}
+
 static uint32_t tokens_of(const entry *e)
 {
-    return e->n_tokens & ~(uint32_t)EXACT;
+    return without_mark(e->n_tokens);
 }
 
 /* The tokens of n_bytes more than those of a known anchor, at the recent mean. */
@@ -204,20 +219,14 @@ static float heat_of(const hth_credit *credit, const entry *e)
 }
 
 /*
- * The deepest anchor with which so many of the recent questions came that more of these holders, [n_holders], a bit
- * each, should have it: holders in proportion to the part of questions. NULL: none.
+ * Did so many of the recent questions come with this anchor that more of these holders, [n_holders], a bit each, should
+ * have it? Holders should be in proportion to the part of questions.
  */
-static const entry *popular(const hth_credit *credit, uint64_t holders, size_t n_holders, const hth_anchor *anchors,
-                            size_t n)
+static bool is_popular(const hth_credit *credit, const entry *e, uint64_t holders, size_t n_holders)
 {
-    for (; n > 0; n--) {
-        const entry *e = find(credit, anchors[n - 1].digest);
-        const float n_deserved = e ? heat_of(credit, e) / credit->heat * (float)n_holders : 0;
+    const float n_deserved = heat_of(credit, e) / credit->heat * (float)n_holders;
 
-        if (e && n_deserved >= 1.25F && (float)__builtin_popcountll(e->holders & holders) < n_deserved)
-            return e;
-    }
-    return NULL;
+    return n_deserved >= 1.25F && (float)__builtin_popcountll(e->holders & holders) < n_deserved;
 }
 
 hth_credit_answer hth_credit_ask(hth_credit *credit, const uint64_t *holders, size_t n_holders,
@@ -225,7 +234,7 @@ hth_credit_answer hth_credit_ask(hth_credit *credit, const uint64_t *holders, si
 {
     uint32_t n_at[HTH_CREDIT_HOLDERS_MAX] = { 0 };
     uint64_t asked = 0, missing; /* a bit for each of the holders, and for each without a credit so far */
-    const entry *hot;
+    const entry *popular = NULL; /* the deepest one */
 
     credit->uses++;
     credit->n_asked++;
@@ -248,19 +257,21 @@ hth_credit_answer hth_credit_ask(hth_credit *credit, const uint64_t *holders, si
         e->heat = heat_of(credit, e) + 1;
         e->asked = credit->n_asked;
         e->used = credit->uses;
+        if (!popular && is_popular(credit, e, asked, n_holders))
+            popular = e;
     }
     for (size_t i = 0; i < n_holders; i++) {
-        const int place = holders[i] != 0 ? find_holder(credit, holders[i]) : -1;
+        const int place = find_holder(credit, holders[i]);
 
         n_cached_out[i] = place >= 0 ? n_at[place] : 0;
     }
-    hot = popular(credit, asked, n_holders, anchors, n);
-    return (hth_credit_answer){ .n_prompt = n_prompt_of(credit, anchors, n), .n_popular = hot ? tokens_of(hot) : 0 };
+    return (hth_credit_answer){ .n_prompt = n_prompt_of(credit, anchors, n),
+                                .n_popular = popular ? tokens_of(popular) : 0 };
 }
 
 void hth_credit_learn(hth_credit *credit, uint64_t holder, uint32_t n_predicted, uint32_t n_cached)
 {
-    const int place = holder != 0 ? find_holder(credit, holder) : -1;
+    const int place = find_holder(credit, holder);
     const float part = n_cached < n_predicted ? (float)n_cached / (float)n_predicted : 1;
     float *trust = place >= 0 ? &credit->holders[place].trust : NULL;
 
@@ -301,12 +312,15 @@ static void add_pending(hth_credit *credit, uint64_t holder, const entry *e)
     hth_put_u32(record + 16, e->n_tokens);
 }
 
-/* The holder has this anchor. is_told: the number is better than an earlier estimate. True: others should know. */
-static bool set_entry(hth_credit *credit, uint64_t digest, int place, uint32_t n_tokens, bool is_told)
+/*
+ * The holder has this anchor. is_told: the number is better than an earlier estimate. Returns the entry if others
+ * should know what is new; otherwise NULL.
+ */
+static const entry *set_entry(hth_credit *credit, uint64_t digest, int place, uint32_t n_tokens, bool is_told)
 {
     entry *e = made(credit, digest);
     const uint64_t bit = UINT64_C(1) << place;
-    const uint32_t n_before = tokens_of(e), n = n_tokens & ~(uint32_t)EXACT,
+    const uint32_t n_before = tokens_of(e), n = without_mark(n_tokens),
                    n_off = n > n_before ? n - n_before : n_before - n;
     const bool is_better = n_before == 0 || (n_tokens & EXACT) || (is_told && !(e->n_tokens & EXACT)),
                is_new = !(e->holders & bit) || (is_better && n_off > n / 8);
@@ -315,16 +329,15 @@ static bool set_entry(hth_credit *credit, uint64_t digest, int place, uint32_t n
         e->n_tokens = n_tokens;
     e->holders |= bit;
     e->used = credit->uses;
-    return is_new;
+    return is_new ? e : NULL;
 }
 
-/* The tokens up to anchor i, before a known one: its share of those. */
-static uint32_t tokens_before(const hth_credit *credit, const hth_anchor *anchors, size_t i, size_t n_behind)
+/* The tokens of n_bytes, of which a known anchor has more: their share of its tokens. */
+static uint32_t tokens_before(uint32_t n_bytes, uint32_t n_known_bytes, uint32_t n_known)
 {
-    const entry *known = find(credit, anchors[n_behind - 1].digest);
-    const double part = (double)anchors[i].n_bytes / anchors[n_behind - 1].n_bytes, n = known ? tokens_of(known) : 0;
+    const double n = (double)n_bytes / n_known_bytes * n_known;
 
-    return part * n > 1 ? (uint32_t)(part * n) : 1;
+    return n > 1 ? (uint32_t)n : 1;
 }
 
 void hth_credit_note(hth_credit *credit, uint64_t holder, const hth_anchor *anchors, size_t n, uint32_t n_tokens)
@@ -351,11 +364,12 @@ void hth_credit_note(hth_credit *credit, uint64_t holder, const hth_anchor *anch
     for (size_t i = 0; i < n; i++) {
         const double part = (double)(anchors[i].n_bytes - begin) / (anchors[n - 1].n_bytes - begin);
         const uint32_t n_here = i + 1 == n && is_told ? n_prompt | EXACT
-                              : i < n_behind          ? tokens_before(credit, anchors, i, n_behind)
+                              : i < n_behind          ? tokens_before(anchors[i].n_bytes, begin, n_known)
                                                       : n_known + (uint32_t)(part * (n_prompt - n_known)) + 1;
+        const entry *news = set_entry(credit, anchors[i].digest, place, n_here, is_told);
 
-        if (set_entry(credit, anchors[i].digest, place, n_here, is_told))
-            add_pending(credit, holder, find(credit, anchors[i].digest));
+        if (news)
+            add_pending(credit, holder, news);
     }
 }
 
@@ -378,10 +392,9 @@ void hth_credit_import(hth_credit *credit, const void *bytes, size_t n)
     for (; n >= HTH_CREDIT_RECORD_BYTES; n -= HTH_CREDIT_RECORD_BYTES, at += HTH_CREDIT_RECORD_BYTES) {
         const uint64_t holder = hth_get_u64(at), digest = hth_get_u64(at + 8);
         const uint32_t n_tokens = hth_get_u32(at + 16);
-        const int place = holder != 0 ? find_holder(credit, holder) : -1;
+        const int place = find_holder(credit, holder);
 
-        if (place >= 0 && digest != 0 && (n_tokens & ~(uint32_t)EXACT) <= TOKENS_MAX &&
-            (n_tokens & ~(uint32_t)EXACT) > 0)
+        if (place >= 0 && digest != 0 && without_mark(n_tokens) <= TOKENS_MAX && without_mark(n_tokens) > 0)
             (void)set_entry(credit, digest, place, n_tokens, false);
     }
 }
