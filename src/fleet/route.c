@@ -11,15 +11,11 @@ enum {
     LOAD_MS = 10000,
 };
 
-const char *hth_route_policy_name(hth_route_policy policy)
-{
-    static const char *const names[HTH_ROUTE_POLICIES] = { [HTH_ROUTE_BY_TIME] = "time",
-                                                           [HTH_ROUTE_BY_HASH] = "hash",
-                                                           [HTH_ROUTE_LEAST] = "least",
-                                                           [HTH_ROUTE_ROUND_ROBIN] = "round-robin" };
-
-    return names[policy];
-}
+const char *const hth_route_policy_names[] = { [HTH_ROUTE_BY_TIME] = "time",
+                                               [HTH_ROUTE_BY_HASH] = "hash",
+                                               [HTH_ROUTE_LEAST] = "least",
+                                               [HTH_ROUTE_ROUND_ROBIN] = "round-robin",
+                                               NULL };
 
 static uint64_t mix(uint64_t x)
 {
@@ -132,23 +128,24 @@ static size_t choose_by_hash(const hth_route_question *question, const hth_route
 
 /* ---- by time ---- */
 
-/* The times of place i for one token, which may be unknown. */
-static uint64_t prompt_token_ns(const hth_route_place *places, size_t n, size_t i)
+/* The times of place i for one token of a prompt and of a reply; what is unknown is as at the slowest place. */
+typedef struct rates {
+    uint64_t prompt_ns, reply_ns;
+} rates;
+
+static rates rates_of(const hth_route_place *places, size_t n, size_t i)
 {
-    uint64_t most_ns = places[i].prompt_token_ns;
+    rates own = { places[i].prompt_token_ns, places[i].reply_token_ns }, most = { 0 };
 
-    for (size_t k = 0; places[i].prompt_token_ns == 0 && k < n; k++)
-        most_ns = places[k].prompt_token_ns > most_ns ? places[k].prompt_token_ns : most_ns;
-    return most_ns > 0 ? most_ns : PROMPT_TOKEN_NS;
-}
-
-static uint64_t reply_token_ns(const hth_route_place *places, size_t n, size_t i)
-{
-    uint64_t most_ns = places[i].reply_token_ns;
-
-    for (size_t k = 0; places[i].reply_token_ns == 0 && k < n; k++)
-        most_ns = places[k].reply_token_ns > most_ns ? places[k].reply_token_ns : most_ns;
-    return most_ns > 0 ? most_ns : REPLY_TOKEN_NS;
+    for (size_t k = 0; (own.prompt_ns == 0 || own.reply_ns == 0) && k < n; k++) {
+        most.prompt_ns = places[k].prompt_token_ns > most.prompt_ns ? places[k].prompt_token_ns : most.prompt_ns;
+        most.reply_ns = places[k].reply_token_ns > most.reply_ns ? places[k].reply_token_ns : most.reply_ns;
+    }
+    if (own.prompt_ns == 0)
+        own.prompt_ns = most.prompt_ns > 0 ? most.prompt_ns : PROMPT_TOKEN_NS;
+    if (own.reply_ns == 0)
+        own.reply_ns = most.reply_ns > 0 ? most.reply_ns : REPLY_TOKEN_NS;
+    return own;
 }
 
 hth_route_time hth_route_time_of(const hth_route_question *question, const hth_route_place *places, size_t n, size_t i)
@@ -158,8 +155,8 @@ hth_route_time hth_route_time_of(const hth_route_question *question, const hth_r
                    n_before = place->n_load >= n_parallel ? place->n_load - n_parallel + 1 : 0,
                    n_missing = n_prompt > place->n_cached ? n_prompt - place->n_cached : 1,
                    n_copied = n_popular > place->n_cached ? n_popular - place->n_cached : 0;
-    const double token_s = (double)prompt_token_ns(places, n, i) / 1e9,
-                 reply_s = question->n_reply * ((double)reply_token_ns(places, n, i) / 1e9);
+    const rates own = rates_of(places, n, i);
+    const double token_s = (double)own.prompt_ns / 1e9, reply_s = question->n_reply * ((double)own.reply_ns / 1e9);
     hth_route_time out = { .prompt_s = n_missing * token_s };
 
     if (!place->is_ready)

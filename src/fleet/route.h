@@ -34,8 +34,7 @@ typedef enum hth_route_policy {
     HTH_ROUTE_ROUND_ROBIN, /* each place in turn */
 } hth_route_policy;
 
-enum { HTH_ROUTE_POLICIES = HTH_ROUTE_ROUND_ROBIN + 1 };
-const char *hth_route_policy_name(hth_route_policy policy); /* "time" */
+extern const char *const hth_route_policy_names[]; /* by policy, and then NULL: "time" */
 
 enum {
     HTH_ROUTE_WORK_WEIGHT = 4,

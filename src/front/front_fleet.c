@@ -364,7 +364,7 @@ json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, vo
     for (size_t i = 0; i < list.n; i++)
         (void)json_array_append_new(places, place_json(front, &list, &question, i, i == chosen)); /* or left out */
     return json_pack("{s:o, s:s, s:I, s:I, s:o}", "model", hth_json_string(seeker.model), "policy",
-                     hth_route_policy_name(question.policy), "prompt_tokens", (json_int_t)question.n_prompt,
+                     hth_route_policy_names[question.policy], "prompt_tokens", (json_int_t)question.n_prompt,
                      "popular_tokens", (json_int_t)question.n_popular, "places", places);
 }
 

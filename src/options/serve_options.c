@@ -106,11 +106,6 @@ static bool check_node_name(const char *shown, const char *value, hearth_error *
     return hth_node_name_is_valid(value) || hth_value_wrong(shown, value, "1 to 64 letters, digits and . _ -", err);
 }
 
-static const char *const policies[] = { [HTH_ROUTE_BY_TIME] = "time",
-                                        [HTH_ROUTE_BY_HASH] = "hash",
-                                        [HTH_ROUTE_LEAST] = "least",
-                                        [HTH_ROUTE_ROUND_ROBIN] = "round-robin",
-                                        NULL };
 static const char *const log_formats[] = {
     [HTH_LOG_AUTO] = "auto", [HTH_LOG_TEXT] = "text", [HTH_LOG_JSON] = "json", [HTH_LOG_JSON + 1] = NULL
 };
@@ -346,7 +341,7 @@ static const hth_option fleet_rows[] = {
       "which node takes a request: time (the one that is expected to answer first: it knows what nodes have cached), "
       "hash (conversations stay where they began, while that node is not much busier), least (the least busy one), or "
       "round-robin",
-      .offset = AT(server.fleet.policy), .words = policies, .key = "policy" },
+      .offset = AT(server.fleet.policy), .words = hth_route_policy_names, .key = "policy" },
 };
 
 static const hth_option log_rows[] = {
