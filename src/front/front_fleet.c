@@ -3,7 +3,6 @@
  *
  * The page for other nodes is made anew when it is older than PAGE_MS, however many ask.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "base/os.h"
 #include "base/smaller.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
 
@@ -30,27 +30,32 @@ enum {
 
 /* ---- this node's cache, and what is known of prompts ---- */
 
-/* Read the name in the file, or make the file with a new one. False: there is no folder yet, or it cannot be used. */
 static bool read_name(const char *path, char name[HTH_NODE_EPOCH_BYTES])
 {
     const size_t n = HTH_NODE_EPOCH_BYTES - 1;
-    uint8_t drawn[(HTH_NODE_EPOCH_BYTES - 1) / 2];
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool ok = fd >= 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool ok = fd >= 0 && read(fd, name, n) == (ssize_t)n;
 
-    if (ok) {
-        hth_os_random(drawn, sizeof(drawn));
-        hth_hex_encode(drawn, sizeof(drawn), name);
-        ok = write(fd, name, n) == (ssize_t)n;
-    } else if (errno == EEXIST) {
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        ok = fd >= 0 && read(fd, name, n) == (ssize_t)n;
-        name[n] = '\0';
-        ok = ok && hth_is_hex(name, n);
-    }
+    name[n] = '\0';
+    ok = ok && hth_is_hex(name, n);
     if (fd >= 0)
-        (void)close(fd);
+        (void)close(fd); /* only read from */
     return ok;
+}
+
+/* Make the file with a new name. False: there is no folder yet, it cannot be used, or another node made it just now. */
+static bool make_name(const char *path, char name[HTH_NODE_EPOCH_BYTES])
+{
+    uint8_t drawn[(HTH_NODE_EPOCH_BYTES - 1) / 2];
+    hth_whole_file *file;
+    hearth_status status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_NEW, &file, NULL);
+
+    if (status != HEARTH_OK)
+        return false;
+    hth_os_random(drawn, sizeof(drawn));
+    hth_hex_encode(drawn, sizeof(drawn), name);
+    status = hth_whole_file_write(file, name, strlen(name), NULL);
+    return hth_whole_file_end(file, status, NULL) == HEARTH_OK;
 }
 
 /*
@@ -68,7 +73,7 @@ static void name_cache(hth_front *front)
         return;
     fleet->has_cache = slash &&
                        snprintf(path, sizeof(path), "%.*s/name", (int)(slash - learned), learned) < (int)sizeof(path) &&
-                       read_name(path, name);
+                       (read_name(path, name) || make_name(path, name));
     if (fleet->has_cache) { /* several nodes may share the folder, and each has rows in its memory, too */
         (void)snprintf(text, sizeof(text), "%s %s", name, fleet->name); /* fits */
         hth_sha256_of(text, strlen(text), digest);
@@ -357,8 +362,7 @@ json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, vo
         is_adapter || (own && strcmp(own->name, peeked.model) != 0 && hth_model_has_adapter(own, peeked.model, NULL));
     seeker.adapter = is_adapter ? peeked.model : NULL;
     seeker.beginning = hth_front_beginning_of(body, n);
-    seeker.n_anchors =
-        hth_front_fleet_anchors(front, route, seeker.model, is_adapter ? peeked.model : NULL, NULL, body, n, anchors);
+    seeker.n_anchors = hth_front_fleet_anchors(front, route, seeker.model, seeker.adapter, NULL, body, n, anchors);
     chosen = hth_places_choose(front->places, &seeker, &list, &question);
     places = json_array();
     for (size_t i = 0; i < list.n; i++)
