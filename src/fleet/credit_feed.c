@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "fleet/roster.h"
 
 enum {
     KEY_BYTES = 128,
@@ -96,8 +97,8 @@ static void exchange(hth_credit_feed *feed)
     if (feed->batch.n == 0)
         hth_credit_export(feed->options.credit, &feed->batch);
     if (feed->batch.failed)
-        hth_buffer_deinit(&feed->batch);                                           /* without memory it is lost */
-    (void)snprintf(key, sizeof(key), "hearth:1:{%s}:credit", feed->options.fleet); /* these fit */
+        hth_buffer_deinit(&feed->batch);                                            /* without memory it is lost */
+    (void)snprintf(key, sizeof(key), HTH_ROSTER_KEY "credit", feed->options.fleet); /* these fit */
     (void)snprintf(first, sizeof(first), "%" PRIu64 "-%" PRIu64, feed->after_ms, feed->after_n + 1);
     (void)snprintf(n_max, sizeof(n_max), "%d", BATCHES_MAX);
     {

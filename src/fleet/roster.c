@@ -156,9 +156,9 @@ static bool know_address(hth_roster *roster)
 
 static void write_keys(const hth_roster *roster, char leases[KEY_BYTES], char lease[KEY_BYTES], char names[KEY_BYTES])
 {
-    (void)snprintf(leases, KEY_BYTES, "hearth:1:{%s}:node:", roster->options.fleet); /* these fit */
-    (void)snprintf(lease, KEY_BYTES, "hearth:1:{%s}:node:%s", roster->options.fleet, roster->options.name);
-    (void)snprintf(names, KEY_BYTES, "hearth:1:{%s}:nodes", roster->options.fleet);
+    (void)snprintf(leases, KEY_BYTES, HTH_ROSTER_KEY "node:", roster->options.fleet); /* these fit */
+    (void)snprintf(lease, KEY_BYTES, HTH_ROSTER_KEY "node:%s", roster->options.fleet, roster->options.name);
+    (void)snprintf(names, KEY_BYTES, HTH_ROSTER_KEY "nodes", roster->options.fleet);
 }
 
 static void beat(hth_roster *roster)

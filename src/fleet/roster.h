@@ -19,6 +19,8 @@
 #include "fleet/nodes.h"
 #include "store/store.h"
 
+#define HTH_ROSTER_KEY "hearth:1:{%s}:" /* a format: all keys of the fleet FLEET begin so */
+
 enum {
     HTH_ROSTER_LEASE_MS = 3000,
     HTH_ROSTER_FLEET_BYTES = 17,

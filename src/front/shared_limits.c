@@ -7,6 +7,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "fleet/roster.h"
 
 enum {
     KEYS_AT_ONCE = 64, /* of an exchange */
@@ -136,7 +137,7 @@ static void exchange(hth_shared_limits *limits)
     char numbers[KEYS_AT_ONCE][WORDS_OF_KEY - 1][NUMBER_BYTES], prefix[64];
     size_t n = 3;
 
-    (void)snprintf(prefix, sizeof(prefix), "hearth:1:{%s}:limit:", limits->options.fleet); /* fits, as all do */
+    (void)snprintf(prefix, sizeof(prefix), HTH_ROSTER_KEY "limit:", limits->options.fleet); /* fits, as all do */
     words[n++] = prefix;
     words[n++] = limits->options.name;
     limits->n = hth_keys_take_counts(limits->options.keys, &limits->cursor, hth_os_monotonic_ns(), limits->counts,
