@@ -239,17 +239,18 @@ static int print_page(const json_t *page)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static int list(const fleet_options *options)
+/* Ask the server with this order, or NULL, and show the answer: with --json as it is. */
+static int show(const fleet_options *options, const char *order, int (*print)(const json_t *page))
 {
     hth_buffer body = { .text = NULL };
-    int exit_code = hth_operator_ask(&options->server, "/admin/fleet", NULL, &body);
+    int exit_code = hth_operator_ask(&options->server, "/admin/fleet", order, &body);
     json_t *page = exit_code == HTH_EXIT_OK ? json_loadb(hth_buffer_text(&body), body.n, 0, NULL) : NULL;
 
     if (exit_code == HTH_EXIT_OK && options->json) {
         (void)hth_output_text(hth_buffer_text(&body), body.n); /* failures are reported at the end */
         exit_code = hth_output_end(HTH_EXIT_OK);
     } else if (exit_code == HTH_EXIT_OK) {
-        exit_code = print_page(page);
+        exit_code = print(page);
     }
     json_decref(page);
     hth_buffer_deinit(&body);
@@ -299,26 +300,15 @@ static char *why_order(const fleet_options *options, const char *body)
 static int why(const fleet_options *options)
 {
     char *body = hth_text_file_read(options->file ? options->file : "-"), *text = NULL;
-    hth_buffer answer = { .text = NULL };
-    json_t *page = NULL;
     int exit_code;
 
     if (!body)
         return HTH_EXIT_FAILED; /* it was said why */
     text = why_order(options, body);
-    exit_code = text ? hth_operator_ask(&options->server, "/admin/fleet", text, &answer)
+    exit_code = text ? show(options, text, print_places)
                      : hth_say("the body of the request is no text in UTF-8", HTH_EXIT_FAILED);
-    if (exit_code == HTH_EXIT_OK && options->json) {
-        (void)hth_output_text(hth_buffer_text(&answer), answer.n); /* failures are reported at the end */
-        exit_code = hth_output_end(HTH_EXIT_OK);
-    } else if (exit_code == HTH_EXIT_OK) {
-        page = json_loadb(hth_buffer_text(&answer), answer.n, 0, NULL);
-        exit_code = print_places(page);
-    }
-    json_decref(page);
     free(text);
     free(body);
-    hth_buffer_deinit(&answer);
     return exit_code;
 }
 
@@ -425,5 +415,7 @@ int hth_command_fleet(int argc, char **argv)
         return hth_sayf(HTH_EXIT_USAGE, "'fleet %s' takes no '%s'", verb->name, argv[first]);
     if (is_order)
         return order(verb, &options, argv[first]);
-    return verb == &init_manual ? init(&options) : verb == &why_manual ? why(&options) : list(&options);
+    return verb == &init_manual ? init(&options)
+         : verb == &why_manual  ? why(&options)
+                                : show(&options, NULL, print_page);
 }
