@@ -1009,7 +1009,6 @@ void hth_batcher_count(hth_counters *counters, const hth_slot *slot)
 void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 {
     const hth_cells *cells = hth_pool_cells(batcher->pool);
-
     uint32_t n_replies = 0;
 
     *out = (hth_batcher_status){

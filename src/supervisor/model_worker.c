@@ -1136,10 +1136,10 @@ static void on_ready(void *user_data)
     worker->load_ns = worker->life.ready_ns - worker->life.started_ns;
     hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
-             hth_worker_process_pid(worker->process), (double)(worker->life.ready_ns - worker->life.started_ns) / 1e9);
+             hth_worker_process_pid(worker->process), (double)worker->load_ns / 1e9);
     tell(worker, "ready",
          json_pack("{s:s, s:i, s:I}", "model", worker->name, "pid", hth_worker_process_pid(worker->process), "load_ms",
-                   (json_int_t)((worker->life.ready_ns - worker->life.started_ns) / 1000000)));
+                   (json_int_t)(worker->load_ns / 1000000)));
     event_active(worker->notify, EV_TIMEOUT, 0);
 }
 
@@ -1446,7 +1446,7 @@ static uint64_t load_left_ns(const hth_model_worker *worker)
 
 void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
 {
-    hth_status status = { .has_numbers = false };
+    hth_status status = { .has_numbers = false }; /* the numbers are then zeros */
     uint8_t digest[HTH_STATUS_MODEL_BYTES];
 
     if (worker->process)
@@ -1456,12 +1456,12 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
                               .is_broken = worker->state == HTH_WORKER_BROKEN,
                               .n_at_work = worker->waiters.n_holders,
                               .n_waiting = worker->waiters.n,
-                              .n_parallel = status.has_numbers ? status.info.n_parallel : 0,
+                              .n_parallel = status.info.n_parallel,
                               .generation = worker->generation,
                               .n_deaths = worker->n_deaths,
-                              .n_prompt_left = status.has_numbers ? status.info.n_prompt_left : 0,
-                              .prompt_token_ns = status.has_numbers ? status.info.prompt_token_ns : 0,
-                              .reply_token_ns = status.has_numbers ? status.info.reply_token_ns : 0 };
+                              .n_prompt_left = status.info.n_prompt_left,
+                              .prompt_token_ns = status.info.prompt_token_ns,
+                              .reply_token_ns = status.info.reply_token_ns };
     if (worker->page && hth_status_page_model(worker->page, digest))
         hth_hex_encode(digest, sizeof(digest), out->digest);
 }
