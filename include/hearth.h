@@ -615,6 +615,12 @@ typedef struct hearth_model_options {
      * others. false (default): it is text.
      */
     bool special_in_messages;
+    /*
+     * Rows are shared with models of other builds of the engine and on other CPUs, which round differently: a reply may
+     * then differ from one without the cache. HEARTH_MISUSE with deterministic. false (default): only with the same
+     * build on CPUs with the same features. Rows of one kind are not shared with the other.
+     */
+    bool portable;
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
@@ -754,6 +760,11 @@ typedef struct hearth_model_info {
     uint64_t n_prompt_left;   /* tokens of the prompts of running requests that are not computed yet */
     uint64_t prompt_token_ns; /* recent time for a token of a prompt; 0: not measured yet */
     uint64_t reply_token_ns;  /* recent time from a token of a reply to its next one; 0: not measured yet */
+    /*
+     * A digest of everything that the keys of rows depend on besides tokens, salts and the adapters of a request.
+     * Models with the same salt share rows if and only if it is equal. Zeros until the fingerprint is known.
+     */
+    uint8_t keyspace[32];
 } hearth_model_info;
 
 /* Fill info (struct_size set by the caller). Never blocks behind a running request. */

@@ -178,6 +178,11 @@ typedef struct hth_engine_context_params {
      */
     bool deterministic;
     /*
+     * Leave the build of the engine and the features of the CPU out of params_text: cells that others computed count as
+     * equal.
+     */
+    bool portable;
+    /*
      * Called between graph nodes during an evaluation, on its thread; returning true ends the evaluation. May be NULL.
      */
     bool (*abort)(void *user_data);

@@ -30,9 +30,10 @@ bool hth_node_name_is_valid(const char *name)
 
 static json_t *model_json(const hth_node_model *model)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", model->name, "aliases",
-                     hth_json_strings(model->aliases, model->n_aliases), "adapters",
-                     hth_json_strings(model->adapters, model->n_adapters), "digest", model->digest, "state",
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", model->name,
+                     "aliases", hth_json_strings(model->aliases, model->n_aliases), "adapters",
+                     hth_json_strings(model->adapters, model->n_adapters), "digest", model->digest, "keyspace",
+                     model->keyspace ? model->keyspace : "", "state",
                      model->is_ready    ? "ready"
                      : model->is_broken ? "broken"
                                         : "absent",
@@ -114,6 +115,7 @@ static bool read_model(const json_t *object, const char ***names, hth_node_model
 
     *out = (hth_node_model){ .name = text_of(object, "name", TEXT_BYTES_MAX),
                              .digest = text_of(object, "digest", TEXT_BYTES_MAX),
+                             .keyspace = text_of(object, "keyspace", TEXT_BYTES_MAX),
                              .is_ready = state && strcmp(state, "ready") == 0,
                              .is_broken = state && strcmp(state, "broken") == 0,
                              .n_at_work = count_of(object, "at_work"),
@@ -127,6 +129,8 @@ static bool read_model(const json_t *object, const char ***names, hth_node_model
         return false;
     if (!out->digest)
         out->digest = "";
+    if (!out->keyspace)
+        out->keyspace = "";
     out->aliases = *names;
     out->n_aliases = list_of(object, "aliases", names);
     out->adapters = *names;

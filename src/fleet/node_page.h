@@ -3,9 +3,9 @@
  *
  *   {"protocol": 1, "version": "0.1.0", "name": "a", "epoch": "<32 hex digits>", "cache": "<32 hex digits>",
  *    "draining": false, "models": [
- *     {"name": "m", "aliases": [...], "adapters": [...], "digest": "<hex digits>", "state": "ready",
- *      "at_work": 3, "waiting": 0, "parallel": 8, "prompt_left": 512, "prompt_token_ns": 2000000,
- *      "reply_token_ns": 50000000, "load_ms": 0}]}
+ *     {"name": "m", "aliases": [...], "adapters": [...], "digest": "<hex digits>",
+ *      "keyspace": "<hex digits>", "state": "ready", "at_work": 3, "waiting": 0, "parallel": 8,
+ *      "prompt_left": 512, "prompt_token_ns": 2000000, "reply_token_ns": 50000000, "load_ms": 0}]}
  *
  * epoch is drawn when the node starts. cache names its cache of rows, and stays the same while that does, also when the
  * node starts anew: then rows are on its disk. Unknown members are ignored, so that a later version can have more. The
@@ -37,9 +37,10 @@ typedef struct hth_node_model {
     size_t n_aliases;
     const char *const *adapters; /* [n_adapters] */
     size_t n_adapters;
-    const char *digest; /* of its file, template and format of replies (wire/status_page.h); "": not known yet */
-    bool is_ready;      /* its worker takes requests */
-    bool is_broken;     /* its worker dies again and again */
+    const char *digest;   /* of its file, template and format of replies (wire/status_page.h); "": not known yet */
+    const char *keyspace; /* of its rows (hth_worker_load); "": not known yet, or of a node that does not tell it */
+    bool is_ready;        /* its worker takes requests */
+    bool is_broken;       /* its worker dies again and again */
     uint32_t n_at_work;
     uint32_t n_waiting;
     uint32_t n_parallel; /* that run at once; 0: unknown */

@@ -121,9 +121,10 @@ uint64_t hth_front_beginning_of(const char *body, size_t n)
 
 /* ---- the page for other nodes ---- */
 
-/* A model of the page, with room for its fingerprint and the names of its adapters. */
+/* A model of the page, with room for its digests and the names of its adapters. */
 typedef struct own_model {
     char digest[HTH_WORKER_DIGEST_BYTES];
+    char keyspace[HTH_WORKER_KEYSPACE_BYTES];
     const char **adapters; /* owned */
 } own_model;
 
@@ -144,12 +145,14 @@ static bool describe(const hth_front *front, const hth_server_model *model, own_
     for (size_t i = 0; i < n_loaded; i++)
         own->adapters[n++] = state->loaded[i].name;
     memcpy(own->digest, load.digest, sizeof(own->digest));
+    memcpy(own->keyspace, load.keyspace, sizeof(own->keyspace));
     *out = (hth_node_model){ .name = model->name,
                              .aliases = model->aliases,
                              .n_aliases = model->n_aliases,
                              .adapters = own->adapters,
                              .n_adapters = n,
                              .digest = own->digest,
+                             .keyspace = own->keyspace,
                              .is_ready = load.is_ready,
                              .is_broken = load.is_broken,
                              .n_at_work = load.n_at_work,

@@ -889,10 +889,10 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
 
 /*
  * Write all settings that determine the meaning of a cell's bytes. A model's own RoPE values are written as they are,
- * and so are values that were given instead.
+ * and so are values that were given instead. portable: of any build, on any CPU.
  */
 static hearth_status write_params_text(hth_engine_context *context, const struct llama_context_params *params,
-                                       hearth_error *err)
+                                       bool portable, hearth_error *err)
 {
     static const char *const rope_keys[] = {
         "rope.freq_base",
@@ -917,17 +917,20 @@ static hearth_status write_params_text(hth_engine_context *context, const struct
     char text[4096];
     size_t n;
 
-    n = (size_t)snprintf(
-        text, sizeof(text),
-        "backend=llama.cpp build=%s features=%s gpu=%d%s%s%s rows=%d block=%u k=%s v=%s fa=%d%s%s unified=1 "
-        "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
-        hth_shim_version(), hth_backend_llama_features(), model->n_gpu_layers, model->on_gpu ? " devices=" : "",
-        model->devices.word, model->placement->words,
-        atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
-        ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
-        has_flash_attention && hth_attention_is_on() ? " attn=own2" : "", context->order ? " exact=2" : "",
-        !model->on_gpu, getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
-        long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
+    n = portable ? (size_t)snprintf(text, sizeof(text), "backend=llama.cpp portable")
+                 : (size_t)snprintf(text, sizeof(text), "backend=llama.cpp build=%s features=%s", hth_shim_version(),
+                                    hth_backend_llama_features());
+    if (n < sizeof(text))
+        n += (size_t)snprintf(
+            text + n, sizeof(text) - n,
+            " gpu=%d%s%s%s rows=%d block=%u k=%s v=%s fa=%d%s%s unified=1 repack=%d panel=%d rotate=%d longrope=%s "
+            "rope_type=%d freq_scale=%a",
+            model->n_gpu_layers, model->on_gpu ? " devices=" : "", model->devices.word, model->placement->words,
+            atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
+            ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
+            has_flash_attention && hth_attention_is_on() ? " attn=own2" : "", context->order ? " exact=2" : "",
+            !model->on_gpu, getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
+            long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {
         char value[128];
 
@@ -952,8 +955,8 @@ static hearth_status write_params_text(hth_engine_context *context, const struct
 
         hth_sha256_of(text, n, digest);
         hth_hex_encode(digest, sizeof(digest), hex);
-        (void)snprintf(context->info.params_text, sizeof(context->info.params_text),
-                       "backend=llama.cpp build=%s sha256=%s", hth_shim_version(), hex); /* fits */
+        (void)snprintf(context->info.params_text, sizeof(context->info.params_text), "backend=llama.cpp %s%s sha256=%s",
+                       portable ? "portable" : "build=", portable ? "" : hth_shim_version(), hex); /* fits */
     }
     return HEARTH_OK;
 }
@@ -1154,7 +1157,7 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
     if (status == HEARTH_OK)
         status = exact_check(context, err);
     if (status == HEARTH_OK)
-        status = write_params_text(context, &llama_params, err);
+        status = write_params_text(context, &llama_params, params->portable, err);
     if (status != HEARTH_OK) {
         hth_backend_llama_context_free(context);
         return status;

@@ -136,6 +136,7 @@ hearth_status hth_model_draft_make_context(hearth_model *model, const hearth_mod
         .n_batch = options->n_batch,
         .n_seq_max = model->schedule.n_sequences + 1, /* one more, the scratch sequence */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
+        .portable = options->portable,
     };
     hth_engine_context_info info;
     hearth_status status = draft->backend->context_new(draft->engine_model, &params, &draft->context, err);

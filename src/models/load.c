@@ -100,6 +100,10 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
     if (hth_check_pooling(out->pooling, err) != HEARTH_OK || hth_control_vectors_check(out, err) != HEARTH_OK)
         return HEARTH_MISUSE;
+    if (out->portable && out->deterministic)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "portable and deterministic exclude each other, because rows of other CPUs are rounded "
+                        "differently; leave one of them out");
     status = hth_engine_options_read(out->engine, &engine, err);
     return status == HEARTH_OK ? check_policy(out->cache_policy, err) : status;
 }
@@ -247,6 +251,7 @@ hth_engine_context_params hth_model_context_params(const hearth_model *model, co
         .type_k = options->type_k,
         .type_v = options->type_v,
         .deterministic = options->deterministic,
+        .portable = options->portable,
     };
 }
 

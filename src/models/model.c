@@ -292,6 +292,26 @@ void hth_copy_text(char *to, size_t capacity, const char *from)
         hth_end_at_character(to, capacity);
 }
 
+/* hearth_model_info.keyspace. The caller holds the lock. */
+static void digest_keyspace(const hearth_model *model, uint8_t out[HTH_SHA256_BYTES])
+{
+    static const char domain[] = "hearth-keyspace-v1";
+    static const uint8_t unknown[sizeof(model->model_fingerprint)];
+    const hth_keyspace *keyspace = &model->place.keyspace;
+    uint8_t parts[sizeof(domain) + sizeof(model->model_fingerprint) + 1 + sizeof(keyspace->ctx_params_hash)],
+        *at = parts;
+
+    if (memcmp(keyspace->fingerprint, unknown, sizeof(unknown)) == 0)
+        return;
+    memcpy(at, domain, sizeof(domain));
+    at += sizeof(domain);
+    memcpy(at, model->model_fingerprint, sizeof(model->model_fingerprint));
+    at += sizeof(model->model_fingerprint);
+    *at++ = keyspace->quant_byte;
+    memcpy(at, keyspace->ctx_params_hash, sizeof(keyspace->ctx_params_hash));
+    hth_sha256_of(parts, sizeof(parts), out);
+}
+
 hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info, hearth_error *err)
 {
     hearth_model_info filled = { .struct_size = sizeof(filled) };
@@ -316,6 +336,7 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     memcpy(filled.ctx_params_hash, model->place.keyspace.ctx_params_hash, sizeof(filled.ctx_params_hash));
     pthread_mutex_lock(&model->lock);
     memcpy(filled.fingerprint, model->place.keyspace.fingerprint, sizeof(filled.fingerprint));
+    digest_keyspace(model, filled.keyspace);
     pthread_mutex_unlock(&model->lock);
 
     filled.n_parallel = model->schedule.n_parallel;

@@ -360,6 +360,10 @@ static const hth_option cache_rows[] = {
       "with mode safe: believe the SHA-256 in FILE.sha256 beside the model file, or the file's name in a hub's cache, "
       "instead of hashing the file",
       .offset = AT(model.trust_digests), .key = "trust_digests" },
+    { "cache-portable", 0, HTH_OPTION_FLAG, NULL,
+      "share rows with machines of other CPUs and builds, which round differently: replies may differ from those "
+      "without the cache",
+      .offset = AT(model.portable), .key = "portable" },
 };
 
 static bool check_adapter(const char *shown, const char *value, hearth_error *err)

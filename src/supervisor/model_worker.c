@@ -1447,7 +1447,7 @@ static uint64_t load_left_ns(const hth_model_worker *worker)
 void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
 {
     hth_status status = { .has_numbers = false }; /* the numbers are then zeros */
-    uint8_t digest[HTH_STATUS_MODEL_BYTES];
+    uint8_t digest[HTH_STATUS_MODEL_BYTES], keyspace[HTH_STATUS_KEYSPACE_BYTES];
 
     if (worker->process)
         hth_status_page_read(worker->page, &status);
@@ -1462,8 +1462,10 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
                               .n_prompt_left = status.info.n_prompt_left,
                               .prompt_token_ns = status.info.prompt_token_ns,
                               .reply_token_ns = status.info.reply_token_ns };
-    if (worker->page && hth_status_page_model(worker->page, digest))
-        hth_hex_encode(digest, sizeof(digest), out->digest);
+    if (!worker->page || !hth_status_page_model(worker->page, digest, keyspace))
+        return;
+    hth_hex_encode(digest, sizeof(digest), out->digest);
+    hth_hex_encode(keyspace, sizeof(keyspace), out->keyspace);
 }
 
 /* ---- new and free ---- */

@@ -75,6 +75,7 @@ struct hth_status_page {
     word keys[2][KEYS_WORDS];
     word has_model;
     word model[HTH_STATUS_MODEL_BYTES / 8];
+    word keyspace[HTH_STATUS_KEYSPACE_BYTES / 8];
     word n_suspects;
     word suspects[HTH_STATUS_SUSPECTS_MAX][KEY_WORDS];
 };
@@ -351,19 +352,25 @@ void hth_status_page_read(const hth_status_page *page, hth_status *out)
     }
 }
 
-void hth_status_page_model_set(hth_status_page *page, const uint8_t digest[HTH_STATUS_MODEL_BYTES])
+void hth_status_page_model_set(hth_status_page *page, const uint8_t digest[HTH_STATUS_MODEL_BYTES],
+                               const uint8_t keyspace[HTH_STATUS_KEYSPACE_BYTES])
 {
     for (size_t i = 0; i < HTH_STATUS_MODEL_BYTES / 8; i++)
         atomic_store_explicit(&page->model[i], hth_get_u64(digest + 8 * i), memory_order_relaxed);
+    for (size_t i = 0; i < HTH_STATUS_KEYSPACE_BYTES / 8; i++)
+        atomic_store_explicit(&page->keyspace[i], hth_get_u64(keyspace + 8 * i), memory_order_relaxed);
     atomic_store_explicit(&page->has_model, 1, memory_order_release);
 }
 
-bool hth_status_page_model(const hth_status_page *page, uint8_t digest[HTH_STATUS_MODEL_BYTES])
+bool hth_status_page_model(const hth_status_page *page, uint8_t digest[HTH_STATUS_MODEL_BYTES],
+                           uint8_t keyspace[HTH_STATUS_KEYSPACE_BYTES])
 {
     if (atomic_load_explicit(&page->has_model, memory_order_acquire) == 0)
         return false;
     for (size_t i = 0; i < HTH_STATUS_MODEL_BYTES / 8; i++)
         hth_put_u64(digest + 8 * i, atomic_load_explicit(&page->model[i], memory_order_relaxed));
+    for (size_t i = 0; i < HTH_STATUS_KEYSPACE_BYTES / 8; i++)
+        hth_put_u64(keyspace + 8 * i, atomic_load_explicit(&page->keyspace[i], memory_order_relaxed));
     return true;
 }
 

@@ -43,10 +43,12 @@ void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *c
 
 /*
  * Event loop, once its model is ready: the digest of the MODEL frame (frames.h) without adapters of a request. It stays
- * on the page when the worker has ended, so that its replies can be continued by workers with an equal one.
+ * on the page when the worker has ended, so that its replies can be continued by workers with an equal one. keyspace:
+ * the beginning of hearth_model_info.keyspace, which stays likewise, as the rows do.
  */
-enum { HTH_STATUS_MODEL_BYTES = 16 };
-void hth_status_page_model_set(hth_status_page *page, const uint8_t digest[HTH_STATUS_MODEL_BYTES]);
+enum { HTH_STATUS_MODEL_BYTES = 16, HTH_STATUS_KEYSPACE_BYTES = 16 };
+void hth_status_page_model_set(hth_status_page *page, const uint8_t digest[HTH_STATUS_MODEL_BYTES],
+                               const uint8_t keyspace[HTH_STATUS_KEYSPACE_BYTES]);
 
 /* ---- read by the front ---- */
 
@@ -64,11 +66,12 @@ typedef struct hth_status {
 void hth_status_page_read(const hth_status_page *page, hth_status *out);
 /* Read only the two times, which costs a few loads. */
 void hth_status_page_read_pulse(const hth_status_page *page, uint64_t *tick_ns, uint64_t *loop_ns);
-/* The digest of the model; false: no worker was ready yet. */
-bool hth_status_page_model(const hth_status_page *page, uint8_t digest[HTH_STATUS_MODEL_BYTES]);
+/* The digest of the model, and its keyspace; false: no worker was ready yet. */
+bool hth_status_page_model(const hth_status_page *page, uint8_t digest[HTH_STATUS_MODEL_BYTES],
+                           uint8_t keyspace[HTH_STATUS_KEYSPACE_BYTES]);
 /*
- * Clear the page for a new worker, except the suspects and the digest of the model. No process may write to it
- * meanwhile.
+ * Clear the page for a new worker, except the suspects, the digest of the model and its keyspace. No process may
+ * write to it meanwhile.
  */
 void hth_status_page_reset(hth_status_page *page);
 

@@ -69,7 +69,10 @@ typedef struct hth_worker_view {
     hth_status status;       /* zeros while there is no process */
 } hth_worker_view;
 
-enum { HTH_WORKER_DIGEST_BYTES = 2 * HTH_STATUS_MODEL_BYTES + 1 };
+enum {
+    HTH_WORKER_DIGEST_BYTES = 2 * HTH_STATUS_MODEL_BYTES + 1,
+    HTH_WORKER_KEYSPACE_BYTES = 2 * HTH_STATUS_KEYSPACE_BYTES + 1,
+};
 
 /* The few facts that the choice of a place needs. */
 typedef struct hth_worker_load {
@@ -86,6 +89,7 @@ typedef struct hth_worker_load {
     uint32_t load_ms; /* until it is ready, as its last load took; 0: it is, or that is not known */
     /* Of the model, in hex: replies go on only where it is equal. "": not known. */
     char digest[HTH_WORKER_DIGEST_BYTES];
+    char keyspace[HTH_WORKER_KEYSPACE_BYTES]; /* rows are shared only where it is equal; likewise */
 } hth_worker_load;
 
 typedef struct hth_worker_fact {

@@ -356,7 +356,7 @@ static void identified(worker *w)
     (void)hearth_model_info_get(w->model, &info, NULL); /* cannot fail: it is loaded */
     digest_of(w, &info, digest);
     if (w->page)
-        hth_status_page_model_set(w->page, digest);
+        hth_status_page_model_set(w->page, digest, info.keyspace);
     w->is_serving = true;
     hth_jobs_set_digest(w->jobs, digest);
     if (w->page)

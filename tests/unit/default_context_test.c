@@ -95,6 +95,40 @@ FIXTURE_TEST(the_size_does_not_enter_keys)
     assert_memory_equal(a.ctx_params_hash, b.ctx_params_hash, sizeof(a.ctx_params_hash));
 }
 
+FIXTURE_TEST(models_that_share_rows_have_the_same_keyspace)
+{
+    static const uint8_t zeros[32];
+    hearth_model_info a = info_of(f, "stub:vocab=400", 0), b = info_of(f, "stub:vocab=400", 1024),
+                      other = info_of(f, "stub:vocab=401", 0), salted;
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model;
+
+    assert_memory_not_equal(a.keyspace, zeros, sizeof(zeros));
+    assert_memory_equal(a.keyspace, b.keyspace, sizeof(a.keyspace));
+    assert_memory_not_equal(a.keyspace, other.keyspace, sizeof(a.keyspace));
+
+    options.cache_salt = "tenant"; /* is in the fingerprint, and not in the keyspace */
+    model = hth_test_model_load(f->runtime, "stub:vocab=400", &options);
+    salted = (hearth_model_info){ .struct_size = sizeof(salted) };
+    assert_int_equal(hearth_model_info_get(model, &salted, NULL), HEARTH_OK);
+    hearth_model_unref(model);
+    assert_memory_not_equal(a.fingerprint, salted.fingerprint, sizeof(a.fingerprint));
+    assert_memory_equal(a.keyspace, salted.keyspace, sizeof(a.keyspace));
+}
+
+FIXTURE_TEST(a_deterministic_model_refuses_portable_rows)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = NULL;
+    hearth_error err;
+
+    options.deterministic = true;
+    options.portable = true;
+    assert_int_equal(hearth_model_load(f->runtime, "stub:vocab=400", &options, &model, &err), HEARTH_MISUSE);
+    assert_null(model);
+    assert_non_null(strstr(err.message, "portable and deterministic exclude each other"));
+}
+
 /*
  * A model as Phi-3 of 128k, whose cells of 384 KiB are computed with other factors beyond 4096: what is free today does
  * not decide on which side of it the context lies, as long as there is room for it.

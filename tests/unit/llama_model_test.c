@@ -50,6 +50,27 @@ TEST(parameters_name_what_changes_the_state_and_nothing_else)
     llama->context_free(other);
 }
 
+TEST(portable_parameters_name_neither_build_nor_cpu)
+{
+    hth_engine_context_params params = context_params();
+    hth_engine_context_info own_info, other_info;
+    hth_engine_context *other = NULL;
+    const char *rest;
+    hearth_error err;
+
+    llama->context_info(context, &own_info);
+    params.portable = true;
+    assert_int_equal(llama->context_new(model, &params, &other, &err), HEARTH_OK);
+    llama->context_info(other, &other_info);
+    llama->context_free(other);
+    assert_null(strstr(other_info.params_text, "build="));
+    assert_null(strstr(other_info.params_text, "features="));
+    assert_non_null(strstr(other_info.params_text, " portable gpu="));
+    rest = strstr(own_info.params_text, " gpu=");
+    assert_non_null(rest);
+    assert_string_equal(strstr(other_info.params_text, " gpu="), rest);
+}
+
 TEST(only_cells_that_others_look_at_cost_them_anything)
 {
     static const char *const shapes[] = { "tiny-llama", "tiny-recurrent", "tiny-hybrid" };

@@ -98,6 +98,7 @@ TEST(what_was_written_is_read)
           .adapters = adapters,
           .n_adapters = 1,
           .digest = "00ff",
+          .keyspace = "12ab",
           .is_ready = true,
           .n_at_work = 3,
           .n_waiting = 1 << 20,
@@ -135,6 +136,7 @@ TEST(what_was_written_is_read)
 
         assert_string_equal(model->name, models[i].name);
         assert_string_equal(model->digest, models[i].digest);
+        assert_string_equal(model->keyspace, models[i].keyspace ? models[i].keyspace : "");
         assert_texts(model->aliases, model->n_aliases, models[i].aliases, models[i].n_aliases);
         assert_texts(model->adapters, model->n_adapters, models[i].adapters, models[i].n_adapters);
         assert_int_equal(model->is_ready, models[i].is_ready);
@@ -197,6 +199,7 @@ TEST(members_that_may_be_absent_have_a_meaning)
     assert_false(page.is_draining);
     assert_int_equal(page.n_models, 1);
     assert_string_equal(model->digest, "");
+    assert_string_equal(model->keyspace, ""); /* of a node that does not tell it */
     assert_int_equal(model->n_aliases + model->n_adapters, 0);
     assert_false(model->is_ready || model->is_broken);
     assert_int_equal(model->n_at_work + model->n_waiting + model->n_parallel, 0);
@@ -360,13 +363,14 @@ TEST(what_is_no_model_or_no_name_of_one_is_left_out)
     hth_node_page page =
         page_of(PAGE_OF("7,null,'m',[],{},{'name':7},{'name':''},{'aliases':['lost']},"
                         "{'name':'m','aliases':['one',2,null,'',['x'],'two'],'adapters':'three','digest':[],"
-                        "'state':true},{'name':'n','aliases':{'a':1},'adapters':['four']}"));
+                        "'keyspace':1,'state':true},{'name':'n','aliases':{'a':1},'adapters':['four']}"));
 
     assert_int_equal(page.n_models, 2);
     assert_string_equal(page.models[0].name, "m");
     assert_texts(page.models[0].aliases, page.models[0].n_aliases, aliases, 2);
     assert_int_equal(page.models[0].n_adapters, 0);
     assert_string_equal(page.models[0].digest, "");
+    assert_string_equal(page.models[0].keyspace, "");
     assert_false(page.models[0].is_ready || page.models[0].is_broken);
     assert_string_equal(page.models[1].name, "n");
     assert_int_equal(page.models[1].n_aliases, 0);

@@ -71,6 +71,26 @@ FIXTURE_TEST(a_new_page_says_that_nothing_is_known)
     assert_int_equal(hth_status_page_suspects(f->worker, NULL, 0), 0);
 }
 
+FIXTURE_TEST(the_model_and_its_keyspace_outlive_the_worker)
+{
+    uint8_t digest[HTH_STATUS_MODEL_BYTES], keyspace[HTH_STATUS_KEYSPACE_BYTES];
+
+    assert_false(hth_status_page_model(f->front, digest, keyspace));
+    for (int i = 0; i < 16; i++) {
+        digest[i] = (uint8_t)(i + 1);
+        keyspace[i] = (uint8_t)(101 + i);
+    }
+    hth_status_page_model_set(f->worker, digest, keyspace);
+    hth_status_page_reset(f->front);
+    memset(digest, 0, sizeof(digest));
+    memset(keyspace, 0, sizeof(keyspace));
+    assert_true(hth_status_page_model(f->front, digest, keyspace));
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(digest[i], i + 1);
+        assert_int_equal(keyspace[i], 101 + i);
+    }
+}
+
 FIXTURE_TEST(the_front_reads_what_the_worker_wrote)
 {
     hearth_counters counters = counters_of(7);
