@@ -21,116 +21,6 @@ enum { MANY_CPUS = 8 };
 
 /* ---- opening ---- */
 
-/* Half of the free space on the file system of a directory, which need not exist yet. */
-static uint64_t half_of_free(const hth_fs *fs, const char *directory)
-{
-    char path[4096];
-    uint64_t free_bytes = 0;
-    char *slash;
-
-    if (snprintf(path, sizeof(path), "%s", directory) >= (int)sizeof(path))
-        return 0; /* the open refuses it */
-    while (hth_fs_free_bytes(fs, path, &free_bytes) != 0) {
-        if (strcmp(path, "/") == 0 || strcmp(path, ".") == 0)
-            return 0;
-        slash = strrchr(path, '/');
-        if (!slash)
-            (void)snprintf(path, sizeof(path), ".");
-        else
-            slash[slash == path ? 1 : 0] = '\0';
-    }
-    return free_bytes / 2;
-}
-
-typedef struct level_plan {
-    hth_file_tier_options roots[HTH_FILE_TIER_ROOTS_MAX];
-    char index[HTH_FILE_TIER_ROOTS_MAX][4096];
-    size_t n;
-} level_plan;
-
-/* Open a file tier. NULL, after one warning, when it cannot be used. */
-static hth_file_tier_set *open_files(hth_cache *cache, const level_plan *plan, hearth_tier tier)
-{
-    hearth_error trouble = { .message = "" };
-    hth_file_tier_set *files = NULL;
-
-    if (plan->n > 0 && hth_file_tier_set_open(plan->roots, plan->n, &files, &trouble) != HEARTH_OK) {
-        hth_warn(cache->log, "nothing will be cached %s: %s", tier == HEARTH_TIER_DISK ? "on disk" : "in memory files",
-                 trouble.message);
-        return NULL;
-    }
-    return files;
-}
-
-static void add_level(hth_cache *cache, hth_file_tier_set *files, hearth_tier tier)
-{
-    if (files)
-        cache->levels[cache->n_levels++] = (hth_level){ .files = files, .tier = tier };
-}
-
-static void plan_ram_files(hth_cache *cache, const hth_cache_options *options, level_plan *plan)
-{
-    const char *directory = options->ram_file_directory;
-
-    plan->n = directory ? 1 : 0;
-    if (directory)
-        plan->roots[0] = (hth_file_tier_options){
-            .directory = directory,
-            .bytes_max = options->ram_file_bytes_max ? options->ram_file_bytes_max : half_of_free(cache->fs, directory),
-            .free_min = options->ram_file_free_min,
-            .fs = options->fs,
-            .log = options->log,
-        };
-}
-
-static void plan_disk(const hth_cache_options *options, level_plan *plan)
-{
-    plan->n = options->directory ? 1 + options->n_more_directories : 0;
-    assert(plan->n <= HTH_FILE_TIER_ROOTS_MAX);
-    for (size_t i = 0; i < plan->n; i++) {
-        hth_file_tier_options *root = &plan->roots[i];
-
-        *root = (hth_file_tier_options){
-            .directory = i == 0 ? options->directory : options->more_directories[i - 1],
-            .bytes_max = options->disk_bytes_max == UINT64_MAX ? UINT64_MAX : options->disk_bytes_max / plan->n,
-            .free_min = options->disk_free_min,
-            .durable = true,
-            .fs = options->fs,
-            .log = options->log,
-        };
-        if (options->index_directory &&
-            hth_cache_index_place(options->index_directory, root->directory, plan->index[i], sizeof(plan->index[i])))
-            root->index_directory = plan->index[i];
-    }
-}
-
-/*
- * Open the file tiers, or none if there is no memory for the plan. The disk comes first, because its rows last: if both
- * tiers name one directory, the memory tier is left out. No directory is opened twice, because a process may not open
- * an LMDB environment twice.
- */
-static void open_levels(hth_cache *cache, const hth_cache_options *options)
-{
-    hth_file_tier_set *disk, *ram_files = NULL;
-    level_plan *plan = calloc(1, sizeof(*plan));
-
-    if (!plan) {
-        hth_warn(cache->log, "nothing will be cached in files: no memory");
-        return;
-    }
-    plan_disk(options, plan);
-    disk = open_files(cache, plan, HEARTH_TIER_DISK);
-    plan_ram_files(cache, options, plan);
-    if (disk && plan->n > 0 && hth_file_tier_set_is_in(disk, plan->roots[0].directory))
-        hth_warn(cache->log, "nothing will be cached in memory files: '%s' is a directory of the disk's rows already",
-                 plan->roots[0].directory);
-    else
-        ram_files = open_files(cache, plan, HEARTH_TIER_RAM_FILE);
-    add_level(cache, ram_files, HEARTH_TIER_RAM_FILE);
-    add_level(cache, disk, HEARTH_TIER_DISK);
-    free(plan);
-}
-
 /* Open the RAM tier in the given memory or, with a warning when that cannot be used, in private memory. */
 static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options, hearth_error *err)
 {
@@ -154,8 +44,7 @@ static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options
 
 static void close_levels(hth_cache *cache)
 {
-    for (size_t i = 0; i < cache->n_levels; i++)
-        hth_file_tier_set_close(cache->levels[i].files);
+    hth_file_levels_close(cache->levels, cache->n_levels);
     cache->n_levels = 0;
 }
 
@@ -213,7 +102,7 @@ hearth_status hth_cache_open(const hth_cache_options *options, hth_cache **out, 
         free(cache);
         return status;
     }
-    open_levels(cache, options);
+    cache->n_levels = hth_file_levels_open(options, cache->levels);
     open_writer(cache, options);
     hth_spare_rings_init(&cache->rings, cache->fs, HTH_COLD_ROWS, cache->n_levels > 0 ? HTH_SPARE_RINGS_MAX : 0);
     *out = cache;

@@ -33,6 +33,7 @@ typedef struct hth_cache_options {
     unsigned n_writer_threads; /* 0: one; at most HTH_WRITER_THREADS_MAX */
     hth_writer_limits write_limits;
     bool save_on_second_use;    /* write a row to files at its first use instead of at its save */
+    bool is_of_copies;          /* of the carrier: what is lost can be had again, so no file is synced */
     int ram_memory_fd;          /* -1: private memory; see hth_ram_tier_options */
     const hth_signing_key *key; /* sign rows, and use rows from files only if signed; NULL: no signatures */
     hth_counters *counters;     /* outlives the cache; NULL: the cache makes its own */

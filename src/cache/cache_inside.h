@@ -9,6 +9,7 @@
 
 #include "base/read_ring.h"
 #include "cache/cache.h"
+#include "cache/file_levels.h"
 #include "cache/writer.h"
 #include "index/past.h"
 
@@ -76,12 +77,6 @@ hth_read_ring *hth_spare_rings_take(hth_spare_rings *spare);
 void hth_spare_rings_give(hth_spare_rings *spare, hth_read_ring *ring);
 
 /* ---- the cache ---- */
-
-/* A file tier of a cache. */
-typedef struct hth_level {
-    hth_file_tier_set *files;
-    hearth_tier tier; /* HEARTH_TIER_RAM_FILE or HEARTH_TIER_DISK */
-} hth_level;
 
 struct hth_cache {
     hth_ram_tier *ram;

@@ -8,7 +8,6 @@
  * Dropping the last reference to a model never blocks. A thread, the ender, ends such models one after another, and
  * exits when none is left. Closing the runtime waits for it.
  */
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,36 +197,55 @@ static char *folder_in(const char *directory, const char *name)
     return path;
 }
 
-static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_options *options, hearth_error *err)
+/* What the file tiers need. Borrows from options and directory. */
+static hth_cache_options file_options(const hearth_runtime_options *options, char directory[HTH_RUNTIME_PATH_BYTES])
 {
-    char directory[PATH_MAX];
-    hearth_status status;
-    hth_cache_options cache_options = {
-        .ram_bytes_max = options->ram_bytes_max,
+    hth_cache_options out = {
         .ram_file_directory = options->ram_file_directory,
         .ram_file_bytes_max = options->ram_file_bytes_max,
         .ram_file_free_min = options->ram_file_free_min,
+        .directory = options->cache_directory,
         .more_directories = options->more_directories,
         .n_more_directories = options->n_more_directories,
         .index_directory = options->index_directory,
         .disk_bytes_max = options->disk_bytes_max,
         .disk_free_min = options->disk_free_min,
-        .n_writer_threads = options->n_writer_threads,
-        .write_limits = { .queue_rows_max = options->write_queue_rows_max,
-                          .queue_bytes_max = options->write_queue_bytes_max,
-                          .bytes_per_s = options->disk_write_bytes_per_s },
-        .save_on_second_use = options->save_on_second_use,
-        .ram_memory_fd = options->ram_memory_fd,
-        .key = runtime->signing_key,
-        .counters = &runtime->counters,
-        .log = &runtime->log,
+        .ram_memory_fd = -1,
     };
 
-    if (options->cache_directory)
-        cache_options.directory = options->cache_directory;
-    else if (hth_cache_default_directory(directory, sizeof(directory)))
-        cache_options.directory = directory;
-    else
+    if (!out.directory && hth_cache_default_directory(directory, HTH_RUNTIME_PATH_BYTES))
+        out.directory = directory;
+    return out;
+}
+
+hearth_status hth_runtime_file_options(const hearth_runtime_options *options, char directory[HTH_RUNTIME_PATH_BYTES],
+                                       hth_cache_options *out, hearth_error *err)
+{
+    hearth_runtime_options given;
+    hearth_status status = read_options(options, &given, err);
+
+    if (status == HEARTH_OK)
+        *out = file_options(&given, directory);
+    return status;
+}
+
+static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_options *options, hearth_error *err)
+{
+    char directory[HTH_RUNTIME_PATH_BYTES];
+    hth_cache_options cache_options = file_options(options, directory);
+    hearth_status status;
+
+    cache_options.ram_bytes_max = options->ram_bytes_max;
+    cache_options.n_writer_threads = options->n_writer_threads;
+    cache_options.write_limits = (hth_writer_limits){ .queue_rows_max = options->write_queue_rows_max,
+                                                      .queue_bytes_max = options->write_queue_bytes_max,
+                                                      .bytes_per_s = options->disk_write_bytes_per_s };
+    cache_options.save_on_second_use = options->save_on_second_use;
+    cache_options.ram_memory_fd = options->ram_memory_fd;
+    cache_options.key = runtime->signing_key;
+    cache_options.counters = &runtime->counters;
+    cache_options.log = &runtime->log;
+    if (!cache_options.directory)
         hth_warn(&runtime->log,
                  "nothing will be cached on disk: neither HEARTH_CACHE nor HOME is set; set one of them");
 

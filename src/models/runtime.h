@@ -30,6 +30,15 @@ hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, ht
 /* The default quota of the RAM tier: an eighth of the memory, at most 4 GiB. */
 uint64_t hth_runtime_ram_bytes_default(void);
 
+/*
+ * The options of the file tiers of a runtime that opened with options (NULL: the defaults), for another process with the
+ * same tiers: directories, quotas, and the space that stays free. They borrow from options and from directory, which
+ * gets the default one. Without a log, key and RAM tier. HEARTH_MISUSE: as hearth_runtime_open.
+ */
+enum { HTH_RUNTIME_PATH_BYTES = 4096 };
+hearth_status hth_runtime_file_options(const hearth_runtime_options *options, char directory[HTH_RUNTIME_PATH_BYTES],
+                                       hth_cache_options *out, hearth_error *err);
+
 /* Add a model to the list, borrowed until it is removed. HEARTH_CANCELLED: the runtime is closing. */
 hearth_status hth_runtime_add(hearth_runtime *runtime, hearth_model *model, hearth_error *err);
 void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model);
