@@ -232,7 +232,7 @@ static bool make_context(hth_fleet_pem *pem)
 {
     static const unsigned char name[] = "hearth fleet";
 
-    pem->context = SSL_CTX_new(TLS_server_method());
+    pem->context = SSL_CTX_new(TLS_method());
     if (!pem->context || SSL_CTX_set_min_proto_version(pem->context, TLS1_3_VERSION) != 1 ||
         SSL_CTX_set_session_id_context(pem->context, name, sizeof(name) - 1) != 1 ||
         X509_STORE_set_flags(SSL_CTX_get_cert_store(pem->context), X509_V_FLAG_PARTIAL_CHAIN) != 1)
