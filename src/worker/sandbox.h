@@ -25,6 +25,7 @@ typedef struct hth_sandbox_paths {
     const char *const *write; /* ending with NULL; an empty path is skipped, here and above */
     /* TCP ports, on any machine, that may be connected to. If there is one, host names may be looked up, too. */
     const uint16_t *ports; /* ending with 0 */
+    bool any_port;         /* all may be connected to */
 } hth_sandbox_paths;
 
 /*

@@ -294,7 +294,7 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
 {
     ruleset_attr attr = {
         .fs = FS_ALL_2 | (version >= 3 ? FS_TRUNCATE : 0),
-        .net = version >= 4 ? NET_BIND | NET_CONNECT : 0,
+        .net = version >= 4 ? NET_BIND | (paths->any_port ? 0 : NET_CONNECT) : 0,
         .scoped = version >= 6 ? 3 : 0,
     };
     /* The files that the C library reads to resolve a host name. */
@@ -313,9 +313,9 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
         make_folder(*path);
         allow(&set, *path, FS_TO_WRITE);
     }
-    for (const uint16_t *port = paths->ports; *port; port++)
+    for (const uint16_t *port = paths->ports; *port && !paths->any_port; port++)
         allow_port(&set, *port, version);
-    if (paths->ports[0])
+    if (paths->ports[0] || paths->any_port)
         allow_all(&set, names, FS_TO_READ);
     if (set.errnum == 0 &&
         (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_landlock_restrict_self, set.fd, 0) != 0))
