@@ -22,6 +22,7 @@ const hth_command hth_commands[] = {
     { &hth_key_manual, hth_command_key, NULL },
     { &hth_fleet_manual, hth_command_fleet, NULL },
     { &hth_worker_manual, hth_command_worker, NULL },
+    { &hth_carrier_manual, hth_command_carrier, NULL },
     { &hth_cache_manual, hth_command_cache, "Look at what is kept" },
     { &hth_kvc_manual, hth_command_kvc, NULL },
     { &hth_help_manual, hth_command_help, "More" },

@@ -35,8 +35,8 @@ hearth_status hth_fleet_pem_read(const char *path, hth_fleet_pem **out, hearth_e
 void hth_fleet_pem_free(hth_fleet_pem *pem); /* accepts NULL */
 
 /*
- * An hth_http_tls_fn for the listener of other nodes; user_data is the hth_fleet_pem. A client may use the context, too:
- * it shows the same certificate, and accepts the same members.
+ * An hth_http_tls_fn for the listener of other nodes; user_data is the hth_fleet_pem. A client may use the context,
+ * too: it shows the same certificate, and accepts the same members.
  */
 struct ssl_ctx_st *hth_fleet_pem_context(void *user_data);
 /* For requests to other nodes. */

@@ -31,9 +31,9 @@ hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, ht
 uint64_t hth_runtime_ram_bytes_default(void);
 
 /*
- * The options of the file tiers of a runtime that opened with options (NULL: the defaults), for another process with the
- * same tiers: directories, quotas, and the space that stays free. They borrow from options and from directory, which
- * gets the default one. Without a log, key and RAM tier. HEARTH_MISUSE: as hearth_runtime_open.
+ * The options of the file tiers of a runtime that opened with options (NULL: the defaults), for another process with
+ * the same tiers: directories, quotas, and the space that stays free. They borrow from options and directory, which gets
+ * the default one. Without a log, key and RAM tier. HEARTH_MISUSE: as hearth_runtime_open.
  */
 enum { HTH_RUNTIME_PATH_BYTES = 4096 };
 hearth_status hth_runtime_file_options(const hearth_runtime_options *options, char directory[HTH_RUNTIME_PATH_BYTES],

@@ -1,0 +1,82 @@
+/*
+ * pull_judge.h - is it still worth waiting for rows of another node?
+ *
+ * A request waits for the rows instead of computing them, so the judge compares with the time of computing. What came
+ * is kept in any case, so giving up costs only what was waited for. The parts of the computing time below bound that:
+ * a slow link costs a twentieth before it is noticed, a silent one a tenth, a fifth at most.
+ */
+#ifndef HTH_CARRIER_PULL_JUDGE_H
+#define HTH_CARRIER_PULL_JUDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HTH_PULL_MS UINT64_C(1000000)
+#define HTH_PULL_LIMIT_NS (60000 * HTH_PULL_MS)  /* of a fetch, if nothing is known of computing */
+#define HTH_PULL_SILENCE_NS (2000 * HTH_PULL_MS) /* the longest wait for a byte */
+#define HTH_PULL_PATIENCE_NS (50 * HTH_PULL_MS)  /* and the shortest one, for a network's hiccups */
+#define HTH_PULL_FORGET_NS (30000 * HTH_PULL_MS) /* then the rate of a node is measured anew */
+
+typedef struct hth_pull {
+    uint64_t compute_ns;  /* in which the rows would be computed; 0: unknown */
+    uint64_t bytes_total; /* of the manifest */
+    uint64_t bytes_got;
+    uint64_t passed_ns; /* since the fetch began */
+    uint64_t data_ns;   /* since the manifest came; 0: it did not yet */
+    uint64_t silent_ns; /* since the last byte */
+} hth_pull;
+
+/* The longest time that a fetch may take. */
+static inline uint64_t hth_pull_limit_ns(uint64_t compute_ns)
+{
+    return compute_ns ? compute_ns / 10 * 9 : HTH_PULL_LIMIT_NS;
+}
+
+/* The longest time without a byte. */
+static inline uint64_t hth_pull_silence_ns(uint64_t compute_ns)
+{
+    uint64_t ns = compute_ns / 10;
+
+    if (!compute_ns || ns > HTH_PULL_SILENCE_NS)
+        return HTH_PULL_SILENCE_NS;
+    if (ns < HTH_PULL_PATIENCE_NS)
+        ns = HTH_PULL_PATIENCE_NS;
+    return ns < compute_ns / 5 ? ns : compute_ns / 5;
+}
+
+/*
+ * The manifest is there: are its bytes worth waiting for? rate: of the node, in bytes a second; 0: unknown. age_ns: how
+ * long ago that was measured; an old rate does not count, or a link that was slow once would never be tried again.
+ */
+static inline bool hth_pull_is_worth_it(uint64_t compute_ns, uint64_t bytes_total, double rate, uint64_t age_ns)
+{
+    return !compute_ns || !(rate > 0) || age_ns >= HTH_PULL_FORGET_NS ||
+           (double)bytes_total / rate * 1e9 <= (double)hth_pull_limit_ns(compute_ns);
+}
+
+/* Go on waiting? */
+static inline bool hth_pull_goes_on(const hth_pull *pull)
+{
+    if (pull->passed_ns > hth_pull_limit_ns(pull->compute_ns) ||
+        pull->silent_ns > hth_pull_silence_ns(pull->compute_ns))
+        return false;
+    if (!pull->compute_ns || pull->data_ns <= pull->compute_ns / 20 || pull->bytes_got >= pull->bytes_total)
+        return true;
+    /* The end, if the rest comes as fast as what came. Without a byte there is none. */
+    return pull->bytes_got > 0 && (double)pull->passed_ns + (double)(pull->bytes_total - pull->bytes_got) *
+                                                                (double)pull->data_ns / (double)pull->bytes_got <=
+                                      (double)pull->compute_ns;
+}
+
+/* The rate of a node after one more fetch: half of what was known, half of what was measured; 0: unknown. */
+static inline double hth_pull_rate_after(double rate, uint64_t bytes, uint64_t ns)
+{
+    enum { BYTES_MIN = 256 << 10 }; /* fewer say nothing of a link */
+    const double measured = ns ? (double)bytes * 1e9 / (double)ns : 0;
+
+    if (bytes < BYTES_MIN || !ns)
+        return rate;
+    return rate > 0 ? (rate + measured) / 2 : measured;
+}
+
+#endif
