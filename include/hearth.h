@@ -40,8 +40,8 @@
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
  *   Callbacks  run on the thread named at their type and must not block for long. They may call hearth_cancel,
- *              hearth_linger, hearth_pause, hearth_model_ref, _unref and _unload, hearth_events_close and _wake, and
- *              nothing else of this library.
+ *              hearth_linger, hearth_pause, hearth_rows_came, hearth_model_ref, _unref and _unload, hearth_events_close
+ *              and _wake, and nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
 #ifndef HEARTH_H
@@ -1284,6 +1284,25 @@ typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint
  * submitted request, on the scheduler thread.
  */
 typedef void (*hearth_done_fn)(uint64_t request_id, const hearth_result *result, void *user_data);
+/*
+ * Blocks of a prompt, of 256 tokens, that would have to be computed. Another machine may have their rows. The key of a
+ * block boundary names all tokens before it; the row that ends there has this key.
+ */
+typedef struct hearth_missing {
+    size_t struct_size;
+    uint64_t request_id;
+    uint32_t n_prompt;
+    uint32_t n_known;    /* first tokens of the prompt that are here, whole blocks */
+    const uint8_t *keys; /* [n_keys * 32], of the block boundaries after n_known, in order */
+    uint32_t n_keys;     /* 1 or more */
+    uint64_t compute_ns; /* the time that computing the tokens after n_known would take; 0: unknown */
+} hearth_missing;
+/*
+ * At least one block is missing. missing is borrowed. Return true to fetch rows, which must go into the cache as if
+ * another process put them there: the request waits for hearth_rows_came, but not longer than compute_ns (0: a minute).
+ * Return false to compute. On the scheduler thread: it must return soon.
+ */
+typedef bool (*hearth_missing_fn)(const hearth_missing *missing, void *user_data);
 
 typedef struct hearth_request {
     size_t struct_size;
@@ -1405,6 +1424,12 @@ typedef struct hearth_request {
      * comes before requests that were accepted since then. 0 (default): it is new.
      */
     uint64_t age_us;
+    /*
+     * Called at most once, before the first evaluation, if blocks of the prompt are missing, the cache is shared with
+     * other processes, and the request may read it. Also allowed with events. With n > 1, one call for all. NULL
+     * (default): they are computed.
+     */
+    hearth_missing_fn on_missing;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);
@@ -1454,6 +1479,12 @@ HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id,
  * at once if it still waits in the queue, or if its prefill is done. HEARTH_NOT_FOUND if it has ended or never was.
  */
 HEARTH_API hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t ms, hearth_error *err);
+
+/*
+ * Rows that the request's on_missing has promised are in the cache now, or will not come: the request goes on with what
+ * is there. Also allowed before on_missing has returned, and again. HEARTH_NOT_FOUND if it has ended or never was.
+ */
+HEARTH_API hearth_status hearth_rows_came(hearth_model *model, uint64_t request_id, hearth_error *err);
 
 /*
  * Pause a request whose reader is slow, or let it continue. Other requests are not affected. Tokens that were drawn

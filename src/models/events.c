@@ -56,6 +56,7 @@ struct hth_event_source {
     hearth_model *model;     /* borrowed; it lives until each reply has ended; NULL: a load */
     hearth_runtime *runtime; /* of a load; borrowed until the load has ended */
     void *user_data;
+    hearth_missing_fn on_missing; /* the request's; NULL: none */
     uint64_t first_id;
     unsigned flags;
     uint32_t n_replies;
@@ -456,6 +457,13 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
     (void)put(reply, &event); /* the last event reports a loss */
 }
 
+static bool on_missing(const hearth_missing *missing, void *user_data)
+{
+    const hth_event_source *source = user_data;
+
+    return source->on_missing(missing, source->user_data);
+}
+
 static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 {
     static const hearth_error no_memory = { .status = HEARTH_NO_MEMORY, .message = "no memory for the reply's events" };
@@ -528,6 +536,9 @@ hearth_status hth_events_connect(hearth_model *model, hearth_request *request, b
     request->on_token = on_token;
     request->on_progress = on_progress;
     request->on_done = on_done;
+    source->on_missing = request->on_missing;
+    if (source->on_missing)
+        request->on_missing = on_missing;
     request->user_data = source;
     *out = source;
     return HEARTH_OK;

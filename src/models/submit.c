@@ -247,6 +247,8 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     memcpy(copied, prompt->tokens, n_tokens * sizeof(*copied));
     sampling.seed += i;
     one.sampling = &sampling;
+    if (first)
+        one.on_missing = NULL; /* they wait for the rows of the first */
     if (one.draft_max == -1 && model->draft_max > 0)
         one.draft_max = (int32_t)model->draft_max;
     if (one.draft_min == -1)
@@ -420,6 +422,13 @@ static bool pass_token(uint64_t id, const hearth_token_event *event, void *user_
     return c->request->on_token(id, event, c->request->user_data);
 }
 
+static bool pass_missing(const hearth_missing *missing, void *user_data)
+{
+    completion *c = user_data;
+
+    return c->request->on_missing(missing, c->request->user_data);
+}
+
 static void take_result(uint64_t id, const hearth_result *result, void *user_data)
 {
     completion *c = user_data;
@@ -461,6 +470,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     given.request.on_text = pass_text;
     given.request.on_token = outer.on_token ? pass_token : NULL; /* on_token replaces on_text */
     given.request.on_progress = pass_progress;
+    given.request.on_missing = outer.on_missing ? pass_missing : NULL;
     given.request.on_done = take_result;
     given.request.user_data = &c;
     pthread_mutex_init(&c.lock, NULL);
@@ -514,6 +524,18 @@ hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t m
         return hth_fail(err, HEARTH_MISUSE, "hearth_linger: model is NULL");
     pthread_mutex_lock(&model->lock);
     found = model->scheduler && hth_scheduler_linger(model->scheduler, request_id, ms);
+    pthread_mutex_unlock(&model->lock);
+    return tell_found(found, request_id, err);
+}
+
+hearth_status hearth_rows_came(hearth_model *model, uint64_t request_id, hearth_error *err)
+{
+    bool found;
+
+    if (!model)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_rows_came: model is NULL");
+    pthread_mutex_lock(&model->lock);
+    found = model->scheduler && hth_scheduler_rows_came(model->scheduler, request_id);
     pthread_mutex_unlock(&model->lock);
     return tell_found(found, request_id, err);
 }

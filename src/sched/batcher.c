@@ -13,6 +13,7 @@ enum {
     RESTORE_PART = 4, /* a restore may take this fraction of a tick while a reply streams: a quarter */
     PARENT_POLL_MS = 5,
     QUIET_PART = 10,
+    FETCH_MAX_MS = 60000, /* a wait for rows from elsewhere, while the time to compute them is unknown */
     TICKS_AS_BEFORE = 64, /* a refused preemption is tried again after this many ticks */
 };
 
@@ -239,14 +240,16 @@ static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, co
 
 /*
  * Can slot wait for leader? A leader that is itself waiting must have arrived before slot, so that no two slots wait
- * for each other.
+ * for each other. A leader that waits for rows from elsewhere will have them, or compute them: others need not fetch
+ * the same rows. One that waits for a parent's rows leads nobody, because its key may be of rows that never come.
  */
 static bool can_lead(const hth_slot *leader, const hth_slot *slot)
 {
     if (leader == slot || leader->was_prefilled || leader->is_going || hth_slot_is_paused(leader))
         return false;
     return leader->state == HTH_SLOT_RESTORE || leader->state == HTH_SLOT_EVALUATE ||
-           (leader->state == HTH_SLOT_PREFIX && leader->number < slot->number);
+           ((leader->state == HTH_SLOT_PREFIX || (leader->state == HTH_SLOT_ROWS && leader->awaits_others)) &&
+            leader->number < slot->number);
 }
 
 /*
@@ -318,7 +321,21 @@ static uint32_t batcher_n_needed(const hth_batcher *batcher, const hth_slot *slo
     return hth_slot_n_expected(slot) - n_held;
 }
 
-/* ---- beginning ---- */
+/*
+ * ---- waiting for rows ----
+ *
+ * Rows of the prompt may be on their way into the cache: of a parent key, written by another process of this machine;
+ * or from elsewhere, by order of on_missing. The slot waits for them in HTH_SLOT_ROWS, first for its parent's. It keeps
+ * its place, but no cells are promised to it: how many it needs shows when the wait is over. Then it looks up as if it
+ * had just been admitted. It waits in the line if there are too few cells.
+ */
+
+static void wait_for_rows(hth_batcher *batcher, hth_slot *slot)
+{
+    batcher->n_yielded += slot->n_needed > 0;
+    slot->n_needed = 0;
+    slot->state = HTH_SLOT_ROWS;
+}
 
 /* Are the parent's tokens in the context or in rows? Also true after a failure: the real lookup will decide. */
 static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
@@ -355,19 +372,71 @@ static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_
         !hth_cache_is_shared(place->cache) || request->options.no_cache_read || place->kind == HTH_MODEL_UNCACHED)
         return false;
     changes = hth_cache_changes(place->cache);
-    if (slot->parent_wait_ns > 0 && slot->cache_changes == changes) {
-        slot->waited_for_parent = now >= slot->parent_wait_ns || now >= slot->quiet_ns;
+    if (slot->rows_until_ns > 0 && slot->cache_changes == changes) {
+        slot->waited_for_parent = now >= slot->rows_until_ns || now >= slot->quiet_ns;
     } else {
-        if (slot->parent_wait_ns == 0)
-            slot->parent_wait_ns = now + wait_ns;
+        if (slot->rows_until_ns == 0)
+            slot->rows_until_ns = now + wait_ns;
         slot->cache_changes = changes;
         slot->quiet_ns = now + wait_ns / QUIET_PART;
-        slot->waited_for_parent = parent_is_known(batcher, slot) || now >= slot->parent_wait_ns;
+        slot->waited_for_parent = parent_is_known(batcher, slot) || now >= slot->rows_until_ns;
     }
-    if (!slot->waited_for_parent)
-        slot->state = HTH_SLOT_PARENT;
     return !slot->waited_for_parent;
 }
+
+/*
+ * Tell on_missing which blocks of the prompt are neither in the context nor in rows. True if it fetches them; *until_ns
+ * is then the time at which they could as well have been computed.
+ */
+static bool ask_others(const hth_batcher *batcher, const hth_slot *slot, uint64_t now, uint64_t *until_ns)
+{
+    const hth_workplace *place = &batcher->place;
+    const hth_request *request = slot->request;
+    hth_pool_query query = hth_slot_pool_query(slot);
+    hearth_missing missing = { .struct_size = sizeof(missing), .request_id = request->id };
+    uint32_t n_held, n_blocks = request->n_prompt / HTH_BLOCK_TOKENS, n_known;
+    hth_lookup lookup;
+    bool fetches = false;
+
+    if (n_blocks == 0 || hth_prompt_lookup(place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup,
+                                           NULL) != HEARTH_OK)
+        return false;
+    n_known = hth_pool_n_shared(batcher->pool, &query, &n_held);
+    if (n_known < lookup.n_cached)
+        n_known = lookup.n_cached;
+    n_known = n_known / HTH_BLOCK_TOKENS;
+    if (n_known < n_blocks) {
+        static_assert(sizeof(lookup.boundary_keys[0]) == HTH_KEY_BYTES, "keys follow each other without a gap");
+        missing.n_prompt = request->n_prompt;
+        missing.n_known = n_known * HTH_BLOCK_TOKENS;
+        missing.keys = (const uint8_t *)&lookup.boundary_keys[n_known + 1];
+        missing.n_keys = n_blocks - n_known;
+        missing.compute_ns = (request->n_prompt - missing.n_known) * batcher->batch->costs.row_ns;
+        *until_ns = now + (missing.compute_ns > 0 ? missing.compute_ns : hth_ms_to_ns(FETCH_MAX_MS));
+        fetches = request->options.on_missing(&missing, request->options.user_data);
+    }
+    hth_lookup_deinit(&lookup);
+    return fetches;
+}
+
+/* True while the slot waits for rows from elsewhere. It asks for them once, before its first evaluation. */
+static bool waits_for_others(const hth_batcher *batcher, hth_slot *slot, uint64_t now)
+{
+    const hth_workplace *place = &batcher->place;
+
+    if (!slot->has_asked) {
+        slot->has_asked = true;
+        slot->awaits_others = slot->request->options.on_missing && !slot->has_begun && hth_slot_may_read(slot) &&
+                              place->kind != HTH_MODEL_UNCACHED && place->cache && hth_cache_is_shared(place->cache) &&
+                              ask_others(batcher, slot, now, &slot->rows_until_ns);
+    }
+    if (slot->awaits_others)
+        slot->awaits_others =
+            now < slot->rows_until_ns && !atomic_load_explicit(&slot->request->rows_came, memory_order_acquire);
+    return slot->awaits_others;
+}
+
+/* ---- beginning ---- */
 
 /* Begin an admitted slot, which waits for another slot or occupies a sequence. */
 static void start(hth_batcher *batcher, hth_slot *slot)
@@ -377,13 +446,19 @@ static void start(hth_batcher *batcher, hth_slot *slot)
 
     if (!hth_slot_tell(slot, &batcher->n_to_tell))
         return;
-    if (waits_for_parent(batcher, slot, batcher_now(batcher)))
+    if (waits_for_parent(batcher, slot, batcher_now(batcher))) {
+        wait_for_rows(batcher, slot);
         return;
+    }
     slot->leader = find_leader(batcher, slot, hth_pool_n_shared(batcher->pool, &query, &n_held), &slot->n_awaited);
     if (slot->leader) {
         slot->n_awaited_before = batcher->place.kind == HTH_MODEL_PLAIN ? 0 : slot->n_awaited;
         slot->leader->has_followers = true;
         slot->state = HTH_SLOT_PREFIX;
+        return;
+    }
+    if (waits_for_others(batcher, slot, batcher_now(batcher))) {
+        wait_for_rows(batcher, slot);
         return;
     }
     slot->n_spare = n_available(batcher);
@@ -405,6 +480,14 @@ static void start_again(hth_batcher *batcher, uint32_t i)
         slot->state = HTH_SLOT_WAITING;
         send_back(batcher, i);
     }
+}
+
+/* Is a slot in ROWS to stay there? A cheap test, unless the cache has changed. */
+static bool still_waits_for_rows(const hth_batcher *batcher, hth_slot *slot)
+{
+    uint64_t now = batcher_now(batcher);
+
+    return slot->awaits_others ? waits_for_others(batcher, slot, now) : waits_for_parent(batcher, slot, now);
 }
 
 static bool anybody_streams(const hth_batcher *batcher)
@@ -438,7 +521,7 @@ static void advance(hth_batcher *batcher)
         hth_slot *slot = batcher->running[i];
         uint32_t n_running = batcher->n_running;
 
-        if (slot->state == HTH_SLOT_PARENT ||
+        if ((slot->state == HTH_SLOT_ROWS && !still_waits_for_rows(batcher, slot)) ||
             (slot->state == HTH_SLOT_PREFIX && (!slot->leader || n_evaluated(slot->leader) >= slot->n_awaited)))
             start_again(batcher, i);
         slot->n_spare = n_available(batcher);
@@ -575,12 +658,12 @@ static bool suspend_at(hth_batcher *batcher, uint32_t i)
 
 /*
  * A count of changes that can affect choose_victims, which is expensive because it visits each cell. Its result is the
- * same while no slot leaves, begins or rises in priority. A slot that pauses or resumes may change it, too, but that is
- * noticed a little later.
+ * same while no slot leaves, yields, begins or rises in priority. A slot that pauses or resumes may change it, too, but
+ * that is noticed a little later.
  */
 static uint64_t n_changes(const hth_batcher *batcher)
 {
-    return batcher->n_left + batcher->n_begun + batcher->n_ticks / TICKS_AS_BEFORE;
+    return batcher->n_left + batcher->n_yielded + batcher->n_begun + batcher->n_ticks / TICKS_AS_BEFORE;
 }
 
 static bool was_refused(const hth_batcher *batcher, const hth_slot *waiting)
@@ -734,7 +817,8 @@ static void gather_ready(hth_batcher *batcher)
         if (slot->state == HTH_SLOT_EVALUATE)
             grow_room(batcher, slot);
         any_short |= slot->is_short;
-        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && !hth_slot_waits_for_reader(slot);
+        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && slot->state != HTH_SLOT_ROWS &&
+                     !hth_slot_waits_for_reader(slot);
         if (is_ready(slot))
             batcher->ready[n_ready++] = slot;
     }
@@ -875,6 +959,11 @@ void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
     atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* ends it if it waits */
 }
 
+void hth_batcher_rows_came(hth_request *request)
+{
+    atomic_store_explicit(&request->rows_came, true, memory_order_release);
+}
+
 /* ---- the tick ---- */
 
 static bool is_busy(const hth_batcher *batcher)
@@ -891,10 +980,10 @@ static bool is_busy(const hth_batcher *batcher)
     return false;
 }
 
-/* A count of events that can free room or complete prefixes for waiting slots: slots leave, begin or are evaluated. */
+/* A count of events that can free room, or complete prefixes: slots leave, yield, begin or are evaluated. */
 static uint64_t n_events(const hth_batcher *batcher)
 {
-    return batcher->n_left + batcher->n_begun + batcher->n_ticks;
+    return batcher->n_left + batcher->n_yielded + batcher->n_begun + batcher->n_ticks;
 }
 
 bool hth_batcher_tick(hth_batcher *batcher)
@@ -962,8 +1051,10 @@ uint64_t hth_batcher_wake_ns(const hth_batcher *batcher)
             wake_before(&wake, slot->paused_ns, batcher->schedule.stalled_ms);
         if (hth_slot_lingers(slot) && atomic_load(&slot->request->linger_until_ns) < wake)
             wake = atomic_load(&slot->request->linger_until_ns);
-        if (slot->state == HTH_SLOT_PARENT)
+        if (slot->state == HTH_SLOT_ROWS && !slot->awaits_others)
             wake_before(&wake, batcher_now(batcher), PARENT_POLL_MS);
+        if (slot->state == HTH_SLOT_ROWS && slot->awaits_others && slot->rows_until_ns < wake)
+            wake = slot->rows_until_ns;
     }
     return wake;
 }

@@ -6,7 +6,7 @@
  *   end requests that are cancelled or out of time
  *   admit waiting requests whose cells fit; a higher priority may preempt running requests
  *   deliver echoed prompts and replayed replies
- *   begin: share live cells, wait for a prefix that another request is computing, restore rows
+ *   begin: share live cells, wait for rows or for a prefix that another request is computing, restore rows
  *   draw from saved logits
  *   let the strategy fill a batch, evaluate it
  *   draw and deliver tokens; save completed rows; end complete requests
@@ -48,6 +48,7 @@ typedef struct hth_batcher {
     uint64_t n_ticks; /* with an evaluation */
     uint64_t n_preempted;
     uint64_t n_left;         /* requests that have left their places */
+    uint64_t n_yielded;      /* slots that gave up the cells of their admission, to wait for rows */
     uint64_t looked_ns;      /* last check of the line */
     uint32_t n_to_tell;      /* maximum number of tokens to deliver in the rest of this tick */
     uint64_t refused_number; /* of the waiting slot that no preemption can make room for; 0: none */
@@ -73,6 +74,8 @@ void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
  * for its reply.
  */
 void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms);
+/* The rows that on_missing fetches have come, or will not: the request looks them up at the next tick. Any thread. */
+void hth_batcher_rows_came(hth_request *request);
 /* One tick. False when nothing is left to do before hth_batcher_wake_ns or the next call. */
 bool hth_batcher_tick(hth_batcher *batcher);
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher); /* UINT64_MAX: never */

@@ -54,8 +54,9 @@ struct hth_request {
 
     /* Set by any thread. The scheduler reads them between evaluations; the engine's abort callback reads cancelled. */
     atomic_bool cancelled;
-    atomic_uint paused;   /* a set of hth_pause; 0: not paused */
-    atomic_uint n_pauses; /* number of calls that paused it: each shows that its reader is alive */
+    atomic_bool rows_came; /* hearth_rows_came was called */
+    atomic_uint paused;    /* a set of hth_pause; 0: not paused */
+    atomic_uint n_pauses;  /* number of calls that paused it: each shows that its reader is alive */
     /* If not 0, no client waits for the reply, and prefill continues until this time of the workplace's clock. */
     _Atomic uint64_t linger_until_ns;
 

@@ -443,6 +443,17 @@ bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms)
     return unlock_changed(scheduler, request);
 }
 
+bool hth_scheduler_rows_came(hth_scheduler *scheduler, uint64_t id)
+{
+    hth_request *request;
+
+    pthread_mutex_lock(&scheduler->lock);
+    request = find_locked(scheduler, id);
+    if (request)
+        hth_batcher_rows_came(request);
+    return unlock_changed(scheduler, request);
+}
+
 bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused)
 {
     hth_request *request;

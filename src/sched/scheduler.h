@@ -34,6 +34,8 @@ hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *sl
 bool hth_scheduler_cancel(hth_scheduler *scheduler, uint64_t id);
 /* hth_batcher_linger. False if the id is unknown. */
 bool hth_scheduler_linger(hth_scheduler *scheduler, uint64_t id, uint32_t ms);
+/* hth_batcher_rows_came. False if the id is unknown. */
+bool hth_scheduler_rows_came(hth_scheduler *scheduler, uint64_t id);
 /* Set or end one holder's pause of a request. False if the id is unknown. */
 bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bool paused);
 /*

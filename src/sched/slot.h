@@ -3,17 +3,20 @@
  *
  *   WAITING   in the queue: the request has not run yet, or it was preempted
  *   DELIVER      runs; each tick delivers a part of the echoed prompt or of the replayed reply
- *   PARENT    runs; waits for rows that another process may be writing: until its own lookup finds them, nothing was
- *             published for a tenth of session_resume_wait_ms, or that time is over
+ *   ROWS      runs; waits for rows, and holds no cells. Those of a parent key, which another process may be writing:
+ *             until its own lookup finds them, nothing was published for a tenth of session_resume_wait_ms, or that
+ *             time is over. Or those that on_missing fetches: until hearth_rows_came, or for as long as computing would
+ *             take
  *   PREFIX    runs; waits for a prefix that another request is computing
  *   RESTORE   has a sequence; rows are being restored
  *   EVALUATE  has a sequence; tokens of the prompt, or the last drawn token, are still to be evaluated
  *   ENDING    the reply has ended; its cells are still to be saved
  *   DONE      the result is complete
  *
- * A slot goes through these states in this order. It goes back from EVALUATE to WAITING when it is preempted, and to
- * PREFIX when a failed evaluation emptied its sequence; and from PREFIX to WAITING when there are too few cells. A
- * cancelled, failed or timed-out request goes to ENDING from any state.
+ * A slot goes through these states in this order, but may wait for a PREFIX before ROWS, too. It goes back from
+ * EVALUATE to WAITING when it is preempted, and to PREFIX when a failed evaluation emptied its sequence; and from PREFIX
+ * and ROWS to WAITING when there are too few cells. A cancelled, failed or timed-out request goes to ENDING from any
+ * state.
  *
  * The sequence of a slot should hold the prompt and the reply so far, without the last drawn token. A slot that lost
  * its sequence continues as a new one begins: it looks up the tokens, restores rows and evaluates the rest.
@@ -33,7 +36,7 @@
 typedef enum hth_slot_state {
     HTH_SLOT_WAITING,
     HTH_SLOT_DELIVER,
-    HTH_SLOT_PARENT,
+    HTH_SLOT_ROWS,
     HTH_SLOT_PREFIX,
     HTH_SLOT_RESTORE,
     HTH_SLOT_EVALUATE,
@@ -96,10 +99,12 @@ struct hth_slot {
     uint32_t n_awaited_before; /* a slot waits again only for more than these tokens */
     uint32_t n_needed;         /* cells of its admission, while it has no sequence */
     uint32_t n_spare;          /* cells not promised to any slot when this one begins or restores */
-    uint64_t parent_wait_ns;   /* in HTH_SLOT_PARENT: end of the wait */
-    uint64_t quiet_ns;         /* in HTH_SLOT_PARENT: end of the wait unless the cache changes before then */
+    uint64_t rows_until_ns;    /* end of the wait for rows; 0: it has not waited */
+    uint64_t quiet_ns;         /* end of the wait for a parent's rows unless the cache changes before then */
     uint32_t cache_changes;    /* the cache's counter, as last seen */
     bool waited_for_parent;
+    bool has_asked;       /* on_missing was called, or need not be */
+    bool awaits_others;   /* on_missing fetches rows, and the wait for them is not over */
     bool has_followers;   /* a slot waits, or has waited, for the prefix that this one computes */
     bool cannot_suspend;  /* an attempt failed: its cells could not be saved */
     bool is_going;        /* set while the batcher counts the cells that preempting this slot would free */
