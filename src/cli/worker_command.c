@@ -25,6 +25,7 @@ typedef struct worker_options {
     const char *socket_path;
     int32_t status_fd;
     int32_t control_fd;
+    int32_t carrier_fd;
     int32_t ram_fd;
     uint64_t ram_share;
     const char *adapter_state;
@@ -83,6 +84,8 @@ static const hth_option rows[] = {
     { "control-fd", 0, HTH_OPTION_I32, "FD",
       "descriptor for reports of loading; the worker ends when the other end is closed", .offset = AT(control_fd),
       .low = 0, .high = 1 << 20 },
+    { "carrier-fd", 0, HTH_OPTION_I32, "FD", "descriptor of a socket to the process that fetches rows of other nodes",
+      .offset = AT(carrier_fd), .low = 0, .high = 1 << 20 },
     { "ram-fd", 0, HTH_OPTION_I32, "FD", "descriptor of memory for rows that outlives the worker", .offset = AT(ram_fd),
       .low = 0, .high = 1 << 20 },
     { "ram-share", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows until the front tells another size, in place of --ram",
@@ -117,6 +120,7 @@ static void init(void *options)
     *out = (worker_options){
         .status_fd = -1,
         .control_fd = -1,
+        .carrier_fd = -1,
         .ram_fd = -1,
         .ram_share = UINT64_MAX,
         .drain_ms = UINT32_MAX,
@@ -188,6 +192,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .socket_path = options->socket_path,
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,
+        .carrier_fd = options->carrier_fd,
         .http = hth_http_options_default(),
         .settings = server->worker,
         .defaults = &options->setup.defaults,

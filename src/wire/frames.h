@@ -69,6 +69,7 @@
 #define HTH_HEADER_SALT "Hearth-Salt"           /* of the client's key; combined with the request's own salt */
 #define HTH_HEADER_ADAPTER "Hearth-Adapter"     /* "1": the model that the body names is an adapter */
 #define HTH_HEADER_LOST "Hearth-Lost"           /* "1": the list of adapters includes lost ones */
+#define HTH_HEADER_ROWS "Hearth-Rows"           /* the node that probably has more of the prompt than this one */
 #define HTH_HEADER_REQUEST_ID "X-Request-Id"    /* for logs */
 
 /*

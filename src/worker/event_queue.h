@@ -66,6 +66,7 @@ typedef struct hth_request_part {
     uint32_t first;
     uint64_t id;              /* hearth_submit's id_out */
     hth_event_source *source; /* holds back the events until the part is opened */
+    const void *owner;        /* the part's, for callbacks of the request that have the part as user_data */
 } hth_request_part;
 
 /* Send the events of a request to part. Then call hth_submit_held(model, request, &part->id, &part->source, ...). */

@@ -40,6 +40,7 @@
 #include "worker/sandbox.h"
 #include "worker/worker_job.h"
 #include "worker/worker_live_adapters.h"
+#include "worker/worker_rows.h"
 
 enum {
     TURNS_A_SECOND = 1000 / HTH_STATUS_TURN_MS,
@@ -61,10 +62,11 @@ typedef struct worker {
     const hth_worker_options *options;
     hth_log log;
     struct event_base *base;
-    struct event *on_term, *on_int, *on_turn, *on_events, *on_control, *on_drained;
+    struct event *on_term, *on_int, *on_turn, *on_events, *on_control, *on_carrier, *on_drained;
     hth_http_server *http;
     hth_http_listener *listener;
     hth_event_queue *queue;
+    hth_worker_rows *rows; /* NULL: there is no carrier */
     hth_jobs *jobs;
     hearth_model *served;      /* model, from the end of loading on; NULL before */
     const char *problem;       /* why no model accepts requests; NULL: the model does */
@@ -533,6 +535,16 @@ static void on_control(evutil_socket_t fd, short what, void *user_data)
         end_with(w, HEARTH_OK, NULL);
 }
 
+static void on_carrier(evutil_socket_t fd, short what, void *user_data)
+{
+    worker *w = user_data;
+
+    (void)fd;
+    (void)what;
+    if (!hth_worker_rows_take(w->rows, w->served))
+        (void)event_del(w->on_carrier); /* the front keeps the other end, so it is gone, too */
+}
+
 /* ---- requests ---- */
 
 /* The reason why the body cannot be read; NULL: it can. */
@@ -731,7 +743,7 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
 static hearth_status make_events(worker *w, hearth_error *err)
 {
     const struct timeval turn = { .tv_usec = 1000 * (suseconds_t)HTH_STATUS_TURN_MS };
-    int control = w->options->control_fd;
+    int control = w->options->control_fd, carrier = w->options->carrier_fd;
 
     w->on_term = evsignal_new(w->base, SIGTERM, on_signal, w);
     w->on_int = evsignal_new(w->base, SIGINT, on_signal, w);
@@ -740,8 +752,11 @@ static hearth_status make_events(worker *w, hearth_error *err)
     w->on_drained = event_new(w->base, -1, 0, on_drained, w);
     if (control >= 0)
         w->on_control = event_new(w->base, control, EV_READ | EV_PERSIST, on_control, w);
+    if (carrier >= 0)
+        w->on_carrier = event_new(w->base, carrier, EV_READ | EV_PERSIST, on_carrier, w);
     if (!w->on_term || !w->on_int || !w->on_turn || !w->on_events || !w->on_drained ||
-        (control >= 0 && (!w->on_control || event_add(w->on_control, NULL) != 0)) || event_add(w->on_term, NULL) != 0 ||
+        (control >= 0 && (!w->on_control || event_add(w->on_control, NULL) != 0)) ||
+        (carrier >= 0 && (!w->on_carrier || event_add(w->on_carrier, NULL) != 0)) || event_add(w->on_term, NULL) != 0 ||
         event_add(w->on_int, NULL) != 0 || event_add(w->on_turn, &turn) != 0 || event_add(w->on_events, NULL) != 0)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker's events");
     return HEARTH_OK;
@@ -769,6 +784,9 @@ static hearth_status set_up(worker *w, hearth_error *err)
     if (status == HEARTH_OK)
         status = hth_event_queue_new(&w->queue, err);
     shared.queue = w->queue;
+    if (status == HEARTH_OK && options->carrier_fd >= 0)
+        status = hth_worker_rows_new(options->carrier_fd, &w->rows, err);
+    shared.rows = w->rows;
     if (status == HEARTH_OK)
         status = hth_jobs_new(&shared, options->silence_ms, &w->jobs, err);
     if (status == HEARTH_OK)
@@ -805,7 +823,8 @@ static void end_loading(worker *w)
 static void tear_down(worker *w)
 {
     hearth_error err;
-    struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_events, w->on_drained, w->on_control };
+    struct event *events[] = { w->on_term,    w->on_int,     w->on_turn,   w->on_events,
+                               w->on_drained, w->on_control, w->on_carrier };
 
     if (w->has_thread)
         end_loading(w);
@@ -823,6 +842,7 @@ static void tear_down(worker *w)
         if (events[i])
             event_free(events[i]);
     hth_event_queue_free(w->queue);
+    hth_worker_rows_free(w->rows);
     hth_status_page_free(w->page);
     hth_buffer_deinit(&w->error_text);
     if (w->base)

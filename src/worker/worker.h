@@ -26,6 +26,7 @@ typedef struct hth_worker_options {
     int status_fd; /* of the status page; -1: none */
     /* Lines to the front: "loading 0.42", "ready", "failed TEXT". When it closes, the front is gone. -1: none. */
     int control_fd;
+    int carrier_fd; /* to the process that fetches rows of other nodes, SOCK_SEQPACKET; -1: none */
     hth_http_options http;
     hth_worker_settings settings;
     const hth_api_defaults *defaults; /* for requests, from the operator; NULL: none, here and below */

@@ -1060,6 +1060,7 @@ static bool read_headers(hth_job *job)
     enum { ID_LETTERS = 24 };
     const hth_http_exchange *exchange = job->exchange;
     const char *id = hth_http_header(exchange, HTH_HEADER_ID), *salt = hth_http_header(exchange, HTH_HEADER_SALT);
+    const char *rows_from = hth_http_header(exchange, HTH_HEADER_ROWS);
     hth_task *task = &job->task;
     const size_t n_id = id ? strspn(id, letters) : 0;
     uint8_t random[ID_LETTERS];
@@ -1082,6 +1083,8 @@ static bool read_headers(hth_job *job)
     task->names_adapter = hth_http_header(exchange, HTH_HEADER_ADAPTER) != NULL;
     job->is_framed = (task->kind == HTH_TASK_GENERATE || task->kind == HTH_TASK_EMBED) &&
                      hth_http_header(exchange, HTH_HEADER_FRAMES);
+    if (rows_from && *rows_from)
+        task->rows_from = strdup(rows_from); /* without memory they are computed */
     if (!salt)
         return true;
     task->front_salt = strdup(salt);
@@ -1114,6 +1117,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     if (kind == HTH_TASK_EMBED)
         job->summary.figures.hit = HTH_FRAME_NO_HIT;
     if (!read_headers(job)) {
+        free(job->task.rows_from);
         free(job);
         return NULL;
     }

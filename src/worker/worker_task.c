@@ -10,6 +10,7 @@
 #include "models/prefix.h"
 #include "wire/adapter_state.h"
 #include "worker/worker_live_adapters.h"
+#include "worker/worker_rows.h"
 #include "worker/worker_slots.h"
 
 enum {
@@ -20,6 +21,8 @@ enum {
 
 void hth_task_deinit(hth_task *task)
 {
+    for (uint32_t i = 0; i < task->n_parts; i++)
+        hth_worker_rows_drop(task->shared->rows, task->parts[i].id);
     hth_request_events_free(task->events);
     if (task->has_slot)
         hth_slot_memory_give_back(task->shared->slots, task->slot);
@@ -33,6 +36,7 @@ void hth_task_deinit(hth_task *task)
     free(task->adapter_state);
     free(task->parts);
     free(task->salt);
+    free(task->rows_from);
     free(task->front_salt);
     free(task->bytes_copy);
 }
@@ -231,6 +235,15 @@ static uint32_t n_each(const hth_task *task)
     return task->known.n_replies > 0 ? 1 : task->request->options.n;
 }
 
+/* Another node may have the missing rows. On the scheduler's thread. */
+static bool on_missing(const hearth_missing *missing, void *user_data)
+{
+    const hth_request_part *part = user_data;
+    const hth_task *task = part->owner;
+
+    return hth_worker_rows_fetch(task->shared->rows, task->rows_from, missing);
+}
+
 static bool submit(hth_task *task)
 {
     uint32_t n_parts = task->known.n_replies > 0 ? task->n_replies : (uint32_t)task->prepared.n_requests;
@@ -243,8 +256,9 @@ static bool submit(hth_task *task)
         hearth_request request = request_of(task, i, &sampling);
         hearth_error err;
 
-        *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
+        *part = (hth_request_part){ .events = task->events, .first = i * n_each(task), .owner = task };
         hth_request_part_connect(part, &request);
+        request.on_missing = task->shared->rows && task->rows_from ? on_missing : NULL;
         if (hth_submit_held(task->shared->model, &request, prompt->text, &part->id, &part->source, &err) != HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;

@@ -42,6 +42,7 @@ typedef struct hth_task_shared {
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
+    struct hth_worker_rows *rows;                  /* worker_rows.h; NULL: there is no carrier */
     const hth_worker_settings *settings;
     const hth_api_defaults *defaults; /* final before the model is set; NULL: none */
     const char *model_name, *shown_name;
@@ -67,6 +68,7 @@ typedef struct hth_task {
     char id[HTH_TASK_ID_BYTES];
     json_int_t created_s;
     uint64_t seed;                  /* used if the client sends none */
+    char *rows_from;                /* owned; the node that probably has more of the prompt; NULL: none */
     char *front_salt;               /* owned; of the client's key; NULL: none */
     void *owner;                    /* of the events: the job */
     const atomic_bool *is_gone;     /* NULL: never */

@@ -29,6 +29,7 @@ void hth_test_worker_init(hth_test_worker *worker, const char *model_path)
         .model_path = model_path,
         .socket_path = worker->socket_path,
         .status_fd = -1,
+        .carrier_fd = -1,
         .http = hth_http_options_default(),
         .settings = { .requests = hth_api_limits_default() },
         .silence_ms = 60000,
