@@ -54,6 +54,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "http/first_byte.h"
 #include "http/http_head.h"
 #include "http/http_socket.h"
 
@@ -133,11 +134,23 @@ struct hth_http_listener {
     LIST_ENTRY(hth_http_listener) next;
 };
 
+/* Another protocol on the ports of a tag. */
+typedef struct other_protocol {
+    hth_first_bytes *waiting; /* NULL: there is none */
+    hth_http_other_fn take;
+    void *user_data;
+    hth_http_tls_fn tls; /* of the tag's listeners */
+    void *tls_user_data;
+    int tag;
+    uint8_t first_byte;
+} other_protocol;
+
 struct hth_http_server {
     struct event_base *base;
     hth_http_options options;
     hth_http_handler handler;
     void *user_data;
+    other_protocol other;
     hth_http_error_fn write_error;
     hth_http_gate_fn wants_body;        /* NULL: all bodies are read */
     uint32_t n_reserved[HTH_HTTP_TAGS]; /* connections for a tag, in addition to the limit */
@@ -160,6 +173,8 @@ enum {
     SWEEP_MS_MIN = 10,
     LINGER_MS = 2000,
     LOOK_MS = 500,
+    FIRST_BYTE_MS = 5000,
+    FIRST_BYTES_MAX = 64,
     READ_AHEAD_BYTES = 16 << 10,
     BODY_BYTES_FIRST = 64 << 10,
     HEAD_BYTES_MAX = 64 << 20, /* upper bound for the option: fields have 32-bit offsets */
@@ -1237,8 +1252,13 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
         (void)snprintf(peer, sizeof(peer), "unix");
     else
         hth_http_peer_text(address, peer, sizeof(peer));
-    if (!hth_http_server_adopt_take(server, fd, peer, listener->tag, tls))
+    if (server->other.waiting && listener->tag == server->other.tag) {
+        server->other.tls = listener->tls;
+        server->other.tls_user_data = listener->tls_user_data;
+        hth_first_bytes_wait_take(server->other.waiting, fd, peer);
+    } else if (!hth_http_server_adopt_take(server, fd, peer, listener->tag, tls)) {
         server->numbers.n_refused++;
+    }
 }
 
 /* Takes over the listening descriptor. path is the path of a unix socket; NULL: TCP. */
@@ -1371,6 +1391,7 @@ void hth_http_server_free(hth_http_server *server)
         event_free(server->sweep);
     if (server->accept_pause)
         event_free(server->accept_pause);
+    hth_first_bytes_free(server->other.waiting);
     free(server);
 }
 
@@ -1401,6 +1422,41 @@ void hth_http_server_set_nodes(hth_http_server *server, int tag, uint64_t body_b
 {
     server->nodes_tag = tag;
     server->nodes_body_bytes_max = body_bytes_max;
+}
+
+static void on_first_byte_take(int fd, uint8_t byte, const char *peer, void *user_data)
+{
+    hth_http_server *server = user_data;
+    const other_protocol *other = &server->other;
+    struct ssl_ctx_st *tls = NULL;
+
+    if (byte == other->first_byte) {
+        other->take(fd, other->user_data);
+        return;
+    }
+    if (other->tls)
+        tls = other->tls(other->tls_user_data);
+    if (server->is_draining || (other->tls && !tls)) {
+        (void)close(fd); /* nothing was written to it */
+        server->numbers.n_refused++;
+    } else if (!hth_http_server_adopt_take(server, fd, peer, other->tag, tls)) {
+        server->numbers.n_refused++;
+    }
+}
+
+hearth_status hth_http_server_set_other(hth_http_server *server, int tag, uint8_t first_byte, hth_http_other_fn take,
+                                        void *user_data, hearth_error *err)
+{
+    server->other.take = take;
+    server->other.user_data = user_data;
+    server->other.tag = tag;
+    server->other.first_byte = first_byte;
+    return hth_first_bytes_new(&(hth_first_bytes_options){ .base = server->base,
+                                                           .n_max = FIRST_BYTES_MAX,
+                                                           .timeout_ms = FIRST_BYTE_MS,
+                                                           .on_byte_take = on_first_byte_take,
+                                                           .user_data = server },
+                               &server->other.waiting, err);
 }
 
 void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n)

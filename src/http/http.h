@@ -98,6 +98,14 @@ void hth_http_server_reserve(hth_http_server *server, int tag, uint32_t n);
  */
 void hth_http_server_set_nodes(hth_http_server *server, int tag, uint64_t body_bytes_max);
 
+/*
+ * Connections of the listeners with this tag that begin with this byte speak another protocol: take gets them, with the
+ * byte unread, and owns the descriptor. Call this before the listeners are added.
+ */
+typedef void (*hth_http_other_fn)(int fd, void *user_data);
+hearth_status hth_http_server_set_other(hth_http_server *server, int tag, uint8_t first_byte, hth_http_other_fn take,
+                                        void *user_data, hearth_error *err);
+
 typedef struct hth_http_listener hth_http_listener;
 /* Returns the TLS context for a new connection. Called for each connection, so that certificates can be reloaded. */
 typedef struct ssl_ctx_st *(*hth_http_tls_fn)(void *user_data);
