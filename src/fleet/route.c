@@ -148,6 +148,16 @@ static rates rates_of(const hth_route_place *places, size_t n, size_t i)
     return own;
 }
 
+/* The tokens of the prompt that place i would get from another one, of n_missing: at least one is computed. */
+static uint32_t n_pulled_of(const hth_route_place *place, uint32_t n_missing, const rates *own)
+{
+    const uint32_t n = place->n_elsewhere > place->n_cached ? place->n_elsewhere - place->n_cached : 0;
+
+    if (place->pull_token_ns == 0 || place->pull_token_ns >= own->prompt_ns)
+        return 0;
+    return n < n_missing ? n : n_missing - 1;
+}
+
 hth_route_time hth_route_time_of(const hth_route_question *question, const hth_route_place *places, size_t n, size_t i)
 {
     const hth_route_place *place = &places[i];
@@ -156,15 +166,17 @@ hth_route_time hth_route_time_of(const hth_route_question *question, const hth_r
                    n_missing = n_prompt > place->n_cached ? n_prompt - place->n_cached : 1,
                    n_copied = n_popular > place->n_cached ? n_popular - place->n_cached : 0;
     const rates own = rates_of(places, n, i);
+    const uint32_t n_pulled = n_pulled_of(place, n_missing, &own), n_cheap = n_copied > n_pulled ? n_copied : n_pulled;
     const double token_s = (double)own.prompt_ns / 1e9, reply_s = question->n_reply * ((double)own.reply_ns / 1e9);
-    hth_route_time out = { .prompt_s = n_missing * token_s };
+    hth_route_time out = { .pull_s = n_pulled * ((double)place->pull_token_ns / 1e9) };
 
+    out.prompt_s = out.pull_s + (n_missing - n_pulled) * token_s;
     if (!place->is_ready)
         out.load_s = (place->load_ms > 0 ? place->load_ms : LOAD_MS) / 1e3;
     /* Replies end in turn: of n_parallel that run, one makes room each n_parallel-th of a reply's time. */
     out.wait_s = (double)place->n_prompt_left * token_s + n_before * reply_s / n_parallel;
-    out.cost_s = HTH_ROUTE_LOAD_WEIGHT * out.load_s + out.wait_s +
-                 HTH_ROUTE_WORK_WEIGHT * (n_missing > n_copied ? n_missing - n_copied : 1) * token_s;
+    out.cost_s = HTH_ROUTE_LOAD_WEIGHT * out.load_s + out.wait_s + out.pull_s +
+                 HTH_ROUTE_WORK_WEIGHT * (n_missing > n_cheap ? n_missing - n_cheap : 1) * token_s;
     return out;
 }
 

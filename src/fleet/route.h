@@ -11,7 +11,8 @@
  *
  *     HTH_ROUTE_LOAD_WEIGHT x time until its model is loaded
  *   + wait until it can begin with the prompt
- *   + HTH_ROUTE_WORK_WEIGHT x time for the tokens of the prompt that it does not have
+ *   + time for the rows of the prompt that come from another place, where that is faster than computing
+ *   + HTH_ROUTE_WORK_WEIGHT x time for the tokens of the prompt that it has to compute
  *
  * A load may make another model leave. Computing takes the time of other requests, and makes a second copy of what
  * another place has. Among places within HTH_ROUTE_NEAR_PERCENT of the least cost, the one that has most of the prompt
@@ -53,6 +54,8 @@ typedef struct hth_route_place {
     uint64_t prompt_token_ns; /* for one of a prompt; 0: unknown, and taken to be that of the slowest place */
     uint64_t reply_token_ns;  /* for one of a reply; likewise */
     uint32_t load_ms;         /* until its model is loaded, if it is not; 0: unknown, and taken to be long */
+    uint32_t n_elsewhere;     /* tokens of this prompt that a place probably has from which it can get them */
+    uint32_t pull_token_ns;   /* for one of them; 0: unknown, and taken to be no faster than computing */
 } hth_route_place;
 
 typedef struct hth_route_question {
@@ -73,7 +76,8 @@ size_t hth_route_choose(const hth_route_question *question, const hth_route_plac
 typedef struct hth_route_time {
     double load_s;
     double wait_s;   /* until it can begin with the prompt */
-    double prompt_s; /* for the prompt, counted once */
+    double prompt_s; /* for the prompt, counted once, with pull_s */
+    double pull_s;   /* for rows that come from another place */
     double cost_s;   /* weighted as above, without the tokens of a popular beginning */
 } hth_route_time;
 hth_route_time hth_route_time_of(const hth_route_question *question, const hth_route_place *places, size_t n, size_t i);

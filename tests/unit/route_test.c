@@ -403,6 +403,34 @@ TEST(a_slow_node_takes_what_it_has_and_a_fast_one_what_nobody_has)
     assert_int_equal(by_time(4100, places, 2), 1);
 }
 
+TEST(a_busy_node_is_left_for_one_that_can_fetch_its_rows)
+{
+    hth_route_place places[] = { warm, warm };
+    const hth_route_question question = { .n_prompt = 4100, .beginning = 5, .n_reply = 100 };
+    hth_route_time time;
+
+    places[0].id = 2;
+    places[0].n_cached = 0;
+    places[0].n_elsewhere = 4000;
+    places[1].n_prompt_left = 2000; /* 2 s, and computing elsewhere counts four times 4.1 s */
+    assert_int_equal(by_time(4100, places, 2), 1);
+    places[0].pull_token_ns = 100000; /* 0.4 s for 4,000 tokens */
+    assert_int_equal(by_time(4100, places, 2), 0);
+    time = hth_route_time_of(&question, places, 2, 0);
+    assert_true(time.pull_s > 0.399 && time.pull_s < 0.401);
+    assert_true(time.prompt_s > 0.499 && time.prompt_s < 0.501);
+    assert_true(time.cost_s > 0.799 && time.cost_s < 0.801);
+    places[1].n_prompt_left = 0; /* an idle node that has them needs no copy */
+    assert_int_equal(by_time(4100, places, 2), 1);
+    places[1].n_prompt_left = 2000;
+    places[0].pull_token_ns = 1000000; /* no faster than computing: nothing comes */
+    assert_int_equal(by_time(4100, places, 2), 1);
+    places[0].pull_token_ns = 1;
+    places[0].n_elsewhere = UINT32_MAX; /* at least one token is computed */
+    time = hth_route_time_of(&question, places, 2, 0);
+    assert_true(time.prompt_s - time.pull_s > 0.0009 && time.prompt_s - time.pull_s < 0.0011);
+}
+
 TEST(a_full_node_is_left_when_its_replies_take_longer_than_computing)
 {
     hth_route_place places[] = { warm, warm };
