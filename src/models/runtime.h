@@ -32,8 +32,8 @@ uint64_t hth_runtime_ram_bytes_default(void);
 
 /*
  * The options of the file tiers of a runtime that opened with options (NULL: the defaults), for another process with
- * the same tiers: directories, quotas, and the space that stays free. They borrow from options and directory, which gets
- * the default one. Without a log, key and RAM tier. HEARTH_MISUSE: as hearth_runtime_open.
+ * the same tiers: directories, quotas, and the space that stays free. They borrow from options and directory, which
+ * gets the default one. Without a log, key and RAM tier. HEARTH_MISUSE: as hearth_runtime_open.
  */
 enum { HTH_RUNTIME_PATH_BYTES = 4096 };
 hearth_status hth_runtime_file_options(const hearth_runtime_options *options, char directory[HTH_RUNTIME_PATH_BYTES],

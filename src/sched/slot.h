@@ -14,9 +14,9 @@
  *   DONE      the result is complete
  *
  * A slot goes through these states in this order, but may wait for a PREFIX before ROWS, too. It goes back from
- * EVALUATE to WAITING when it is preempted, and to PREFIX when a failed evaluation emptied its sequence; and from PREFIX
- * and ROWS to WAITING when there are too few cells. A cancelled, failed or timed-out request goes to ENDING from any
- * state.
+ * EVALUATE to WAITING when it is preempted, and to PREFIX when a failed evaluation emptied its sequence; and from
+ * PREFIX and ROWS to WAITING when there are too few cells. A cancelled, failed or timed-out request goes to ENDING from
+ * any state.
  *
  * The sequence of a slot should hold the prompt and the reply so far, without the last drawn token. A slot that lost
  * its sequence continues as a new one begins: it looks up the tokens, restores rows and evaluates the rest.
