@@ -5,7 +5,8 @@
  *    "draining": false, "models": [
  *     {"name": "m", "aliases": [...], "adapters": [...], "digest": "<hex digits>",
  *      "keyspace": "<hex digits>", "state": "ready", "at_work": 3, "waiting": 0, "parallel": 8,
- *      "prompt_left": 512, "prompt_token_ns": 2000000, "reply_token_ns": 50000000, "load_ms": 0}]}
+ *      "prompt_left": 512, "prompt_token_ns": 2000000, "reply_token_ns": 50000000, "load_ms": 0,
+ *      "pull_token_ns": 200000}]}
  *
  * epoch is drawn when the node starts. cache names its cache of rows, and stays the same while that does, also when the
  * node starts anew: then rows are on its disk. Unknown members are ignored, so that a later version can have more. The
@@ -48,7 +49,8 @@ typedef struct hth_node_model {
     uint32_t n_prompt_left;
     uint32_t prompt_token_ns;
     uint32_t reply_token_ns;
-    uint32_t load_ms; /* until it is ready; 0: it is, or that is not known */
+    uint32_t load_ms;       /* until it is ready; 0: it is, or that is not known */
+    uint32_t pull_token_ns; /* for a token of a prompt whose row comes from another node; 0: unknown */
 } hth_node_model;
 
 typedef struct hth_node_page {

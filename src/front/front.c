@@ -121,9 +121,10 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
 
 static bool is_same_fleet(const hth_fleet_options *a, const hth_fleet_options *b)
 {
-    if (a->n_peers != b->n_peers || a->policy != b->policy || !is_same_text(a->file, b->file) ||
-        !is_same_text(a->name, b->name) || !is_same_text(a->host, b->host) || !is_same_text(a->store, b->store) ||
-        !is_same_text(a->id, b->id) || !is_same_text(a->store_password_file, b->store_password_file) ||
+    if (a->n_peers != b->n_peers || a->policy != b->policy || a->no_rows != b->no_rows ||
+        !is_same_text(a->file, b->file) || !is_same_text(a->name, b->name) || !is_same_text(a->host, b->host) ||
+        !is_same_text(a->store, b->store) || !is_same_text(a->id, b->id) ||
+        !is_same_text(a->store_password_file, b->store_password_file) ||
         !is_same_text(a->store_authorities, b->store_authorities) || !is_same_address(&a->listen, &b->listen))
         return false;
     for (size_t i = 0; i < a->n_peers; i++)
@@ -471,7 +472,9 @@ static hearth_status make_parts(hth_front *front, const hth_server_options *opti
     if (options->fleet.file)
         hth_http_server_reserve(front->http, HTH_FRONT_FLEET, NODES_CONNECTIONS);
     let_nodes_in(front, &http);
-    return HEARTH_OK;
+    if (options->fleet.file)
+        status = hth_front_fleet_listen(front, err);
+    return status;
 }
 
 static json_t *snapshot(void *user_data)

@@ -21,6 +21,7 @@
 #include "base/whole_file.h"
 #include "front/front_request.h"
 #include "front/model_names.h"
+#include "wire/carrier_messages.h"
 
 enum {
     PAGE_MS = 200,
@@ -161,7 +162,8 @@ static bool describe(const hth_front *front, const hth_server_model *model, own_
                              .n_prompt_left = (uint32_t)hth_smaller(load.n_prompt_left, UINT32_MAX),
                              .prompt_token_ns = (uint32_t)hth_smaller(load.prompt_token_ns, UINT32_MAX),
                              .reply_token_ns = (uint32_t)hth_smaller(load.reply_token_ns, UINT32_MAX),
-                             .load_ms = load.load_ms };
+                             .load_ms = load.load_ms,
+                             .pull_token_ns = load.pull_token_ns };
     return true;
 }
 
@@ -258,6 +260,8 @@ void hth_front_fleet_metrics(const void *user_data, hth_buffer *out)
         hth_credit_write_metrics(front->fleet.credit, out);
     if (front->fleet.roster)
         hth_roster_write_metrics(front->fleet.roster, out);
+    if (hth_supervisor_carrier(front->supervisor))
+        hth_carrier_link_write_metrics(hth_supervisor_carrier(front->supervisor), out);
 }
 
 static json_t *node_json(const hth_node *node)
@@ -325,11 +329,12 @@ static json_t *place_json(const hth_front *front, const hth_place_list *list, co
     const hth_route_place *place = &list->places[i];
     const hth_route_time time = hth_route_time_of(question, list->places, list->n, i);
 
-    return json_pack("{s:o, s:b, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "node",
+    return json_pack("{s:o, s:b, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "node",
                      hth_json_string(list->nodes[i] ? hth_node_name(list->nodes[i]) : front->fleet.name), "chosen",
                      is_chosen, "ready", place->is_ready, "load", (json_int_t)place->n_load, "parallel",
-                     (json_int_t)place->n_parallel, "cached_tokens", (json_int_t)place->n_cached, "load_s", time.load_s,
-                     "wait_s", time.wait_s, "prompt_s", time.prompt_s, "cost_s", time.cost_s);
+                     (json_int_t)place->n_parallel, "cached_tokens", (json_int_t)place->n_cached, "elsewhere_tokens",
+                     (json_int_t)place->n_elsewhere, "load_s", time.load_s, "wait_s", time.wait_s, "prompt_s",
+                     time.prompt_s, "pull_s", time.pull_s, "cost_s", time.cost_s);
 }
 
 json_t *hth_front_fleet_why(const char *endpoint, const char *body, size_t n, void *user_data, hearth_error *err)
@@ -458,9 +463,28 @@ hearth_status hth_front_fleet_open(hth_front *front, const hth_server_options *o
     return hth_fleet_pem_read(options->fleet.file, &fleet->pem, err);
 }
 
+/* A connection for rows, of another node's carrier. */
+static void serve_rows_take(int fd, void *user_data)
+{
+    const hth_front *front = user_data;
+    hth_carrier_link *carrier = front->supervisor ? hth_supervisor_carrier(front->supervisor) : NULL;
+
+    if (carrier)
+        hth_carrier_link_serve_take(carrier, fd);
+    else
+        (void)close(fd); /* nothing was written to it */
+}
+
+hearth_status hth_front_fleet_listen(hth_front *front, hearth_error *err)
+{
+    return hth_http_server_set_other(front->http, HTH_FRONT_FLEET, (uint8_t)HTH_CARRIER_PREAMBLE[0], serve_rows_take,
+                                     front, err);
+}
+
 static void on_look(hth_node *node, bool is_new, void *user_data)
 {
     hth_front *front = user_data;
+    hth_carrier_link *carrier = hth_supervisor_carrier(front->supervisor);
 
     if (is_new)
         hth_event_feed_tell_take(front->feed, "node",
@@ -470,6 +494,8 @@ static void on_look(hth_node *node, bool is_new, void *user_data)
                                            hth_json_string(hth_node_why(node))));
     if (is_new && hth_node_state_of(node) == HTH_NODE_DOWN)
         hth_peer_end_of(front, hth_node_name(node));
+    if (carrier && (hth_node_state_of(node) == HTH_NODE_UP || hth_node_state_of(node) == HTH_NODE_DRAINING))
+        hth_carrier_link_note_node(carrier, hth_node_name(node), hth_node_address(node));
     hth_places_on_node(front->places, node);
 }
 

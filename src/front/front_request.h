@@ -127,6 +127,8 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
 hearth_status hth_front_fleet_open(hth_front *front, const hth_server_options *options, hearth_error *err);
 /* Make the other nodes and front->places; the supervisor is there. */
 hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *options, hearth_error *err);
+/* Before the listeners: connections for rows go to the carrier. */
+hearth_status hth_front_fleet_listen(hth_front *front, hearth_error *err);
 void hth_front_fleet_start(hth_front *front); /* ask other nodes, when the listeners are open */
 void hth_front_fleet_end(hth_front *front);   /* after the end of all requests; the certificates stay */
 /* What this node tells others of itself; valid until the next call. */

@@ -237,7 +237,7 @@ static size_t take_headers(const hth_http_exchange *exchange, hth_upstream_heade
                                          HTH_HEADER_SALT,  HTH_HEADER_ADAPTER,    HTH_HEADER_FRAMES,
                                          HTH_HEADER_ID,    HTH_HEADER_CREATED,    HTH_HEADER_SEED,
                                          HTH_HEADER_KNOWN, HTH_HEADER_AGE,        HTH_HEADER_ELSEWHERE,
-                                         HTH_HEADER_PAST };
+                                         HTH_HEADER_PAST,  HTH_HEADER_ROWS };
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -14,6 +14,7 @@
 enum {
     LOOK_MS = 250,      /* between two looks at seekers that wait */
     REPLY_TOKENS = 200, /* that a reply is expected to have */
+    PULL_TOKENS = 256,  /* rows of fewer tokens are not worth asking for: a block */
 };
 
 struct hth_places {
@@ -52,11 +53,13 @@ static bool is_same_model(const hth_place_seeker *seeker, const char *here, cons
     return !*here || !*digest || strcmp(here, digest) == 0;
 }
 
-static void add_place(hth_place_list *list, hth_node *node, uint64_t holder, const hth_route_place *place)
+static void add_place(hth_place_list *list, hth_node *node, uint64_t holder, const char *keyspace,
+                      const hth_route_place *place)
 {
-    list->nodes[list->n] = node;
-    list->holders[list->n] = holder;
-    list->places[list->n++] = *place;
+    list->nodes[list->n_all] = node;
+    list->holders[list->n_all] = holder;
+    (void)snprintf(list->keyspaces[list->n_all], sizeof(list->keyspaces[0]), "%s", keyspace); /* a longer one is none */
+    list->places[list->n_all++] = *place;
 }
 
 /* Add the nodes that can take the request. here: the digest of the model here; "": unknown, or it is not here. */
@@ -67,7 +70,7 @@ static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, 
         const hth_node_model *has = hth_node_takes(node, seeker->model) ? hth_node_model_of(node, seeker->model) : NULL;
 
         if (has && (!seeker->adapter || has_adapter(has, seeker->adapter)) && is_same_model(seeker, here, has->digest))
-            add_place(list, node, hth_node_holder(node),
+            add_place(list, node, hth_node_holder(node), has->keyspace,
                       &(hth_route_place){ .id = hth_node_id(node),
                                           .n_load = hth_node_load(node, seeker->model),
                                           .n_parallel = has->n_parallel,
@@ -75,8 +78,36 @@ static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, 
                                           .n_prompt_left = hth_node_prompt_left(node, seeker->model),
                                           .prompt_token_ns = has->prompt_token_ns,
                                           .reply_token_ns = has->reply_token_ns,
-                                          .load_ms = has->load_ms });
+                                          .load_ms = has->load_ms,
+                                          .pull_token_ns = has->pull_token_ns });
     }
+    list->n = list->n_all;
+}
+
+static bool is_listed(const hth_place_list *list, const hth_node *node)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->nodes[i] == node)
+            return true;
+    return false;
+}
+
+/* Add the places whose rows others may fetch although they cannot take the request. */
+static void add_sources(const hth_places *places, const hth_place_seeker *seeker, const hth_worker_load *own,
+                        hth_place_list *list)
+{
+    static const hth_route_place none = { .id = 0 };
+
+    for (size_t i = 0; i < n_nodes(places); i++) {
+        const hth_node_state state = hth_node_state_of(hth_nodes_at(places->options.nodes, i));
+        hth_node *node = hth_nodes_at(places->options.nodes, i);
+        const hth_node_model *has = hth_node_knows(node, seeker->model);
+
+        if (has && *has->keyspace && (state == HTH_NODE_UP || state == HTH_NODE_DRAINING) && !is_listed(list, node))
+            add_place(list, node, hth_node_holder(node), has->keyspace, &none);
+    }
+    if (own->keyspace[0] && !is_listed(list, NULL))
+        add_place(list, NULL, places->own_holder, own->keyspace, &none);
 }
 
 /* All places that could take a request of this seeker. after: the place that it lost; NULL: none. */
@@ -86,13 +117,13 @@ static void list_places(const hth_places *places, const hth_place_seeker *seeker
     hth_worker_load load = { .digest = "" };
     bool is_here;
 
-    list->n = 0;
+    list->n = list->n_all = 0;
     is_here = !seeker->is_elsewhere && hth_supervisor_load_of(places->options.supervisor, seeker->model, &load);
     if (!is_here || !seeker->is_local)
         add_nodes(places, seeker, load.digest, list);
     if (is_here && !seeker->was_local && is_same_model(seeker, "", load.digest) &&
-        (!places->is_draining || list->n == 0))
-        add_place(list, NULL, places->own_holder,
+        (!places->is_draining || list->n == 0)) {
+        add_place(list, NULL, places->own_holder, load.keyspace,
                   &(hth_route_place){ .id = places->own_id,
                                       .n_load = load.n_at_work + load.n_waiting,
                                       .n_parallel = load.n_parallel,
@@ -101,7 +132,12 @@ static void list_places(const hth_places *places, const hth_place_seeker *seeker
                                       .n_prompt_left = load.n_prompt_left,
                                       .prompt_token_ns = load.prompt_token_ns,
                                       .reply_token_ns = load.reply_token_ns,
-                                      .load_ms = load.load_ms });
+                                      .load_ms = load.load_ms,
+                                      .pull_token_ns = load.pull_token_ns });
+        list->n++;
+    }
+    if (places->options.credit && seeker->n_anchors > 0)
+        add_sources(places, seeker, &load, list);
 }
 
 /* Has any node the model, as far as it was ever told? */
@@ -186,6 +222,21 @@ static void wait_for_any(hth_place_seeker *seeker)
         look_later(places);
 }
 
+/* The place that has most of the prompt, and more than place i, in rows that place i can use; list->n_all: none has. */
+static size_t source_for(const hth_place_list *list, size_t i)
+{
+    size_t best = list->n_all;
+    uint32_t n_most = list->places[i].n_cached;
+
+    for (size_t k = 0; k < list->n_all; k++)
+        if (list->places[k].n_cached > n_most && list->keyspaces[i][0] &&
+            strcmp(list->keyspaces[k], list->keyspaces[i]) == 0) {
+            best = k;
+            n_most = list->places[k].n_cached;
+        }
+    return n_most >= list->places[i].n_cached + PULL_TOKENS ? best : list->n_all;
+}
+
 /* Which place of the list, which is not empty. Fills what the places have of the prompt. */
 static size_t choose(hth_places *places, const hth_place_seeker *seeker, hth_place_list *list,
                      hth_route_question *question)
@@ -199,12 +250,17 @@ static size_t choose(hth_places *places, const hth_place_seeker *seeker, hth_pla
                                       .turn = places->n_found,
                                       .n_reply = REPLY_TOKENS };
     if (places->options.credit) {
-        answer = hth_credit_ask(places->options.credit, list->holders, list->n, seeker->anchors, seeker->n_anchors,
+        answer = hth_credit_ask(places->options.credit, list->holders, list->n_all, seeker->anchors, seeker->n_anchors,
                                 n_cached);
         question->n_prompt = answer.n_prompt;
         question->n_popular = answer.n_popular;
-        for (size_t i = 0; i < list->n; i++)
+        for (size_t i = 0; i < list->n_all; i++)
             list->places[i].n_cached = n_cached[i];
+        for (size_t i = 0; i < list->n; i++) {
+            const size_t source = source_for(list, i);
+
+            list->places[i].n_elsewhere = source < list->n_all ? list->places[source].n_cached : 0;
+        }
     }
     return hth_route_choose(question, list->places, list->n);
 }
@@ -215,6 +271,17 @@ size_t hth_places_choose(hth_places *places, const hth_place_seeker *seeker, hth
     question->policy = places->options.policy;
     list_places(places, seeker, NULL, list);
     return list->n > 0 ? choose(places, seeker, list, question) : 0;
+}
+
+/* The node from which place i of the list may get rows of the prompt. */
+static void note_source(hth_place_seeker *seeker, const hth_place_list *list, size_t i)
+{
+    const size_t source = source_for(list, i);
+    const char *name = source == list->n_all ? ""
+                     : list->nodes[source]   ? hth_node_name(list->nodes[source])
+                                             : seeker->places->options.name;
+
+    (void)snprintf(seeker->rows_node, sizeof(seeker->rows_node), "%s", name); /* a longer one is no name */
 }
 
 /* Take a place, or wait. HEARTH_NOT_FOUND: there is none, and none to wait for. */
@@ -238,6 +305,7 @@ static hearth_status seek(hth_place_seeker *seeker, const hth_place *after, hear
     places->n_found++;
     seeker->holder = list.holders[i];
     seeker->n_predicted = list.places[i].n_cached;
+    note_source(seeker, &list, i);
     if (places->options.credit)
         hth_credit_note(places->options.credit, seeker->holder, seeker->anchors, seeker->n_anchors, 0);
     if (!list.nodes[i])

@@ -52,12 +52,13 @@ struct hth_place_seeker {
     /* Of the places. */
     hth_places *places;
     const char *model;
-    hth_place place;      /* that it holds; generation 0: none */
-    bool has_ended;       /* the end of the request there was noted */
-    bool is_trial;        /* it is the trial of the place's breaker */
-    bool was_refused;     /* the node had no place */
-    uint64_t holder;      /* the cache of the place; 0: unknown */
-    uint32_t n_predicted; /* tokens of the prompt that it probably has */
+    hth_place place;                     /* that it holds; generation 0: none */
+    bool has_ended;                      /* the end of the request there was noted */
+    bool is_trial;                       /* it is the trial of the place's breaker */
+    bool was_refused;                    /* the node had no place */
+    uint64_t holder;                     /* the cache of the place; 0: unknown */
+    uint32_t n_predicted;                /* tokens of the prompt that it probably has */
+    char rows_node[HTH_NODE_NAME_BYTES]; /* the node that has more of them, and rows that it can use; "": none */
     hth_worker_waiter waiter;
     hth_place_seeker *prev, *next; /* while it waits for any place */
     bool waits;
@@ -137,13 +138,17 @@ bool hth_places_is_draining(const hth_places *places);
 /* Of this node's cache, for credit.h. */
 void hth_places_set_holder(hth_places *places, uint64_t holder);
 
-/* The places that could take a request now, as hth_places_choose saw them. */
+/*
+ * The places that could take a request now, [n], as hth_places_choose saw them. Behind them, up to n_all, are those
+ * that cannot, but whose rows others may fetch.
+ */
 enum { HTH_PLACES_MAX = HTH_NODES_MAX + 1 };
 typedef struct hth_place_list {
     hth_route_place places[HTH_PLACES_MAX];
-    hth_node *nodes[HTH_PLACES_MAX];  /* NULL: this one */
-    uint64_t holders[HTH_PLACES_MAX]; /* their caches */
-    size_t n;
+    hth_node *nodes[HTH_PLACES_MAX];                         /* NULL: this one */
+    uint64_t holders[HTH_PLACES_MAX];                        /* their caches */
+    char keyspaces[HTH_PLACES_MAX][HTH_WORKER_KEYSPACE_BYTES]; /* of the model there; "": unknown */
+    size_t n, n_all;
 } hth_place_list;
 /*
  * Which place a seeker that has none would get now. It counts as a question to the credit. Returns its index. list->n

@@ -76,7 +76,7 @@ enum {
     TICK_MS_MIN = 10,
     TICK_MS_MAX = 1000,
     RELAY_BODY_PIECE = 2, /* of a request to a worker: the client's body, after known and past */
-    HEADERS_MAX = 17,
+    HEADERS_MAX = 18,
     NUMBER_BYTES = 24,           /* of a number in a header */
     SUSPECT_DEATHS = 2,          /* deaths from which on a request is a suspect */
     BREAKS_MORE_MAX = 32,        /* broken connections without progress that a request is allowed */
@@ -1363,6 +1363,8 @@ static void run(hth_relay *relay, const hth_place *place)
     add_header(&request, headers, "traceparent", asked->traceparent);
     add_header(&request, headers, HTH_HEADER_SALT, asked->salt);
     add_header(&request, headers, HTH_HEADER_ADAPTER, asked->names_adapter ? "1" : NULL);
+    if (asked->generates && relay->seeker.rows_node[0])
+        add_header(&request, headers, HTH_HEADER_ROWS, relay->seeker.rows_node);
     if (asked->generates) {
         add_header(&request, headers, HTH_HEADER_FRAMES, "1");
         add_header(&request, headers, HTH_HEADER_ID, asked->id);

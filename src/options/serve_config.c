@@ -365,6 +365,32 @@ static bool make_worker(const loader *l, const hth_serve_model *model, argument_
     return add_adapter_names(l, &model->setup.adapters, out);
 }
 
+/* Make the command line of the carrier: rows lie where the section `cache` says. */
+static bool make_carrier(const loader *l)
+{
+    argument_list *arguments = malloc(sizeof(*arguments)); /* as below */
+    hth_model_setup usual, setup = l->o->defaults.setup;
+    const char **list = NULL;
+    bool ok = arguments != NULL;
+
+    if (ok) {
+        arguments->n = 0;
+        arguments->failed = false;
+        hth_model_setup_init(&usual);
+        setup.model.cache_salt = usual.model.cache_salt; /* keys of rows are known to it, and salts are not */
+        add_argument(l, arguments, "--fleet");
+        add_argument(l, arguments, l->set->options.fleet.file);
+        add_arguments(l, &hth_model_cache_options, &setup, &usual, arguments);
+        list = hth_pool_alloc(l->pool, (arguments->n + 1) * sizeof(*list));
+        ok = list && !arguments->failed;
+    }
+    if (ok)
+        memcpy(list, arguments->list, arguments->n * sizeof(*list));
+    free(arguments);
+    l->set->options.carrier = list;
+    return ok || no_memory(l);
+}
+
 /* Make the models of the server's options, with the command lines of their workers. */
 static bool make_workers(const loader *l)
 {
@@ -1068,6 +1094,9 @@ static void finish(loader *l, const hth_serve_options *flags)
     l->named = flags->named;
     l->n_named = flags->n_named;
     if (!read_addresses(l) || !read_models(l) || !make_workers(l))
+        return;
+    if (options->fleet.file && !options->fleet.no_rows && !l->o->defaults.setup.runtime.cache_disabled &&
+        !make_carrier(l))
         return;
     check_default_model(l);
     l->set->presets = l->presets;

@@ -342,6 +342,8 @@ static const hth_option fleet_rows[] = {
       "hash (conversations stay where they began, while that node is not much busier), least (the least busy one), or "
       "round-robin",
       .offset = AT(server.fleet.policy), .words = hth_route_policy_names, .key = "policy" },
+    { "fleet-no-rows", 0, HTH_OPTION_FLAG, NULL, "neither fetch rows of prompts from other nodes nor give them any",
+      .offset = AT(server.fleet.no_rows), .key = "no_rows" },
 };
 
 static const hth_option log_rows[] = {

@@ -1156,6 +1156,7 @@ static void notify_waiters(evutil_socket_t fd, short what, void *user_data)
 static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
 {
     hth_buffer adapters = { .text = NULL };
+    int carrier_fd = -1;
     hearth_status status = hth_socket_folder_make(worker->shared->directory, worker->slot, worker->generation,
                                                   worker->socket_path, sizeof(worker->socket_path), err);
 
@@ -1174,6 +1175,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
         hth_buffer_deinit(&adapters);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the adapters of model '%s'", worker->name);
     }
+    carrier_fd = hth_carrier_link_attach(worker->shared->carrier, worker->name, worker->arguments);
     status = hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
                                                                      .program = worker->shared->program,
                                                                      .name = worker->name,
@@ -1181,6 +1183,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .socket_path = worker->socket_path,
                                                                      .status_fd = worker->status_fd,
                                                                      .ram_fd = worker->ram_fd,
+                                                                     .carrier_fd = carrier_fd > 0 ? carrier_fd : 0,
                                                                      .has_ram_quota = worker->ram_bytes > 0,
                                                                      .ram_quota = worker->ram_share,
                                                                      .adapter_state = adapters.text,
@@ -1194,6 +1197,8 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .on_ram = note_ram,
                                                                      .user_data = worker },
                                       &worker->process, err);
+    if (carrier_fd >= 0)
+        (void)close(carrier_fd); /* the worker has its own */
     hth_buffer_deinit(&adapters);
     return status;
 }
@@ -1462,6 +1467,8 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
                               .n_prompt_left = status.info.n_prompt_left,
                               .prompt_token_ns = status.info.prompt_token_ns,
                               .reply_token_ns = status.info.reply_token_ns };
+    if (worker->shared->carrier)
+        out->pull_token_ns = hth_carrier_link_token_ns(worker->shared->carrier, worker->name);
     if (!worker->page || !hth_status_page_model(worker->page, digest, keyspace))
         return;
     hth_hex_encode(digest, sizeof(digest), out->digest);

@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "engine/weight_region.h"
+#include "supervisor/carrier_link.h"
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/learned.h"
@@ -71,6 +72,7 @@ typedef struct hth_worker_shared {
     uint64_t watching_since_ns; /* the event loop has not stalled since this time */
     bool is_stopping;           /* no more processes are started */
     hth_learned *learned;       /* the measured memory use of models; never NULL */
+    hth_carrier_link *carrier;  /* NULL: none */
     hth_device_pools seen;      /* devices whose free memory this server has seen */
     unsigned n_sights;          /* sights that found more memory there */
     uint64_t n_drops;           /* of kept weights, which other models may have shared */

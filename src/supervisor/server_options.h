@@ -115,6 +115,7 @@ typedef struct hth_fleet_options {
     const char *store_password_file; /* NULL: the password of store */
     const char *store_authorities;   /* a PEM file; NULL: the system's */
     hth_route_policy policy;
+    bool no_rows; /* it neither fetches rows from other nodes nor gives them any */
 } hth_fleet_options;
 enum { HTH_FLEET_PORT = 9430 };
 
@@ -193,6 +194,11 @@ typedef struct hth_server_options {
 
     hth_kept_options kept;
     hth_fleet_options fleet;
+    /*
+     * Options of the carrier's command line, ending with NULL: the fleet's file, and where rows lie, as of the section
+     * `cache`; NULL: no carrier. Those in force at the start.
+     */
+    const char *const *carrier;
 
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */

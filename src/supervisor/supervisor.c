@@ -781,6 +781,15 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
     if (status != HEARTH_OK)
         goto out;
     supervisor->shared.directory = supervisor->folder.path;
+    if (options->carrier)
+        status = hth_carrier_link_new(&(hth_carrier_link_options){ .base = base,
+                                                                   .program = supervisor->program,
+                                                                   .arguments = options->carrier,
+                                                                   .no_sandbox = options->no_sandbox,
+                                                                   .log = log },
+                                      &supervisor->shared.carrier, err);
+    if (status != HEARTH_OK)
+        goto out;
     hth_supervisor_reconfigure(supervisor, options);
     *out = supervisor;
     supervisor = NULL;
@@ -819,6 +828,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
     for_each(supervisor, hth_model_worker_kill); /* kill all at once; the waits come below */
     for_each(supervisor, hth_model_worker_free);
     hth_worker_process_free_all(supervisor->shared.abandoned, supervisor->shared.n_abandoned);
+    hth_carrier_link_free(supervisor->shared.carrier);
     free(supervisor->present.at);
     free(supervisor->leaving.at);
     free(supervisor->residents);
@@ -831,6 +841,11 @@ void hth_supervisor_free(hth_supervisor *supervisor)
     hth_learned_close(supervisor->shared.learned);
     free(supervisor->program);
     free(supervisor);
+}
+
+hth_carrier_link *hth_supervisor_carrier(const hth_supervisor *supervisor)
+{
+    return supervisor->shared.carrier;
 }
 
 /* ---- requests ---- */

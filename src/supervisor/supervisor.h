@@ -20,6 +20,7 @@
 #include <jansson.h>
 
 #include "base/log.h"
+#include "supervisor/carrier_link.h"
 #include "supervisor/device_pools.h"
 #include "supervisor/event_feed.h"
 #include "supervisor/pressure.h"
@@ -52,6 +53,9 @@ void hth_supervisor_set_models(hth_supervisor *supervisor, const hth_server_opti
 /* Stop every worker: SIGTERM, after timeout_ms SIGKILL, and on_stopped when all have ended. */
 void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (*on_stopped)(void *user_data),
                          void *user_data);
+
+/* The carrier of the workers' rows, borrowed; NULL: the server is no node of a fleet, or keeps no rows in files. */
+hth_carrier_link *hth_supervisor_carrier(const hth_supervisor *supervisor);
 
 /* ---- for requests ---- */
 

@@ -29,7 +29,7 @@
 #include "wire/needs_text.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 16 + 2 * HTH_DEVICES_MAX, /* arguments after the model's */
+    OWN_ARGUMENTS_MAX = 18 + 2 * HTH_DEVICES_MAX, /* arguments after the model's */
     READ_BYTES_MAX = 64 << 10,                    /* in one turn of the loop, so that other events get their turn */
     LOG_LINES_MAX = 500,                          /* lines that are passed on in a second */
     END_WAIT_MS = 5000,
@@ -211,7 +211,7 @@ typedef struct command_line {
     const char **argv; /* [n] so far; zeros follow */
     size_t n;
     char *secret; /* "NAME=value" for the environment; NULL: none */
-    char numbers[4][24];
+    char numbers[5][24];
     char found[HTH_DEVICES_MAX][HTH_FOUND_TEXT_BYTES];
 } command_line;
 
@@ -257,14 +257,17 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     (void)snprintf(out->numbers[1], sizeof(out->numbers[1]), "%d", control_fd);
     (void)snprintf(out->numbers[2], sizeof(out->numbers[2]), "%d", options->ram_fd);
     (void)snprintf(out->numbers[3], sizeof(out->numbers[3]), "%" PRIu64, options->ram_quota);
-    add_option(out, options->program, "worker");
+    (void)snprintf(out->numbers[4], sizeof(out->numbers[4]), "%d", options->carrier_fd);
+    add_option(out, options->program, options->command ? options->command : "worker");
     for (size_t i = 0; i < n; i++) {
         if (strcmp(options->worker[i], HTH_SERVER_SECRET_OPTION) != 0 || i + 1 == n)
             out->argv[out->n++] = options->worker[i];
         else if (!keep_secret(out, options->worker[++i]))
             return false;
     }
-    if (options->measures) {
+    if (options->command) {
+        add_option(out, "--control-fd", out->numbers[4]);
+    } else if (options->measures) {
         out->argv[out->n++] = "--measure";
         out->argv[out->n++] = "--quiet";
         add_found(options->seen, out);
@@ -272,7 +275,10 @@ static bool build_command_line(const hth_worker_process_options *options, int co
         add_option(out, "--socket", options->socket_path);
         add_option(out, "--status-fd", out->numbers[0]);
     }
-    add_option(out, "--control-fd", out->numbers[1]);
+    if (!options->command)
+        add_option(out, "--control-fd", out->numbers[1]);
+    if (!options->command && options->carrier_fd > 0)
+        add_option(out, "--carrier-fd", out->numbers[4]);
     if (options->ram_fd >= 0)
         add_option(out, "--ram-fd", out->numbers[2]);
     if (options->has_ram_quota)
@@ -319,12 +325,16 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     command_line line = { 0 };
     char **environment = NULL;
     int log_pair[2] = { -1, -1 }, control_pair[2] = { -1, -1 };
-    int keep[3];
+    int keep[4];
     size_t n_keep = 0;
 
     if (!process)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
-    (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut if too long */
+    if (options->command)
+        (void)snprintf(process->source, sizeof(process->source), "%s",
+                       options->command); /* cut if too long, here and below */
+    else
+        (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name);
     process->options = *options;
     process->log_fd = -1;
     process->control_fd = -1;
@@ -340,8 +350,10 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
         goto out;
     }
-    if (!options->measures)
+    if (!options->measures && !options->command)
         keep[n_keep++] = options->status_fd;
+    if (options->carrier_fd > 0)
+        keep[n_keep++] = options->carrier_fd;
     keep[n_keep++] = control_pair[1];
     if (options->ram_fd >= 0)
         keep[n_keep++] = options->ram_fd;

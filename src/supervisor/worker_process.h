@@ -23,11 +23,13 @@ typedef struct hth_worker_process hth_worker_process;
 typedef struct hth_worker_process_options {
     struct event_base *base;
     const char *program;       /* the executable */
+    const char *command;       /* of the program; NULL: "worker". With others: only worker, carrier_fd and no_sandbox */
     const char *name;          /* the model's, for the log; outlives the process */
     const char *const *worker; /* options of the command line, ending with NULL */
     const char *socket_path;
     int status_fd;
     int ram_fd;         /* -1: none */
+    int carrier_fd;     /* a socket to the carrier, or of the carrier to the front; 0: none */
     bool has_ram_quota; /* ram_quota is the first quota of its RAM tier */
     uint64_t ram_quota;
     const char *adapter_state; /* adapter_state.h; NULL: none */

@@ -86,7 +86,8 @@ typedef struct hth_worker_load {
     uint64_t n_prompt_left; /* these three as in hearth_model_info */
     uint64_t prompt_token_ns;
     uint64_t reply_token_ns;
-    uint32_t load_ms; /* until it is ready, as its last load took; 0: it is, or that is not known */
+    uint32_t load_ms;       /* until it is ready, as its last load took; 0: it is, or that is not known */
+    uint32_t pull_token_ns; /* for a token of a prompt whose row comes from another node; 0: unknown */
     /* Of the model, in hex: replies go on only where it is equal. "": not known. */
     char digest[HTH_WORKER_DIGEST_BYTES];
     char keyspace[HTH_WORKER_KEYSPACE_BYTES]; /* rows are shared only where it is equal; likewise */

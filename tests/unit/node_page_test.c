@@ -106,7 +106,8 @@ TEST(what_was_written_is_read)
           .n_prompt_left = 1 << 30,
           .prompt_token_ns = 2000000000,
           .reply_token_ns = 1,
-          .load_ms = 3600000 },
+          .load_ms = 3600000,
+          .pull_token_ns = 2000000000 },
         { .name = "team/code:7b", .digest = "", .is_broken = true },
         { .name = "cold", .digest = "", .adapters = adapters, .n_adapters = 1 },
     };
@@ -147,6 +148,7 @@ TEST(what_was_written_is_read)
         assert_int_equal(model->prompt_token_ns, models[i].prompt_token_ns);
         assert_int_equal(model->reply_token_ns, models[i].reply_token_ns);
         assert_int_equal(model->load_ms, models[i].load_ms);
+        assert_int_equal(model->pull_token_ns, models[i].pull_token_ns);
         assert_int_equal(model->n_parallel, models[i].n_parallel);
     }
     hth_node_page_deinit(&again);
