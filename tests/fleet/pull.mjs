@@ -1,0 +1,141 @@
+// pull.mjs - rows that nodes fetch from each other: a check for each sentence of docs/fleet.md about them; started by tests/e2e/fleet_pull_test.sh
+//
+// HEARTH is the program, WORK an empty directory. SERVER_URL is not used.
+//
+// A token of a prompt takes the engine 2 ms, and its reply depends on all tokens before. So a fetch is always faster
+// than computing, and a wrong row gives another reply.
+import net from 'node:net'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { assert, check, finish } from '../clients/checks.mjs'
+import { makeFleet, until, untilUp } from './nodes.mjs'
+import { ask, childrenOf, sleep } from '../support/server.mjs'
+
+const { HEARTH: hearth, WORK: work } = process.env
+const engine = 'stub:delay_us=2000'
+const block = 256
+
+const [a, b] = await makeFleet({
+  hearth, work: join(work, 'pull'), names: ['a', 'b'],
+  models: () => [`m=${engine}`], args: ['--ctx', '16384'],
+})
+const other = (node) => (node === a ? b : a)
+// A prompt of n tokens, each a byte, unlike those of other names.
+const promptOf = (name, n) => `${name} `.repeat(1 + n / (name.length + 1)).slice(0, n)
+const complete = async (node, body, key) => {
+  const reply = await ask({ port: node.port, key }, 'POST', '/v1/completions', JSON.stringify({ model: 'm', max_tokens: 8, temperature: 0, ignore_eos: true, ...body }))
+  assert.equal(reply.status, 200, reply.text)
+  const { choices: [{ text }], usage } = JSON.parse(reply.text)
+  return { text, cached: usage.prompt_tokens_details?.cached_tokens ?? 0, node: reply.headers['x-hearth-node'] === 'a' ? a : b }
+}
+const metric = async (node, name) => {
+  const line = (await node.metrics()).split('\n').find((one) => one.startsWith(`${name} `) || one.startsWith(`${name}{`) && name.includes('{'))
+  return line ? Number(line.slice(line.lastIndexOf(' ') + 1)) : 0
+}
+const pulls = (node, end) => metric(node, `hearth_fleet_pulls_total{end="${end}"}`)
+const drained = async (node, isDraining) => {
+  await node.order({ [isDraining ? 'drain' : 'undrain']: node.name })
+  await until(`${node.name} is ${isDraining ? 'draining' : 'up'}`, async () => (await other(node).sees(node)) === (isDraining ? 'draining' : 'up'))
+}
+// Let the other node compute what this one has: it answers with what a node of its own would.
+const moved = async (from, body) => {
+  await drained(from, true)
+  const reply = await complete(a, body)
+  await drained(from, false)
+  assert.equal(reply.node, other(from))
+  return reply
+}
+const carrierOf = (node) =>
+  childrenOf(node.server.child.pid).find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[1] === 'carrier')
+
+await a.start()
+await b.start()
+await untilUp([a, b])
+
+await check('a prompt that another node has read is fetched, and the reply is the same', async () => {
+  for (const name of ['rivers', 'mountains']) {
+    const body = { prompt: promptOf(name, 1500) }
+    const first = await complete(a, body)
+    assert.equal(first.cached < 16, true) // all prompts begin alike
+    const from = first.node
+    const [well, served] = [await pulls(other(from), 'well'), await metric(from, 'hearth_fleet_served_rows_total')]
+    const again = await moved(from, body)
+    assert.equal(again.text, first.text)
+    assert.equal(again.cached >= 1500 - 1500 % block, true, `${again.cached} tokens were cached`)
+    assert.equal(await pulls(other(from), 'well'), well + 1)
+    assert.equal(await metric(from, 'hearth_fleet_served_rows_total') > served, true)
+  }
+})
+
+await check('a prompt of less than a block, and one that nobody has read, are computed', async () => {
+  const before = await Promise.all([a, b].map((node) => metric(node, 'hearth_fleet_served_rows_total')))
+  for (const n of [200, 700]) {
+    const body = { prompt: promptOf(`new-${n}`, n) }
+    const first = await complete(a, body)
+    if (n < block) assert.equal((await moved(first.node, body)).text, first.text)
+  }
+  assert.deepEqual(await Promise.all([a, b].map((node) => metric(node, 'hearth_fleet_served_rows_total'))), before)
+})
+
+await check('a conversation that moves with each turn is cached as if it had stayed', async () => {
+  const turns = async (move) => {
+    const messages = []
+    let from = null
+    let nCached = 0
+    for (let turn = 0; turn < 6; turn++) {
+      messages.push({ role: 'user', content: `${move ? 'Moves' : 'Stays'}, turn ${turn}: ${promptOf('tale', 300)}` })
+      if (move && from) await drained(from, true)
+      const reply = await ask({ port: a.port }, 'POST', '/v1/chat/completions', JSON.stringify({ model: 'm', messages, max_tokens: 40, temperature: 0, ignore_eos: true }))
+      assert.equal(reply.status, 200, reply.text)
+      if (move && from) await drained(from, false)
+      const { choices: [{ message }], usage } = JSON.parse(reply.text)
+      nCached += turn > 0 ? usage.prompt_tokens_details?.cached_tokens ?? 0 : 0
+      messages.push({ role: 'assistant', content: message.content })
+      from = reply.headers['x-hearth-node'] === 'a' ? a : b
+    }
+    return nCached
+  }
+  const stayed = await turns(false)
+  const moves = await turns(true)
+  assert.equal(moves >= 0.98 * stayed, true, `${moves} tokens were cached, ${stayed} at one node`)
+})
+
+await check('a carrier that is killed is started again, and fails no request', async () => {
+  for (const whose of ['source', 'fetcher']) {
+    const body = { prompt: promptOf(`killed-${whose}`, 1000) }
+    const first = await complete(a, body)
+    const node = whose === 'source' ? first.node : other(first.node)
+    const pid = carrierOf(node)
+    process.kill(pid, 'SIGKILL')
+    assert.equal((await moved(first.node, body)).text, first.text)
+    await until('the carrier runs again', () => ![undefined, pid].includes(carrierOf(node)))
+    const later = { prompt: promptOf(`after-${whose}`, 1000) }
+    const { node: from, text } = await complete(a, later)
+    await sleep(300) // it has to know its nodes again
+    const again = await moved(from, later)
+    assert.equal(again.text, text)
+    assert.equal(again.cached >= 3 * block, true, `${again.cached} tokens were cached`)
+  }
+})
+
+await check('strangers at the port of nodes get nothing, and keep nobody out', async () => {
+  const port = Number(a.address.split(':')[1])
+  const said = []
+  for (const bytes of ['H', 'HRW1', 'HRW1GET / HTTP/1.1\r\n\r\n', 'HRW1\x16\x03\x01', 'GET / HTTP/1.1\r\n\r\n', '\0'.repeat(2000)]) {
+    const socket = net.connect(port, '127.0.0.1').on('error', () => {})
+    socket.on('data', (data) => said.push(data.toString('latin1')))
+    socket.write(bytes)
+    await sleep(50)
+    if (bytes.length > 1) socket.end()
+  }
+  assert.equal(said.filter((text) => text.includes('HTTP') || text.length > 200).length, 0)
+  const body = { prompt: promptOf('strangers', 1000) }
+  const first = await complete(a, body)
+  assert.equal((await moved(first.node, body)).cached >= 3 * block, true)
+})
+
+await check('both end in order', async () => {
+  await b.stop()
+  await a.stop()
+})
+finish()
