@@ -145,8 +145,8 @@ void hth_places_set_holder(hth_places *places, uint64_t holder);
 enum { HTH_PLACES_MAX = HTH_NODES_MAX + 1 };
 typedef struct hth_place_list {
     hth_route_place places[HTH_PLACES_MAX];
-    hth_node *nodes[HTH_PLACES_MAX];                         /* NULL: this one */
-    uint64_t holders[HTH_PLACES_MAX];                        /* their caches */
+    hth_node *nodes[HTH_PLACES_MAX];                           /* NULL: this one */
+    uint64_t holders[HTH_PLACES_MAX];                          /* their caches */
     char keyspaces[HTH_PLACES_MAX][HTH_WORKER_KEYSPACE_BYTES]; /* of the model there; "": unknown */
     size_t n, n_all;
 } hth_place_list;

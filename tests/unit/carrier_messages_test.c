@@ -128,4 +128,3 @@ TEST(malformed_messages_are_refused)
     message.n_keys = HTH_CARRIER_KEYS_MAX + 1;
     assert_int_equal(hth_carrier_write(&message, buffer), 0);
 }
-

@@ -495,12 +495,13 @@ static void ignore_look(hth_node *node, bool is_new, void *user_data)
 /* Likewise those of a fleet with another node and a store. */
 static void add_nodes(fixture *f)
 {
-    static const char *const addresses[] = { "127.0.0.1:1" };
+    static const char *const addresses[] = { "127.0.0.1:1" }, *const none[] = { NULL };
     struct event_base *base = event_base_new();
     hth_nodes *nodes = NULL;
     hth_store *store = NULL;
     hth_roster *roster = NULL;
     hth_credit *credit = NULL;
+    hth_carrier_link *carrier = NULL;
     hearth_error err;
 
     assert_non_null(base);
@@ -514,9 +515,14 @@ static void add_nodes(fixture *f)
     assert_ok(hth_roster_new(&(hth_roster_options){ .base = base, .store = store, .nodes = nodes }, &roster, &err),
               err);
     assert_ok(hth_credit_new(1, &credit, &err), err);
+    assert_ok(hth_carrier_link_new(&(hth_carrier_link_options){ .base = base, .program = "/none", .arguments = none },
+                                   &carrier, &err),
+              err);
     hth_nodes_write_metrics(nodes, &f->page);
     hth_roster_write_metrics(roster, &f->page);
     hth_credit_write_metrics(credit, &f->page);
+    hth_carrier_link_write_metrics(carrier, &f->page);
+    hth_carrier_link_free(carrier);
     hth_credit_free(credit);
     hth_roster_free(roster);
     hth_store_free(store);
