@@ -1,0 +1,90 @@
+/*
+ * pull_judge_test.c - when a node stops waiting for rows of another one, and what that costs at most
+ */
+#include <string.h>
+
+#include "carrier/pull_judge.h"
+#include "support/cmocka_all.h"
+
+#define MS HTH_PULL_MS
+#define SECOND (1000 * MS)
+
+enum { MB = 1000000 };
+
+/* A fetch of so many bytes over a link of this rate, in bytes a second: the time at which it ends, either way. */
+static uint64_t ended_after(uint64_t compute_ns, uint64_t bytes, double rate, bool *came_out)
+{
+    for (uint64_t ns = 0;; ns += MS) {
+        const double got = rate * (double)ns / 1e9;
+        const hth_pull pull = { .compute_ns = compute_ns,
+                                .bytes_total = bytes,
+                                .bytes_got = got < (double)bytes ? (uint64_t)got : bytes,
+                                .passed_ns = ns,
+                                .data_ns = ns,
+                                .silent_ns = rate > 0 ? 0 : ns };
+
+        *came_out = pull.bytes_got == bytes;
+        if (*came_out || !hth_pull_goes_on(&pull))
+            return ns;
+    }
+}
+
+TEST(a_fast_link_is_waited_for)
+{
+    bool came;
+
+    assert_true(ended_after(21 * SECOND, 46 * MB, 125e6, &came) < 400 * MS);
+    assert_true(came);
+    assert_true(ended_after(0, 46 * MB, 1e6, &came) < 47 * SECOND); /* no time to compare with */
+    assert_true(came);
+}
+
+TEST(a_slow_link_costs_a_twentieth_of_computing)
+{
+    bool came;
+
+    for (uint64_t compute_ns = SECOND; compute_ns <= 100 * SECOND; compute_ns *= 10) {
+        assert_true(ended_after(compute_ns, 46 * MB, 46e6 * 1e9 / (double)compute_ns / 1.1, &came) <=
+                    compute_ns / 20 + MS);
+        assert_false(came);
+    }
+}
+
+TEST(a_silent_link_costs_a_quarter_at_most)
+{
+    bool came;
+
+    for (uint64_t compute_ns = 100 * MS; compute_ns <= 100 * SECOND; compute_ns *= 10)
+        assert_true(ended_after(compute_ns, 46 * MB, 0, &came) <= compute_ns / 4);
+    assert_true(ended_after(1000 * SECOND, 46 * MB, 0, &came) <= 3 * SECOND);
+    assert_true(ended_after(0, 46 * MB, 0, &came) <= 3 * SECOND);
+}
+
+TEST(a_link_that_stalls_in_the_middle_is_left)
+{
+    const hth_pull pull = { .compute_ns = 10 * SECOND,
+                            .bytes_total = 46 * MB,
+                            .bytes_got = 45 * MB,
+                            .passed_ns = 2 * SECOND,
+                            .data_ns = 2 * SECOND,
+                            .silent_ns = 1001 * MS };
+
+    assert_false(hth_pull_goes_on(&pull));
+}
+
+TEST(a_node_that_was_slow_is_asked_again_after_a_while)
+{
+    assert_false(hth_pull_is_worth_it(SECOND, 46 * MB, 46e6, SECOND));
+    assert_true(hth_pull_is_worth_it(SECOND, 46 * MB, 60e6, SECOND));
+    assert_true(hth_pull_is_worth_it(SECOND, 46 * MB, 46e6, HTH_PULL_FORGET_NS));
+    assert_true(hth_pull_is_worth_it(SECOND, 46 * MB, 0, 0));
+    assert_true(hth_pull_is_worth_it(0, 46 * MB, 1, 0));
+}
+
+TEST(a_rate_is_half_what_was_known_and_small_fetches_do_not_count)
+{
+    assert_true(hth_pull_rate_after(0, 10 * MB, SECOND) == 10e6);
+    assert_true(hth_pull_rate_after(20e6, 10 * MB, SECOND) == 15e6);
+    assert_true(hth_pull_rate_after(20e6, 1000, SECOND) == 20e6);
+    assert_true(hth_pull_rate_after(20e6, 10 * MB, 0) == 20e6);
+}
