@@ -354,11 +354,11 @@ static bool wait_and_hear(carrier *c)
     if (poll(c->polled, n, -1) < 0)
         return errno == EINTR;
     end_transfers(c, false);
+    if (c->polled[0].revents)
+        hear_front(c); /* first: what workers want may need what it says */
     for (nfds_t i = 2; i < n; i++)
         if (c->polled[i].revents)
             hear_worker(c, c->polled_channels[i]); /* frees this one at most */
-    if (c->polled[0].revents)
-        hear_front(c);
     return true;
 }
 
