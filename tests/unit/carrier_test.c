@@ -159,7 +159,10 @@ static void find_keys(scene *s)
                 (i == 0 || memcmp(row->meta.parent.bytes, s->keys[i - 1], HTH_CARRIER_KEY_BYTES) == 0))
                 found = row;
         }
-        assert_non_null(found);
+        if (!found) {
+            fail_msg("the forest has no block %u of its first prompt", i);
+            return;
+        }
         s->blocks[i] = found->meta.id;
         memcpy(s->keys[i], found->meta.id.key.bytes, HTH_CARRIER_KEY_BYTES);
     }
@@ -178,7 +181,7 @@ static void set_up(scene *s)
 {
     char print[HTH_FLEET_PRINT_BYTES];
     hearth_error err;
-    int front[2], worker[2];
+    int front[2] = { -1, -1 }, worker[2] = { -1, -1 };
 
     s->forest = malloc(sizeof(*s->forest));
     test_forest_init(s->forest);

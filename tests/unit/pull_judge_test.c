@@ -8,8 +8,7 @@
 
 #define MS HTH_PULL_MS
 #define SECOND (1000 * MS)
-
-enum { MB = 1000000 };
+#define MB UINT64_C(1000000)
 
 /* A fetch of so many bytes over a link of this rate, in bytes a second: the time at which it ends, either way. */
 static uint64_t ended_after(uint64_t compute_ns, uint64_t bytes, double rate, bool *came_out)

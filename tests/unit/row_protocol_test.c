@@ -59,6 +59,7 @@ TEST(an_answer_is_read_as_it_was_written)
 
 TEST(any_bytes_are_refused_or_within_the_bounds)
 {
+    static const uint8_t list_magic[] = { 'H', 'R', 'M', '1' }, request_magic[] = { 'H', 'R', 'Q', '1' };
     uint64_t seed = 5;
     uint8_t bytes[HTH_ROW_HEAD_BYTES];
 
@@ -72,10 +73,10 @@ TEST(any_bytes_are_refused_or_within_the_bounds)
                 (uint8_t)(hth_test_random(&seed, 3) == 0 ? hth_test_random(&seed, 256) : hth_test_random(&seed, 3));
         if (hth_row_frame_read(bytes, &frame))
             assert_true(frame.is_end || (frame.n_bytes >= 80 && frame.n_bytes <= HTH_FETCHED_ROW_BYTES_MAX));
-        memcpy(bytes, "HRM1", 4);
+        memcpy(bytes, list_magic, sizeof(list_magic));
         if (hth_row_manifest_read(bytes, &manifest))
             assert_true(manifest.n_rows <= HTH_ROW_OFFER_MAX && manifest.n_bytes <= HTH_ROW_MANIFEST_ROWS_BYTES_MAX);
-        memcpy(bytes, "HRQ1", 4);
+        memcpy(bytes, request_magic, sizeof(request_magic));
         if (hth_row_request_read(bytes, &n))
             assert_in_range(n, 1, HTH_CARRIER_KEYS_MAX);
     }
