@@ -287,6 +287,7 @@ static void add_worker_take(carrier *c, int fd, const char *model)
     (void)snprintf(at->model, sizeof(at->model), "%s", model); /* the same size */
     DL_APPEND(c->channels, at);
     c->n_channels++;
+    (void)hth_carrier_send(fd, &(hth_carrier_message){ .kind = HTH_CARRIER_HERE }, -1); /* else the worker computes */
 }
 
 static void note_node(carrier *c, const char *name, const char *address)

@@ -110,6 +110,27 @@ static void note_pulled(hth_carrier_link *link, const hth_carrier_message *messa
                  (double)message->n_bytes / 1e6, (double)message->ns / 1e9);
 }
 
+/* Without a carrier, no worker waits for one, nor does its successor begin with fetches that nobody waits for. */
+static void tell_workers_gone(hth_carrier_link *link)
+{
+    hth_carrier_message message;
+    attachment *at;
+    int came;
+
+    DL_FOREACH(link->attachments, at)
+    {
+        for (int i = 0; i < MESSAGES_A_TURN; i++) {
+            const hth_carrier_received received = hth_carrier_receive(at->fd, link->buffer, &message, &came);
+
+            close_fd(&came); /* it has none to give */
+            if (received == HTH_CARRIER_NONE || received == HTH_CARRIER_CLOSED)
+                break;
+        }
+        (void)hth_carrier_send(at->fd, &(hth_carrier_message){ .kind = HTH_CARRIER_GONE },
+                               -1); /* else its requests wait for as long as computing takes */
+    }
+}
+
 static void on_message(evutil_socket_t fd, short what, void *user_data)
 {
     hth_carrier_link *link = user_data;
@@ -125,6 +146,7 @@ static void on_message(evutil_socket_t fd, short what, void *user_data)
         close_fd(&came); /* it has none to give */
         if (received == HTH_CARRIER_CLOSED) {
             (void)event_del(link->on_message); /* it is pending; the next look sees the end of the process */
+            tell_workers_gone(link);           /* at once */
             return;
         }
         if (received == HTH_CARRIER_GOT && message.kind == HTH_CARRIER_PULLED) {
@@ -260,6 +282,7 @@ static void on_look(evutil_socket_t fd, short what, void *user_data)
         hth_worker_process_cause(link->process, cause, sizeof(cause));
         hth_warn(link->options.log, "the process that carries rows between nodes %s; it starts again", cause);
         drop_process(link);
+        tell_workers_gone(link);
         pause_before_next(link, (now_ns - link->started_ns) / 1000000);
     }
     if (link->process)

@@ -23,7 +23,10 @@
  *              which they would be computed here; 0: unknown. number: the worker's, for the answer
  *     DROP     nobody waits for fetch `number` any more
  *   carrier to worker
+ *     HERE     fetches are taken from now on
  *     FETCHED  fetch `number` is over; n_tokens of the prompt came, in n_rows rows; end
+ *   front to worker, in the place of a carrier that has ended
+ *     GONE     all fetches are over, and none are taken until HERE
  *   front to carrier
  *     SERVE    with a descriptor: a connection of another node, whose first bytes are still unread
  *     WORKER   with a descriptor: the socket to a worker of model `name`
@@ -57,6 +60,8 @@ typedef enum hth_carrier_kind {
     HTH_CARRIER_NODE,
     HTH_CARRIER_PULLED,
     HTH_CARRIER_SERVED,
+    HTH_CARRIER_HERE,
+    HTH_CARRIER_GONE,
     HTH_CARRIER_KINDS,
 } hth_carrier_kind;
 

@@ -25,7 +25,7 @@ struct hth_worker_rows {
 
     /* Guards the fields below. Innermost lock: no message is sent and no request found under it. */
     pthread_mutex_t lock;
-    bool is_closed;
+    bool has_carrier;
     uint32_t last_number;
     size_t n;
     fetch fetches[FETCHES_MAX]; /* [n], those that run */
@@ -59,7 +59,7 @@ static uint32_t begin(hth_worker_rows *rows, uint64_t request_id)
     uint32_t number = 0;
 
     pthread_mutex_lock(&rows->lock);
-    if (!rows->is_closed && rows->n < FETCHES_MAX) {
+    if (rows->has_carrier && rows->n < FETCHES_MAX) {
         rows->last_number += rows->last_number == UINT32_MAX ? 2 : 1; /* never 0 */
         number = rows->last_number;
         rows->fetches[rows->n++] = (fetch){ .request_id = request_id, .number = number };
@@ -122,11 +122,39 @@ void hth_worker_rows_drop(hth_worker_rows *rows, uint64_t request_id)
     }
 }
 
+static void set_carrier(hth_worker_rows *rows, bool is_there)
+{
+    pthread_mutex_lock(&rows->lock);
+    rows->has_carrier = is_there;
+    pthread_mutex_unlock(&rows->lock);
+}
+
+/* There is no carrier: all fetches are over, and no more begin. */
+static void lose_carrier(hth_worker_rows *rows, hearth_model *model)
+{
+    fetch ended;
+
+    set_carrier(rows, false);
+    while (end(rows, 0, 0, &ended))
+        (void)hearth_rows_came(model, ended.request_id, NULL); /* not found: it has just ended */
+}
+
+static void hear(hth_worker_rows *rows, hearth_model *model, const hth_carrier_message *message)
+{
+    fetch ended;
+
+    if (message->kind == HTH_CARRIER_HERE)
+        set_carrier(rows, true);
+    else if (message->kind == HTH_CARRIER_GONE)
+        lose_carrier(rows, model);
+    else if (message->kind == HTH_CARRIER_FETCHED && message->number > 0 && end(rows, message->number, 0, &ended))
+        (void)hearth_rows_came(model, ended.request_id, NULL); /* likewise */
+}
+
 bool hth_worker_rows_take(hth_worker_rows *rows, hearth_model *model)
 {
     hth_carrier_received received = HTH_CARRIER_GOT;
     hth_carrier_message message;
-    fetch ended;
     int fd;
 
     for (unsigned i = 0; i < MESSAGES_AT_ONCE && received != HTH_CARRIER_NONE; i++) {
@@ -135,16 +163,10 @@ bool hth_worker_rows_take(hth_worker_rows *rows, hearth_model *model)
             (void)close(fd); /* no message to a worker has one */
         if (received == HTH_CARRIER_CLOSED)
             break;
-        if (received == HTH_CARRIER_GOT && message.kind == HTH_CARRIER_FETCHED && message.number > 0 &&
-            end(rows, message.number, 0, &ended))
-            (void)hearth_rows_came(model, ended.request_id, NULL); /* not found: it has just ended */
+        if (received == HTH_CARRIER_GOT)
+            hear(rows, model, &message);
     }
-    if (received != HTH_CARRIER_CLOSED)
-        return true;
-    pthread_mutex_lock(&rows->lock);
-    rows->is_closed = true;
-    pthread_mutex_unlock(&rows->lock);
-    while (end(rows, 0, 0, &ended))
-        (void)hearth_rows_came(model, ended.request_id, NULL); /* likewise */
-    return false;
+    if (received == HTH_CARRIER_CLOSED)
+        lose_carrier(rows, model);
+    return received != HTH_CARRIER_CLOSED;
 }

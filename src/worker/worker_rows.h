@@ -4,7 +4,8 @@
  * A request comes with the name of a node that probably has more of its prompt (HTH_HEADER_ROWS). When blocks are
  * missing here, the scheduler's thread sends FETCH to the carrier (wire/carrier_messages.h), and the request waits, but
  * not longer than computing would take. FETCHED ends the wait on the event loop. A request that ends earlier sends
- * DROP. Without a carrier, or while too many fetches run, requests compute as if there were no other node.
+ * DROP. Without a carrier, which says HERE and whose end the front tells by GONE, or while too many fetches run,
+ * requests compute as if there were no other node.
  */
 #ifndef HTH_WORKER_WORKER_ROWS_H
 #define HTH_WORKER_WORKER_ROWS_H

@@ -177,6 +177,18 @@ static void tell_node(const scene *s, const char *name, uint16_t port)
     assert_true(hth_carrier_send(s->front, &message, -1));
 }
 
+static hth_carrier_message receive(scene *s, int fd, hth_carrier_kind kind)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    hth_carrier_message message;
+    int came;
+
+    assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
+    assert_int_equal(hth_carrier_receive(fd, s->buffer, &message, &came), HTH_CARRIER_GOT);
+    assert_int_equal(message.kind, kind);
+    return message;
+}
+
 static void set_up(scene *s)
 {
     char print[HTH_FLEET_PRINT_BYTES];
@@ -210,6 +222,7 @@ static void set_up(scene *s)
         hth_carrier_send(s->front, &(hth_carrier_message){ .kind = HTH_CARRIER_WORKER, .name = "m" }, worker[1]));
     close(worker[1]);
     tell_node(s, "other", s->port);
+    (void)receive(s, s->worker, HTH_CARRIER_HERE);
 }
 
 static void tear_down(scene *s)
@@ -232,18 +245,6 @@ static void tear_down(scene *s)
 }
 
 #define SCENE_TEST(name) TEST_WITH(scene, s, name, set_up, tear_down)
-
-static hth_carrier_message receive(scene *s, int fd, hth_carrier_kind kind)
-{
-    struct pollfd ready = { .fd = fd, .events = POLLIN };
-    hth_carrier_message message;
-    int came;
-
-    assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
-    assert_int_equal(hth_carrier_receive(fd, s->buffer, &message, &came), HTH_CARRIER_GOT);
-    assert_int_equal(message.kind, kind);
-    return message;
-}
 
 /* Fetch the first prompt's blocks; the worker's answer, which is also the front's. */
 static hth_carrier_message fetch(scene *s, const char *node, const uint8_t *keys, uint32_t number)

@@ -28,6 +28,23 @@ typedef struct scene {
     hth_carrier_message got; /* its keys lie in buffer */
 } scene;
 
+static void tell(const scene *s, hth_carrier_kind kind, uint32_t number)
+{
+    const hth_carrier_message message = { .kind = kind, .number = number, .end = HTH_CARRIER_NOTHING };
+
+    assert_true(hth_carrier_send(s->carrier, &message, -1));
+}
+
+/* Wait until the worker's loop has read all messages. */
+static void take_what_was_told(const scene *s)
+{
+    struct pollfd unread = { .fd = s->worker.options.carrier_fd, .events = POLLIN };
+
+    while (poll(&unread, 1, 0) > 0)
+        ;
+    (void)hth_test_worker_n_busy(&s->worker); /* another turn of the loop: what it read has had its effect */
+}
+
 static void set_up(scene *s)
 {
     char *prompt = hth_test_prompt(PROMPT_BYTES, 5);
@@ -40,6 +57,8 @@ static void set_up(scene *s)
     (void)snprintf(s->body, sizeof(s->body), "{\"prompt\":\"%.*s\",\"n_predict\":2}", PROMPT_BYTES, prompt);
     free(prompt);
     hth_test_worker_start(&s->worker);
+    tell(s, HTH_CARRIER_HERE, 0);
+    take_what_was_told(s);
 }
 
 static void close_carrier(scene *s)
@@ -102,13 +121,6 @@ static void expect(scene *s, hth_carrier_kind kind)
     assert_int_equal(s->got.kind, kind);
 }
 
-static void tell_fetched(const scene *s, uint32_t number)
-{
-    const hth_carrier_message message = { .kind = HTH_CARRIER_FETCHED, .number = number, .end = HTH_CARRIER_NOTHING };
-
-    assert_true(hth_carrier_send(s->carrier, &message, -1));
-}
-
 SCENE_TEST(a_request_waits_for_the_answer_of_the_carrier)
 {
     const hth_carrier_message junk = { .kind = HTH_CARRIER_FETCHED, .number = 77 };
@@ -128,7 +140,7 @@ SCENE_TEST(a_request_waits_for_the_answer_of_the_carrier)
     assert_true(hth_carrier_send(s->carrier, &junk, -1));
     while (hth_test_worker_n_busy(&s->worker) == 0) /* it is for a minute: no time is known */
         ;
-    tell_fetched(s, first);
+    tell(s, HTH_CARRIER_FETCHED, first);
     assert_int_equal(hear_cached(fd), 0);
     assert_int_equal(hear_cached(ask(s, "")), PROMPT_BYTES + 1); /* with the token of the beginning */
     assert_false(receive(s, 0));             /* its fetch was over; and the next had no node, and nothing was missing */
@@ -158,7 +170,7 @@ SCENE_TEST(a_request_whose_client_goes_away_drops_its_fetch)
     close(fd);
     expect(s, HTH_CARRIER_DROP);
     assert_int_equal(s->got.number, number);
-    tell_fetched(s, number); /* too late for anybody */
+    tell(s, HTH_CARRIER_FETCHED, number); /* too late for anybody */
     while (hth_test_worker_n_busy(&s->worker) > 0)
         ;
 }
@@ -172,4 +184,23 @@ SCENE_TEST(without_a_carrier_requests_compute)
     assert_int_equal(hear_cached(fd), 0);
     s->body[strlen("{\"prompt\":\"")] = '#';
     assert_int_equal(hear_cached(ask(s, HEADER)), 1); /* the token of the beginning */
+}
+
+SCENE_TEST(the_end_of_the_carrier_ends_all_waits_until_there_is_another)
+{
+    int fd = ask(s, HEADER);
+
+    expect(s, HTH_CARRIER_FETCH); /* for a minute: no time is known */
+    tell(s, HTH_CARRIER_GONE, 0);
+    assert_int_equal(hear_cached(fd), 0);
+    s->body[strlen("{\"prompt\":\"")] = '#';
+    assert_int_equal(hear_cached(ask(s, HEADER)), 1); /* the token of the beginning */
+    assert_false(receive(s, 0));
+    tell(s, HTH_CARRIER_HERE, 0);
+    take_what_was_told(s);
+    s->body[strlen("{\"prompt\":\"")] = '+';
+    fd = ask(s, HEADER);
+    expect(s, HTH_CARRIER_FETCH);
+    tell(s, HTH_CARRIER_FETCHED, s->got.number);
+    assert_int_equal(hear_cached(fd), 1);
 }
