@@ -27,8 +27,7 @@ typedef struct channel {
 
 typedef struct known_node {
     struct known_node *prev, *next;
-    uint64_t rated_ns; /* when its rate was measured */
-    double rate;       /* in bytes a second; 0: unknown */
+    hth_pull_past past;
     char name[HTH_CARRIER_NAME_BYTES];
     char address[HTH_CARRIER_NAME_BYTES];
 } known_node;
@@ -135,15 +134,13 @@ static void tell_fetched(const carrier *c, const transfer *t)
     tell_front(c, &message);
 }
 
-static void note_rate(carrier *c, const transfer *t)
+static void note_past(carrier *c, const transfer *t)
 {
     known_node *node = node_called(c, t->node);
 
-    if (!node || strcmp(node->address, t->address) != 0 || t->fetched.n_bytes == 0)
-        return;
-    node->rate = hth_pull_rate_after(t->order.rate_age_ns < HTH_PULL_FORGET_NS ? node->rate : 0, t->fetched.n_bytes,
-                                     t->fetched.data_ns);
-    node->rated_ns = hth_os_monotonic_ns();
+    if (node && strcmp(node->address, t->address) == 0)
+        hth_pull_note(&node->past, t->fetched.n_read, t->fetched.data_ns, t->fetched.gave_up, t->order.compute_ns,
+                      hth_os_monotonic_ns());
 }
 
 static void end_transfers(carrier *c, bool all)
@@ -161,7 +158,7 @@ static void end_transfers(carrier *c, bool all)
         DL_DELETE(c->transfers, t);
         *(t->is_fetch ? &c->n_fetches : &c->n_served) -= 1;
         if (t->is_fetch && !all) {
-            note_rate(c, t);
+            note_past(c, t);
             tell_fetched(c, t);
         } else if (!all && t->served.n_rows > 0) {
             tell_front(c, &(hth_carrier_message){
@@ -187,9 +184,11 @@ static void refuse(const carrier *c, const channel *asker, const hth_carrier_mes
 static void fetch(carrier *c, channel *asker, const hth_carrier_message *order)
 {
     const known_node *node = node_called(c, order->name);
+    const uint64_t now = hth_os_monotonic_ns();
     transfer *t = NULL;
 
-    if (node && order->n_keys > 0 && c->n_fetches < HTH_CARRIER_FETCHES_MAX)
+    if (node && hth_pull_may_begin(&node->past, order->ns, now) && order->n_keys > 0 &&
+        c->n_fetches < HTH_CARRIER_FETCHES_MAX)
         t = calloc(1, sizeof(*t));
     if (t)
         t->wishes = calloc(order->n_keys, sizeof(*t->wishes));
@@ -211,8 +210,8 @@ static void fetch(carrier *c, channel *asker, const hth_carrier_message *order)
                                   .n = order->n_keys,
                                   .n_known = order->n_tokens,
                                   .compute_ns = order->ns,
-                                  .rate = node->rate,
-                                  .rate_age_ns = hth_os_monotonic_ns() - node->rated_ns };
+                                  .rate = node->past.rate,
+                                  .rate_age_ns = now - node->past.rated_ns };
     if (!begin_take(c, t))
         refuse(c, asker, order);
 }

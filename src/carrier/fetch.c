@@ -23,13 +23,12 @@ typedef struct fetching {
     const atomic_bool *is_dropped, *stop;
     hth_fetched *out;
     uint64_t begin_ns, data_ns; /* data_ns 0: the manifest did not come yet */
-    uint64_t n_read;            /* bytes of rows, also of the unfinished one */
     uint8_t *bytes;             /* [capacity], for a row */
     size_t capacity;
     hth_row_manifest manifest;
     hth_link link;
     hth_wanted wanted;
-    bool is_slow; /* the judge gave up */
+    bool is_slow; /* the judge gave up, or nobody waits */
 } fetching;
 
 static bool goes_on(void *user_data)
@@ -39,15 +38,17 @@ static bool goes_on(void *user_data)
     const hth_pull pull = {
         .compute_ns = f->order->compute_ns,
         .bytes_total = f->manifest.n_bytes,
-        .bytes_got = f->n_read,
+        .bytes_got = f->out->n_read,
         .passed_ns = now - f->begin_ns,
         .data_ns = f->data_ns ? now - f->data_ns : 0,
         .silent_ns = now > f->link.last_ns ? now - f->link.last_ns : 0,
     };
 
     if (atomic_load_explicit(f->is_dropped, memory_order_relaxed) ||
-        atomic_load_explicit(f->stop, memory_order_relaxed) || !hth_pull_goes_on(&pull))
+        atomic_load_explicit(f->stop, memory_order_relaxed))
         f->is_slow = true;
+    else if (!f->is_slow && !hth_pull_goes_on(&pull))
+        f->is_slow = f->out->gave_up = true;
     return !f->is_slow;
 }
 
@@ -113,7 +114,7 @@ static bool read_file(fetching *f, size_t n)
         if (!hth_link_read(&f->link, f->bytes + at, n_piece))
             return false;
         at += n_piece;
-        f->n_read += n_piece;
+        f->out->n_read += n_piece;
     }
     return true;
 }

@@ -24,11 +24,13 @@ typedef struct hth_fetch_order {
 
 typedef struct hth_fetched {
     uint64_t n_bytes;  /* of rows that came */
+    uint64_t n_read;   /* likewise, with those of a row that did not come whole */
     uint64_t ns;       /* the whole fetch took */
     uint64_t data_ns;  /* since the manifest */
     uint32_t n_tokens; /* of the prompt that are here now, behind those that were known */
     uint32_t n_rows;
     hth_carrier_end end;
+    bool gave_up; /* the judge ended it */
 } hth_fetched;
 
 /*

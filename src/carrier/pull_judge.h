@@ -68,15 +68,42 @@ static inline bool hth_pull_goes_on(const hth_pull *pull)
                                       (double)pull->compute_ns;
 }
 
-/* The rate of a node after one more fetch: half of what was known, half of what was measured; 0: unknown. */
-static inline double hth_pull_rate_after(double rate, uint64_t bytes, uint64_t ns)
+/* What earlier fetches from a node tell. All zeros: nothing. */
+typedef struct hth_pull_past {
+    double rate;         /* in bytes a second; 0: unknown */
+    uint64_t rated_ns;   /* when it was last measured */
+    uint64_t gave_up_ns; /* when a fetch was last given up before it told a rate; 0: never */
+    uint64_t gave_up_of; /* the time in which that one would have been computed */
+} hth_pull_past;
+
+/*
+ * A fetch has ended now: so many bytes came in ns, whole rows or not. A rate that was known counts for a half, unless
+ * it is old. gave_up: the judge ended it. compute_ns: as it had it.
+ */
+static inline void hth_pull_note(hth_pull_past *past, uint64_t bytes, uint64_t ns, bool gave_up, uint64_t compute_ns,
+                                 uint64_t now_ns)
 {
     enum { BYTES_MIN = 256 << 10 }; /* fewer say nothing of a link */
     const double measured = ns ? (double)bytes * 1e9 / (double)ns : 0;
 
-    if (bytes < BYTES_MIN || !ns)
-        return rate;
-    return rate > 0 ? (rate + measured) / 2 : measured;
+    if (bytes >= BYTES_MIN && ns) {
+        past->rate =
+            past->rate > 0 && now_ns - past->rated_ns < HTH_PULL_FORGET_NS ? (past->rate + measured) / 2 : measured;
+        past->rated_ns = now_ns;
+    } else if (gave_up) {
+        past->gave_up_ns = now_ns;
+        past->gave_up_of = compute_ns ? compute_ns : UINT64_MAX;
+    }
+}
+
+/*
+ * May a fetch be tried? A node that was silent, or too slow to be measured, is left alone for a while, but not if the
+ * fetch has more than twice the time: what was too late for a short prompt may be early for a long one.
+ */
+static inline bool hth_pull_may_begin(const hth_pull_past *past, uint64_t compute_ns, uint64_t now_ns)
+{
+    return past->gave_up_ns == 0 || now_ns - past->gave_up_ns >= HTH_PULL_FORGET_NS ||
+           (compute_ns ? compute_ns : UINT64_MAX) / 2 > past->gave_up_of;
 }
 
 #endif

@@ -71,7 +71,7 @@ typedef enum hth_carrier_end {
     HTH_CARRIER_NOTHING, /* the node has none of them */
     HTH_CARRIER_SLOW,    /* computing is faster; some rows may be here */
     HTH_CARRIER_BROKEN,  /* the connection broke, or what came was wrong; likewise */
-    HTH_CARRIER_REFUSED, /* the node is unknown, or too many fetches run */
+    HTH_CARRIER_REFUSED, /* the node is unknown, or was silent just now, or too many fetches run */
     HTH_CARRIER_ENDS,
 } hth_carrier_end;
 extern const char *const hth_carrier_end_names[]; /* by end: "well" */

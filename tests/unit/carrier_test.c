@@ -26,7 +26,7 @@
 
 enum { PATIENCE_MS = 60000, N_KEYS = TEST_FOREST_BLOCKS };
 
-typedef enum manner { HONEST, FLIPS_A_BIT, GIVES_ANOTHER_ROW, CLOSES, IS_A_STRANGER } manner;
+typedef enum manner { HONEST, FLIPS_A_BIT, GIVES_ANOTHER_ROW, CLOSES, IS_A_STRANGER, IS_SILENT } manner;
 
 typedef struct scene {
     char *directories[2]; /* of the other node, and of the carrier */
@@ -42,6 +42,7 @@ typedef struct scene {
     int front, worker; /* the test's ends */
     int control;       /* the carrier's end */
     hearth_status carrier_status;
+    uint64_t compute_ns;                         /* of the fetches; 0: unknown */
     uint8_t keys[N_KEYS][HTH_CARRIER_KEY_BYTES]; /* of the first prompt */
     hth_row_id blocks[N_KEYS];
     uint8_t buffer[HTH_CARRIER_MESSAGE_BYTES_MAX];
@@ -105,6 +106,12 @@ static void *be_other(void *user_data)
             hth_serve(s->tiers[0], hth_fleet_pem_context(s->strange_pem), fd, &s->stop, NULL, &served);
             break;
         case CLOSES: close(fd); break;
+        case IS_SILENT:
+            (void)read(fd, &served, sizeof(served)); /* the beginning */
+            while (read(fd, &served, sizeof(served)) > 0)
+                ;
+            close(fd);
+            break;
         case FLIPS_A_BIT:
         case GIVES_ANOTHER_ROW: lie(s, fd, (manner)atomic_load(&s->manner)); break;
         }
@@ -249,7 +256,10 @@ static void tear_down(scene *s)
 /* Fetch the first prompt's blocks; the worker's answer, which is also the front's. */
 static hth_carrier_message fetch(scene *s, const char *node, const uint8_t *keys, uint32_t number)
 {
-    hth_carrier_message order = { .kind = HTH_CARRIER_FETCH, .number = number, .keys = keys, .n_keys = N_KEYS }, out;
+    hth_carrier_message order = {
+        .kind = HTH_CARRIER_FETCH, .number = number, .ns = s->compute_ns, .keys = keys, .n_keys = N_KEYS
+    };
+    hth_carrier_message out;
 
     (void)snprintf(order.name, sizeof(order.name), "%s", node);
     assert_true(hth_carrier_send(s->worker, &order, -1));
@@ -313,4 +323,15 @@ SCENE_TEST(a_node_that_is_gone_is_no_reason_to_wait)
     assert_int_equal(fetch(s, "other", s->keys[0], 1).end, HTH_CARRIER_BROKEN);
     tell_node(s, "other", s->port);
     expect_all(s, 2);
+}
+
+SCENE_TEST(a_node_that_is_silent_is_left_alone_for_a_while)
+{
+    atomic_store(&s->manner, IS_SILENT);
+    s->compute_ns = UINT64_C(1000000000);
+    assert_int_equal(fetch(s, "other", s->keys[0], 1).end, HTH_CARRIER_SLOW);
+    atomic_store(&s->manner, HONEST);
+    assert_int_equal(fetch(s, "other", s->keys[0], 2).end, HTH_CARRIER_REFUSED); /* for half a minute */
+    s->compute_ns = 0;                                                           /* there is more time */
+    expect_all(s, 3);
 }

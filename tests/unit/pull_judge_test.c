@@ -82,8 +82,36 @@ TEST(a_node_that_was_slow_is_asked_again_after_a_while)
 
 TEST(a_rate_is_half_what_was_known_and_small_fetches_do_not_count)
 {
-    assert_true(hth_pull_rate_after(0, 10 * MB, SECOND) == 10e6);
-    assert_true(hth_pull_rate_after(20e6, 10 * MB, SECOND) == 15e6);
-    assert_true(hth_pull_rate_after(20e6, 1000, SECOND) == 20e6);
-    assert_true(hth_pull_rate_after(20e6, 10 * MB, 0) == 20e6);
+    hth_pull_past past = { .rate = 0 };
+
+    hth_pull_note(&past, 10 * MB, SECOND, false, SECOND, 100 * SECOND);
+    assert_true(past.rate == 10e6);
+    hth_pull_note(&past, 20 * MB, SECOND, true, SECOND, 110 * SECOND);
+    assert_true(past.rate == 15e6);
+    hth_pull_note(&past, 1000, SECOND, false, SECOND, 139 * SECOND);
+    hth_pull_note(&past, 10 * MB, 0, false, SECOND, 139 * SECOND);
+    assert_true(past.rate == 15e6);
+    assert_true(past.rated_ns == 110 * SECOND); /* or small fetches would keep an old rate for ever */
+    hth_pull_note(&past, 10 * MB, SECOND, false, SECOND, 110 * SECOND + HTH_PULL_FORGET_NS);
+    assert_true(past.rate == 10e6); /* the old rate did not count */
+}
+
+TEST(a_node_that_was_silent_is_left_alone_for_a_while)
+{
+    hth_pull_past past = { .rate = 0 };
+
+    assert_true(hth_pull_may_begin(&past, SECOND, SECOND));
+    hth_pull_note(&past, 1000, SECOND, false, SECOND, 100 * SECOND); /* it broke off, or nobody waited */
+    assert_true(hth_pull_may_begin(&past, SECOND, 100 * SECOND));
+    hth_pull_note(&past, 10 * MB, SECOND, true, SECOND, 100 * SECOND); /* its rate tells whether it is worth it */
+    assert_true(hth_pull_may_begin(&past, SECOND, 100 * SECOND));
+    hth_pull_note(&past, 1000, SECOND, true, SECOND, 100 * SECOND);
+    assert_false(hth_pull_may_begin(&past, SECOND, 101 * SECOND));
+    assert_false(hth_pull_may_begin(&past, 2 * SECOND, 101 * SECOND));
+    assert_true(hth_pull_may_begin(&past, 3 * SECOND, 101 * SECOND));
+    assert_true(hth_pull_may_begin(&past, 0, 101 * SECOND));
+    assert_true(hth_pull_may_begin(&past, SECOND, 100 * SECOND + HTH_PULL_FORGET_NS));
+    hth_pull_note(&past, 0, 0, true, 0, 200 * SECOND);
+    assert_false(hth_pull_may_begin(&past, 1000 * SECOND, 201 * SECOND));
+    assert_false(hth_pull_may_begin(&past, 0, 201 * SECOND));
 }
