@@ -15,6 +15,7 @@
 #include "carrier/fetch.h"
 #include "carrier/pull_judge.h"
 #include "carrier/serve.h"
+#include "http/host.h"
 
 enum { WORKERS_MAX = 1024, NODES_MAX = 256 };
 
@@ -382,6 +383,11 @@ hearth_status hth_carrier_run(const hth_carrier_options *options, hearth_error *
 
     if (!c)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the carrier of rows");
+    status = hth_host_allow_threads(err);
+    if (status != HEARTH_OK) {
+        free(c);
+        return status;
+    }
     c->options = options;
     if (pipe(c->wake) != 0) {
         status = hth_fail_errno(err, errno, "cannot make a pipe for the carrier of rows");

@@ -16,6 +16,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "http/host.h"
 #include "http/http_socket.h"
 #include "wire/carrier_messages.h"
 
@@ -213,26 +214,22 @@ static bool connect_to(hth_link *link, const struct addrinfo *address)
 
 hearth_status hth_link_connect(hth_link *link, struct ssl_ctx_st *context, const char *address, hearth_error *err)
 {
-    struct addrinfo hints = { .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *list = NULL;
+    struct addrinfo *list = NULL;
     char host[HOST_BYTES];
     const char *port;
     bool is_connected = false;
-    int result;
+    hearth_status status;
 
     link->fd = -1;
     link->last_ns = hth_os_monotonic_ns();
     if (!split(address, host, &port))
         return hth_fail(err, HEARTH_NOT_FOUND, "'%s' is no address of a node", address);
-    result = getaddrinfo(host, port, &hints, &list);
-    if (result == EAI_NONAME) {
-        hints.ai_flags = AI_NUMERICSERV;
-        result = getaddrinfo(host, port, &hints, &list);
-    }
-    if (result != 0)
-        return hth_fail(err, HEARTH_NOT_FOUND, "the node at '%s' is not found: %s", address, gai_strerror(result));
+    status = hth_host_find(host, port, NULL, link->goes_on, link->user_data, &list, err);
+    if (status != HEARTH_OK)
+        return status;
     for (const struct addrinfo *a = list; a && !is_connected && link->goes_on(link->user_data); a = a->ai_next)
         is_connected = connect_to(link, a);
-    freeaddrinfo(list);
+    hth_host_free(list);
     if (!is_connected || !say_preamble(link))
         return hth_fail(err, HEARTH_IO, "the node at '%s' does not take connections", address);
     return shake_hands(link, context, false, err);

@@ -27,9 +27,8 @@ typedef struct hth_link {
 
 /*
  * Connect to "HOST:PORT" ("[::1]:80"), say HTH_CARRIER_PREAMBLE, and shake hands. context: of the fleet, see
- * hth_fleet_pem_context. goes_on and user_data of *link are set. HEARTH_NOT_FOUND: no such host; HEARTH_IO: it does not
- * answer, or not in time; HEARTH_PERMISSION: it is no member of the fleet; HEARTH_NO_MEMORY. Looking up a name may wait
- * for as long as the system does. Close it in any case.
+ * hth_fleet_pem_context. goes_on and user_data of *link are set. Statuses of hth_host_find; HEARTH_IO: it does not
+ * answer, or not in time; HEARTH_PERMISSION: it is no member of the fleet; HEARTH_NO_MEMORY. Close it in any case.
  */
 hearth_status hth_link_connect(hth_link *link, struct ssl_ctx_st *context, const char *address, hearth_error *err);
 /* The other side, on a connected socket, which the link takes over. */
