@@ -17,7 +17,11 @@
 #include "carrier/serve.h"
 #include "http/host.h"
 
-enum { WORKERS_MAX = 1024, NODES_MAX = 256 };
+enum {
+    WORKERS_MAX = 1024,
+    NODES_MAX = 256,
+    MESSAGES_A_TURN = 64, /* of one socket, so that others get their turn */
+};
 
 /* A socket to a worker. */
 typedef struct channel {
@@ -246,7 +250,7 @@ static void hear_worker(carrier *c, channel *at)
     hth_carrier_message message;
     int fd = -1;
 
-    for (;;) {
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
         switch (hth_carrier_receive(at->fd, c->buffer, &message, &fd)) {
         case HTH_CARRIER_NONE: return;
         case HTH_CARRIER_CLOSED: close_channel(c, at); return;
@@ -328,7 +332,7 @@ static void hear_front(carrier *c)
     hth_carrier_message message;
     int fd = -1;
 
-    for (;;) {
+    for (int i = 0; i < MESSAGES_A_TURN; i++) {
         switch (hth_carrier_receive(c->options->control_fd, c->buffer, &message, &fd)) {
         case HTH_CARRIER_NONE: return;
         case HTH_CARRIER_CLOSED: c->has_ended = true; return;

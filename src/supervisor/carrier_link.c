@@ -19,10 +19,11 @@
 #include "wire/exposition.h"
 
 enum {
-    LOOK_MS = 250,       /* between two looks at the process */
-    HEALTHY_MS = 30000,  /* a carrier that lived so long is started again at once */
-    SMOOTH = 4,          /* a new pull counts as one in so many in the mean */
-    MESSAGES_A_TURN = 64 /* so that other events get their turn */
+    LOOK_MS = 250,        /* between two looks at the process */
+    HEALTHY_MS = 30000,   /* a carrier that lived so long is started again at once */
+    SMOOTH = 4,           /* a new pull counts as one in so many in the mean */
+    MODELS_MAX = 1024,    /* whose pulls are counted; a carrier may say any name */
+    MESSAGES_A_TURN = 64, /* so that other events get their turn */
 };
 
 /* The socket to one worker. */
@@ -56,6 +57,7 @@ struct hth_carrier_link {
     attachment *attachments;
     known_node *nodes;
     pulled_model *pulled;
+    unsigned n_pulled;
     uint64_t n_starts;
     uint64_t n_pulls[HTH_CARRIER_ENDS];
     uint64_t rows_pulled, bytes_pulled, tokens_pulled;
@@ -81,8 +83,9 @@ static pulled_model *pulled_of(hth_carrier_link *link, const char *model)
         if (strcmp(found->model, model) == 0)
             return found;
     }
-    found = calloc(1, sizeof(*found));
+    found = link->n_pulled < MODELS_MAX ? calloc(1, sizeof(*found)) : NULL;
     if (found) {
+        link->n_pulled++;
         (void)snprintf(found->model, sizeof(found->model), "%s", model); /* both have the same size */
         DL_APPEND(link->pulled, found);
     }
