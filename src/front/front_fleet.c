@@ -485,6 +485,7 @@ static void on_look(hth_node *node, bool is_new, void *user_data)
 {
     hth_front *front = user_data;
     hth_carrier_link *carrier = hth_supervisor_carrier(front->supervisor);
+    const bool has_rows = hth_node_state_of(node) == HTH_NODE_UP || hth_node_state_of(node) == HTH_NODE_DRAINING;
 
     if (is_new)
         hth_event_feed_tell_take(front->feed, "node",
@@ -494,8 +495,10 @@ static void on_look(hth_node *node, bool is_new, void *user_data)
                                            hth_json_string(hth_node_why(node))));
     if (is_new && hth_node_state_of(node) == HTH_NODE_DOWN)
         hth_peer_end_of(front, hth_node_name(node));
-    if (carrier && (hth_node_state_of(node) == HTH_NODE_UP || hth_node_state_of(node) == HTH_NODE_DRAINING))
+    if (carrier && has_rows)
         hth_carrier_link_note_node(carrier, hth_node_name(node), hth_node_address(node));
+    else if (carrier && is_new)
+        hth_carrier_link_forget_node(carrier, hth_node_address(node));
     hth_places_on_node(front->places, node);
 }
 

@@ -381,8 +381,6 @@ void hth_carrier_link_note_node(hth_carrier_link *link, const char *name, const 
     }
     if (node && strcmp(node->address, address) == 0)
         return;
-    if (!node && !*address)
-        return;
     if (!node) {
         node = calloc(1, sizeof(*node));
         if (!node)
@@ -392,7 +390,17 @@ void hth_carrier_link_note_node(hth_carrier_link *link, const char *name, const 
     }
     (void)snprintf(node->address, sizeof(node->address), "%s", address);
     send_node(link, name, address);
-    if (!*address) {
+}
+
+void hth_carrier_link_forget_node(hth_carrier_link *link, const char *address)
+{
+    known_node *node, *next;
+
+    DL_FOREACH_SAFE(link->nodes, node, next)
+    {
+        if (strcmp(node->address, address) != 0)
+            continue;
+        send_node(link, node->name, "");
         DL_DELETE(link->nodes, node);
         free(node);
     }

@@ -34,8 +34,10 @@ void hth_carrier_link_free(hth_carrier_link *link); /* kills it; accepts NULL */
  * worker has it. -1: its rows lie elsewhere, or descriptors or memory are short. link NULL: -1.
  */
 int hth_carrier_link_attach(hth_carrier_link *link, const char *model, const char *const *arguments);
-/* The node of this name listens there; "": it is gone. */
+/* The node of this name listens there. */
 void hth_carrier_link_note_node(hth_carrier_link *link, const char *name, const char *address);
+/* No node listens there any more, or none of the fleet. */
+void hth_carrier_link_forget_node(hth_carrier_link *link, const char *address);
 /* A connection of another node is for the carrier. Takes over the descriptor. */
 void hth_carrier_link_serve_take(hth_carrier_link *link, int fd);
 
