@@ -20,7 +20,8 @@
 enum {
     WORKERS_MAX = 1024,
     NODES_MAX = 256,
-    MESSAGES_A_TURN = 64, /* of one socket, so that others get their turn */
+    SERVED_AT_ONCE_MAX = 2 * HTH_CARRIER_SERVED_MAX, /* with strangers that are about to end */
+    MESSAGES_A_TURN = 64,                            /* of one socket, so that others get their turn */
 };
 
 /* A socket to a worker. */
@@ -42,7 +43,8 @@ typedef struct transfer {
     struct transfer *prev, *next;
     struct carrier *of;
     pthread_t thread;
-    atomic_bool stops; /* a fetch: nobody waits for it */
+    atomic_bool stops;     /* nobody waits for a fetch, others need its place, or the carrier ends */
+    atomic_bool is_member; /* of a connection to serve: it has shown that it is one of the fleet */
     atomic_bool has_ended;
     bool is_fetch;
     int fd;         /* of a connection to serve */
@@ -63,8 +65,7 @@ typedef struct carrier {
     known_node *nodes;
     transfer *transfers;
     unsigned n_channels, n_nodes, n_fetches, n_served;
-    atomic_bool stops; /* all transfers */
-    int wake[2];       /* a thread writes when it has ended */
+    int wake[2]; /* a thread writes when it has ended */
     bool has_ended;
     uint8_t buffer[HTH_CARRIER_MESSAGE_BYTES_MAX];
     struct pollfd polled[WORKERS_MAX + 2];
@@ -81,9 +82,9 @@ static void *carry(void *user_data)
 
     hth_os_thread_name(t->is_fetch ? "hearth-fetch" : "hearth-serve");
     if (t->is_fetch)
-        hth_fetch_rows(options->tiers, context, &t->order, &t->stops, &t->of->stops, options->log, &t->fetched);
+        hth_fetch_rows(options->tiers, context, &t->order, &t->stops, options->log, &t->fetched);
     else
-        hth_serve(options->tiers, context, t->fd, &t->of->stops, options->log, &t->served);
+        hth_serve(options->tiers, context, t->fd, &t->stops, options->log, &t->served, &t->is_member);
     atomic_store(&t->has_ended, true);
     (void)!write(t->of->wake[1], "", 1); /* full: the loop is woken in any case */
     return NULL;
@@ -269,10 +270,27 @@ static void hear_worker(carrier *c, channel *at)
 
 /* ---- orders of the front ---- */
 
+/* Anybody can open a connection: the oldest one that is not known to be a member's makes room for the next. */
+static bool end_a_stranger(carrier *c)
+{
+    transfer *t;
+
+    DL_FOREACH(c->transfers, t)
+    {
+        if (t->is_fetch || atomic_load(&t->is_member) || atomic_load(&t->stops))
+            continue;
+        atomic_store(&t->stops, true);
+        return true;
+    }
+    return false;
+}
+
 static void serve_take(carrier *c, int fd)
 {
-    transfer *t = c->n_served < HTH_CARRIER_SERVED_MAX ? calloc(1, sizeof(*t)) : NULL;
+    transfer *t = NULL;
 
+    if (c->n_served < HTH_CARRIER_SERVED_MAX || (c->n_served < SERVED_AT_ONCE_MAX && end_a_stranger(c)))
+        t = calloc(1, sizeof(*t));
     if (t)
         t->fd = fd;
     if (!t || !begin_take(c, t))
@@ -369,7 +387,12 @@ static bool wait_and_hear(carrier *c)
 
 static void end(carrier *c)
 {
-    atomic_store(&c->stops, true);
+    transfer *t;
+
+    DL_FOREACH(c->transfers, t)
+    {
+        atomic_store(&t->stops, true);
+    }
     end_transfers(c, true);
     while (c->channels)
         close_channel(c, c->channels);

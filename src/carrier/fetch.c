@@ -20,7 +20,7 @@ enum {
 typedef struct fetching {
     hth_tiers *tiers;
     const hth_fetch_order *order;
-    const atomic_bool *is_dropped, *stop;
+    const atomic_bool *stop;
     hth_fetched *out;
     uint64_t begin_ns, data_ns; /* data_ns 0: the manifest did not come yet */
     uint8_t *bytes;             /* [capacity], for a row */
@@ -44,8 +44,7 @@ static bool goes_on(void *user_data)
         .silent_ns = now > f->link.last_ns ? now - f->link.last_ns : 0,
     };
 
-    if (atomic_load_explicit(f->is_dropped, memory_order_relaxed) ||
-        atomic_load_explicit(f->stop, memory_order_relaxed))
+    if (atomic_load_explicit(f->stop, memory_order_relaxed))
         f->is_slow = true;
     else if (!f->is_slow && !hth_pull_goes_on(&pull))
         f->is_slow = f->out->gave_up = true;
@@ -200,14 +199,13 @@ static hearth_status fetch(fetching *f, struct ssl_ctx_st *context, hearth_error
     return take_rows(f, err);
 }
 
-void hth_fetch_rows(hth_tiers *tiers, struct ssl_ctx_st *context, const hth_fetch_order *order,
-                    const atomic_bool *is_dropped, const atomic_bool *stop, const hth_log *log, hth_fetched *out)
+void hth_fetch_rows(hth_tiers *tiers, struct ssl_ctx_st *context, const hth_fetch_order *order, const atomic_bool *stop,
+                    const hth_log *log, hth_fetched *out)
 {
     const uint64_t now = hth_os_monotonic_ns();
     fetching f = {
         .tiers = tiers,
         .order = order,
-        .is_dropped = is_dropped,
         .stop = stop,
         .out = out,
         .begin_ns = now,

@@ -106,7 +106,7 @@ static bool answer(serving *s, const hth_row_wish *wishes, uint32_t n_wishes)
 }
 
 void hth_serve(hth_tiers *tiers, struct ssl_ctx_st *context, int fd, const atomic_bool *stop, const hth_log *log,
-               hth_served *out)
+               hth_served *out, atomic_bool *is_member)
 {
     serving *s = calloc(1, sizeof(*s));
     hearth_error err = { .message = "" };
@@ -130,6 +130,7 @@ void hth_serve(hth_tiers *tiers, struct ssl_ctx_st *context, int fd, const atomi
         hth_info(log, "no rows for another node: %s", err.message);
         goes = false;
     }
+    atomic_store(is_member, goes);
     while (goes) {
         goes = read_request(s, &wishes, &n_wishes) && answer(s, wishes, n_wishes);
         free(wishes);

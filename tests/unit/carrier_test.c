@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@
 
 enum { PATIENCE_MS = 60000, N_KEYS = TEST_FOREST_BLOCKS };
 
-typedef enum manner { HONEST, FLIPS_A_BIT, GIVES_ANOTHER_ROW, CLOSES, IS_A_STRANGER, IS_SILENT } manner;
+typedef enum manner { HONEST, FLIPS_A_BIT, GIVES_ANOTHER_ROW, CLOSES, IS_A_STRANGER, IS_SILENT, IS_THE_CARRIER } manner;
 
 typedef struct scene {
     char *directories[2]; /* of the other node, and of the carrier */
@@ -89,6 +90,13 @@ static void lie(scene *s, int fd, manner how)
     free(bytes);
 }
 
+/* To the carrier, as a front does. */
+static void pass_on_take(const scene *s, int fd)
+{
+    assert_true(hth_carrier_send(s->front, &(hth_carrier_message){ .kind = HTH_CARRIER_SERVE }, fd));
+    close(fd);
+}
+
 static void *be_other(void *user_data)
 {
     scene *s = user_data;
@@ -96,16 +104,20 @@ static void *be_other(void *user_data)
     while (!atomic_load(&s->stop)) {
         struct pollfd ready = { .fd = s->listener, .events = POLLIN };
         hth_served served;
+        atomic_bool is_member = false;
         int fd;
 
         if (poll(&ready, 1, 20) <= 0 || (fd = accept(s->listener, NULL, NULL)) < 0)
             continue;
         switch ((manner)atomic_load(&s->manner)) {
-        case HONEST: hth_serve(s->tiers[0], hth_fleet_pem_context(s->pem), fd, &s->stop, NULL, &served); break;
+        case HONEST:
+            hth_serve(s->tiers[0], hth_fleet_pem_context(s->pem), fd, &s->stop, NULL, &served, &is_member);
+            break;
         case IS_A_STRANGER:
-            hth_serve(s->tiers[0], hth_fleet_pem_context(s->strange_pem), fd, &s->stop, NULL, &served);
+            hth_serve(s->tiers[0], hth_fleet_pem_context(s->strange_pem), fd, &s->stop, NULL, &served, &is_member);
             break;
         case CLOSES: close(fd); break;
+        case IS_THE_CARRIER: pass_on_take(s, fd); break;
         case IS_SILENT:
             (void)read(fd, &served, sizeof(served)); /* the beginning */
             while (read(fd, &served, sizeof(served)) > 0)
@@ -202,6 +214,7 @@ static void set_up(scene *s)
     hearth_error err;
     int front[2] = { -1, -1 }, worker[2] = { -1, -1 };
 
+    (void)signal(SIGPIPE, SIG_IGN); /* as in a carrier, whose clients may leave at any time */
     s->forest = malloc(sizeof(*s->forest));
     test_forest_init(s->forest);
     for (int i = 0; i < 2; i++) {
@@ -334,4 +347,32 @@ SCENE_TEST(a_node_that_is_silent_is_left_alone_for_a_while)
     assert_int_equal(fetch(s, "other", s->keys[0], 2).end, HTH_CARRIER_REFUSED); /* for half a minute */
     s->compute_ns = 0;                                                           /* there is more time */
     expect_all(s, 3);
+}
+
+SCENE_TEST(strangers_who_say_nothing_keep_no_member_out)
+{
+    const hth_row_wish wish = { .kinds_there = 0 };
+    hth_link link = { .fd = -1, .goes_on = goes_on, .user_data = s };
+    uint8_t request[HTH_ROW_REQUEST_BYTES + HTH_ROW_WISH_BYTES], list[HTH_ROW_MANIFEST_BYTES];
+    int strangers[HTH_CARRIER_SERVED_MAX];
+    char address[32];
+    hearth_error err;
+
+    for (size_t i = 0; i < HTH_CARRIER_SERVED_MAX; i++) {
+        int pair[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        pass_on_take(s, pair[1]);
+        strangers[i] = pair[0];
+    }
+    atomic_store(&s->manner, IS_THE_CARRIER);
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", s->port);
+    assert_ok(hth_link_connect(&link, hth_fleet_pem_context(s->pem), address, &err), err);
+    hth_row_request_write(1, request);
+    hth_row_wish_write(&wish, request + HTH_ROW_REQUEST_BYTES);
+    assert_true(hth_link_write(&link, request, sizeof(request)));
+    assert_true(hth_link_read(&link, list, sizeof(list)));
+    hth_link_close(&link);
+    for (size_t i = 0; i < HTH_CARRIER_SERVED_MAX; i++)
+        close(strangers[i]);
 }
