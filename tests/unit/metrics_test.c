@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fleet/credit.h"
+#include "fleet/journals.h"
 #include "fleet/nodes.h"
 #include "fleet/roster.h"
 #include "front/metrics.h"
@@ -502,6 +503,7 @@ static void add_nodes(fixture *f)
     hth_roster *roster = NULL;
     hth_credit *credit = NULL;
     hth_carrier_link *carrier = NULL;
+    hth_journals *journals = NULL;
     hearth_error err;
 
     assert_non_null(base);
@@ -518,10 +520,17 @@ static void add_nodes(fixture *f)
     assert_ok(hth_carrier_link_new(&(hth_carrier_link_options){ .base = base, .program = "/none", .arguments = none },
                                    &carrier, &err),
               err);
+    assert_ok(hth_journals_new(
+                  &(hth_journals_options){
+                      .base = base, .store = store, .nodes = nodes, .fleet = "0", .name = "here", .epoch = "e" },
+                  &journals, &err),
+              err);
     hth_nodes_write_metrics(nodes, &f->page);
     hth_roster_write_metrics(roster, &f->page);
     hth_credit_write_metrics(credit, &f->page);
     hth_carrier_link_write_metrics(carrier, &f->page);
+    hth_journals_write_metrics(journals, &f->page);
+    hth_journals_free(journals);
     hth_carrier_link_free(carrier);
     hth_credit_free(credit);
     hth_roster_free(roster);
