@@ -48,6 +48,8 @@ struct hth_kept_stream {
     uint64_t last;
     hth_http_exchange *reader; /* NULL: none */
     size_t n_read;             /* bytes of the log that the reader has */
+    bool is_taken;             /* it began at another node */
+    uint64_t n_ahead;          /* number of the last event that the reader has, if it is later than last */
     uint64_t alone_ns;         /* the time since when it has no reader, or has ended */
 };
 
@@ -381,6 +383,8 @@ static void add_event(hth_kept_stream *stream, const char *event, size_t n)
         (void)snprintf(line, sizeof(line), "id: %" PRIu64 "\n", stream->last); /* fits */
     hth_buffer_add_text(&stream->log, line);
     hth_buffer_add(&stream->log, event, n);
+    if (stream->last <= stream->n_ahead)
+        stream->n_read = stream->log.n;
 }
 
 /* Is it a keep-alive space before the next line? */
@@ -430,6 +434,46 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole)
     stream->is_whole = is_whole && stream->piece.n == 0;
     stream->alone_ns = hth_os_monotonic_ns();
     pump(stream);
+}
+
+/* Drop a stream that has no writer. */
+static void drop(hth_kept_stream *stream)
+{
+    hth_http_exchange *reader = stream->reader;
+
+    stream->reader = NULL;
+    if (reader)
+        hth_http_abort(reader);
+    stream_free(stream);
+}
+
+void hth_kept_stream_discard(hth_kept_stream *stream)
+{
+    stream->has_writer = false;
+    drop(stream);
+}
+
+bool hth_kept_stream_add_ended(hth_kept_streams *streams, const char *content_type, const char *id, const uint8_t *key,
+                               const hth_buffer *events)
+{
+    static const hth_kept_writer nobody;
+    const bool is_lines = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0;
+    hth_kept_stream *stream =
+        hth_kept_stream_new(streams, is_lines ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, id, key, 0, &nobody);
+
+    if (!stream)
+        return false;
+    if (events->n == 0 || hth_kept_stream_write(stream, events->text, events->n)) {
+        hth_kept_stream_end(stream, true);
+        return true;
+    }
+    hth_kept_stream_discard(stream);
+    return false;
+}
+
+void hth_kept_stream_note_taken(hth_kept_stream *stream)
+{
+    stream->is_taken = true;
 }
 
 /* ---- readers ---- */
@@ -523,7 +567,7 @@ bool hth_kept_streams_read(hth_kept_streams *streams, hth_http_exchange *exchang
         error->status = 410;
         return false;
     }
-    if (after > stream->last) {
+    if (after > stream->last && !(stream->is_taken && stream->has_writer)) {
         hth_api_fail(error, HTH_API_INVALID_VALUE, "after",
                      "'after' is %" PRIu64 ", but this stream has come to event %" PRIu64 " only", after, stream->last);
         return false;
@@ -533,7 +577,8 @@ bool hth_kept_streams_read(hth_kept_streams *streams, hth_http_exchange *exchang
     hth_http_header_add(exchange, "X-Accel-Buffering", "no");
     hth_http_stream_begin(exchange, 200,
                           stream->form == HTH_KEPT_LINES ? HTH_NDJSON_CONTENT_TYPE : HTH_SSE_CONTENT_TYPE);
-    stream->n_read = begin_of(stream, after);
+    stream->n_ahead = after;
+    stream->n_read = begin_of(stream, after < stream->last ? after : stream->last);
     hth_kept_stream_take_reader(stream, exchange);
     return true;
 }
@@ -541,14 +586,10 @@ bool hth_kept_streams_read(hth_kept_streams *streams, hth_http_exchange *exchang
 bool hth_kept_streams_drop(hth_kept_streams *streams, const char *id, const uint8_t *key, hth_api_error *error)
 {
     hth_kept_stream *stream = find(streams, id, key);
-    hth_http_exchange *reader = stream ? stream->reader : NULL;
 
     if (!stream)
         return fail_unknown(id, error);
     give_up(stream);
-    stream->reader = NULL;
-    if (reader)
-        hth_http_abort(reader);
-    stream_free(stream);
+    drop(stream);
     return true;
 }

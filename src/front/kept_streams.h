@@ -82,6 +82,20 @@ bool hth_kept_stream_is_full(const hth_kept_stream *stream);
 /* The writer has finished. is_whole false: the reader's connection is cut to show that the end is missing. */
 void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole);
 
+/*
+ * Add a stream that began at another node and has ended: its events, whose form content_type names. False: none can be
+ * kept now, or no memory.
+ */
+bool hth_kept_stream_add_ended(hth_kept_streams *streams, const char *content_type, const char *id, const uint8_t *key,
+                               const hth_buffer *events);
+/* The writer has finished, and so has this stream: its reader's connection is cut, and it is not found any more. */
+void hth_kept_stream_discard(hth_kept_stream *stream);
+/*
+ * The stream began at another node, which may have sent some events more than this one knows: a reader that has them
+ * gets those that follow.
+ */
+void hth_kept_stream_note_taken(hth_kept_stream *stream);
+
 /* ---- readers ---- */
 
 /* Does the request ask for its stream to be kept? */

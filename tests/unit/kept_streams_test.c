@@ -475,3 +475,68 @@ TEST(an_error_ends_it_as_its_last_event)
         fail_msg("it ends with: %s", hth_buffer_text(&stage->reply.body));
     stage_free(stage);
 }
+
+/* ---- streams of other nodes ---- */
+
+static void on_nothing(void *user_data)
+{
+    (void)user_data;
+}
+
+static hth_kept_stream *take_stream(relay_stage *stage)
+{
+    const hth_kept_writer writer = { .on_room = on_nothing, .on_given_up = on_nothing };
+    hth_kept_stream *stream = hth_kept_stream_new(stage->kept, HTH_KEPT_EVENTS, "taken", relay_stage_key, 0, &writer);
+
+    assert_non_null(stream);
+    hth_kept_stream_note_taken(stream);
+    assert_true(hth_kept_stream_write(stream, "data: one\n\n", 11));
+    return stream;
+}
+
+TEST(a_reader_that_is_ahead_gets_what_follows)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_kept_stream *stream = take_stream(stage);
+    hth_test_client client;
+
+    ask(stage, &client, "GET", "taken?after=3");
+    hth_test_http_until(&stage->http, (client_reply_read(&client, &stage->reply), stage->reply.status > 0));
+    assert_int_equal(stage->reply.status, 200);
+    for (int i = 0; i < 4; i++)
+        assert_true(hth_kept_stream_write(stream, "data: x\n\n", 9));
+    hth_kept_stream_end(stream, true);
+    client_hear(&client, &stage->reply);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "id: 4\ndata: x\n\nid: 5\ndata: x\n\n");
+    hth_test_client_close(&client);
+    expect(stage, "GET", "taken?after=6", 400, "has come to event 5");
+    stage_free(stage);
+}
+
+TEST(a_stream_that_went_away_is_not_found_any_more)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_kept_stream *stream = take_stream(stage);
+    hth_test_client client;
+
+    ask(stage, &client, "GET", "taken");
+    (void)hth_test_client_hear(&client, "data: one\n\n");
+    hth_kept_stream_discard(stream);
+    hth_test_http_until(&stage->http, hth_http_server_numbers(stage->server).n_connections == 0);
+    hth_test_client_close(&client);
+    expect(stage, "GET", "taken", 404, "there is no stream");
+    stage_free(stage);
+}
+
+TEST(a_stream_that_ended_elsewhere_is_read_from_anywhere)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_buffer events = { .text = NULL };
+
+    hth_buffer_add_text(&events, "data: one\n\ndata: two\n\n");
+    assert_true(hth_kept_stream_add_ended(stage->kept, "text/event-stream", "over", relay_stage_key, &events));
+    expect(stage, "GET", "over?after=1", 200, "id: 2\ndata: two\n\n");
+    expect(stage, "GET", "over", 200, "id: 1\ndata: one\n\nid: 2\ndata: two\n\n");
+    hth_buffer_deinit(&events);
+    stage_free(stage);
+}
