@@ -40,6 +40,7 @@ typedef struct hth_access_record {
     const char *reason;   /* of a refusal, a label of metrics; NULL, "": not counted */
     const char *why;    /* of a refusal or failure: a sentence from the front, never text of a prompt; NULL, "": none */
     const char *node;   /* of a fleet, that ended it; NULL, "": there is no fleet, or no model worked */
+    bool goes_on;       /* at another node */
     uint32_t n_resumed; /* number of times that another worker continued it */
 } hth_access_record;
 

@@ -193,6 +193,8 @@ static bool reload(void *user_data, hearth_error *err)
     hth_proxy_set_limits(front->proxy, &options->relay);
     hth_places_set_wait_timeout(front->places, options->relay.wait_timeout_ms);
     hth_kept_streams_set_options(front->kept, &options->kept);
+    if (front->fleet.journals)
+        hth_journals_set_keep_ms(front->fleet.journals, options->kept.keep_ms);
     hth_event_feed_set_heartbeat(front->feed, options->relay.keep_alive_ms);
     hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
     for (size_t i = 0; i < options->n_warnings; i++)
@@ -519,16 +521,20 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
     if (status == HEARTH_OK)
         status = hth_front_fleet_begin(front, options, err);
     if (status == HEARTH_OK)
+        status = hth_front_takeover_begin(front, err);
+    if (status == HEARTH_OK)
         status = hth_proxy_new(&(hth_proxy_options){ .upstream = front->upstream,
                                                      .places = front->places,
                                                      .kept = front->kept,
+                                                     .journals = front->fleet.journals,
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
                                                      .limits = options->relay },
                                &front->proxy, err);
     if (status == HEARTH_OK)
         status = hth_response_store_new(
-            &(hth_response_store_options){ .base = front->base, .limits = options->responses, .log = &front->log },
+            &(hth_response_store_options){
+                .base = front->base, .limits = options->responses, .shared = front->fleet.shared, .log = &front->log },
             &front->responses, err);
     if (status != HEARTH_OK)
         return status;
@@ -640,6 +646,7 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_front_takeover_end(front);
     hth_front_fleet_end(front);
     hth_front_orders_free(front);
     hth_folder_watch_free(front->folders);

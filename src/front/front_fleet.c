@@ -260,6 +260,8 @@ void hth_front_fleet_metrics(const void *user_data, hth_buffer *out)
         hth_credit_write_metrics(front->fleet.credit, out);
     if (front->fleet.roster)
         hth_roster_write_metrics(front->fleet.roster, out);
+    if (front->fleet.journals)
+        hth_journals_write_metrics(front->fleet.journals, out);
     if (hth_supervisor_carrier(front->supervisor))
         hth_carrier_link_write_metrics(hth_supervisor_carrier(front->supervisor), out);
 }
@@ -601,10 +603,10 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                      .on_look = on_look,
                                                      .user_data = front },
                                &front->fleet.nodes, err);
-    if (status == HEARTH_OK && of->file && of->policy == HTH_ROUTE_BY_TIME) {
+    if (status == HEARTH_OK && of->file)
         front->fleet.shares_secret = hth_fleet_pem_secret(front->fleet.pem, front->fleet.secret);
+    if (status == HEARTH_OK && of->file && of->policy == HTH_ROUTE_BY_TIME)
         status = hth_credit_new(N_ANCHORS, &front->fleet.credit, err);
-    }
     if (status == HEARTH_OK && of->file && of->store)
         status = begin_store(front, of, err);
     if (status == HEARTH_OK)

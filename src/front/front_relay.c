@@ -14,41 +14,23 @@
 
 /* ---- stored responses ---- */
 
-/* The key that a client must send to get this client's streams and responses again. */
-static const uint8_t *key_of(const hth_front_request *r)
-{
-    static const uint8_t no_key[HTH_KEPT_KEY_BYTES] = { 0 };
-
-    static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
-    return r->use ? hth_key_use_key(r->use)->sha256 : no_key;
-}
-
-/* The store's key for the response to this request. */
-static void key_of_response(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES])
-{
-    char id[64];
-
-    (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
-    hth_response_key(key_of(r), id, strlen(id), key);
-}
-
 static void on_record(const void *bytes, size_t n, void *user_data)
 {
     hth_front_request *r = user_data;
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
-    key_of_response(r, key);
+    hth_front_response_key(r, key);
     hth_response_store_put(r->front->responses, key, bytes, n);
     hth_running_end(&r->running);
 }
 
-static void on_begun(const void *bytes, size_t n, void *user_data)
+static void on_begun(const void *bytes, size_t n, bool is_journaled, void *user_data)
 {
     hth_front_request *r = user_data;
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
-    key_of_response(r, key);
-    hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);
+    hth_front_response_key(r, key);
+    hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n, is_journaled);
 }
 
 /* The client disconnected during a lookup. */
@@ -57,6 +39,7 @@ static void on_gone(void *user_data)
     hth_front_request *r = user_data;
 
     hth_response_lookup_cancel(&r->question.lookup);
+    hth_journal_take_cancel(&r->take);
     hth_front_request_gone(r);
 }
 
@@ -72,41 +55,75 @@ static void on_answer(int status, const hth_buffer *body, const hth_api_error *e
         hth_front_request_answer(r, status, "application/json", body);
 }
 
+static void ask_stored(hth_front_request *r, const void *begun, size_t n)
+{
+    r->question = (hth_stored_question){ .store = r->front->responses,
+                                         .running = &r->front->running,
+                                         .begun = begun,
+                                         .n_begun = n,
+                                         .on_answer = on_answer,
+                                         .user_data = r };
+    memcpy(r->question.owner, hth_front_owner(r), sizeof(r->question.owner));
+    hth_stored_ask(&r->question, r->exchange, r->route->path);
+}
+
 void hth_front_ask_stored(hth_front_request *r)
 {
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
-    r->question = (hth_stored_question){
-        .store = r->front->responses, .running = &r->front->running, .on_answer = on_answer, .user_data = r
-    };
-    memcpy(r->question.owner, key_of(r), sizeof(r->question.owner));
-    hth_stored_ask(&r->question, r->exchange, r->route->path);
+    if (!hth_front_look_for_response(r, ask_stored))
+        ask_stored(r, NULL, 0);
 }
 
 /* ---- kept streams ---- */
 
-void hth_front_serve_stream(hth_front_request *r)
+/* Answer from the streams that are kept here. False with error: there is none of this id. */
+static bool serve_kept(hth_front_request *r, hth_api_error *error)
 {
     const char *id = r->path + strlen(r->route->path);
     hth_kept_streams *kept = r->front->kept;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     if (strcmp(r->method, "DELETE") == 0) {
-        if (hth_kept_streams_drop(kept, id, key_of(r), &error))
-            hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
-        else
-            hth_front_request_refuse(r, &error, "not_found");
-    } else if (strcmp(r->method, "GET") != 0) {
+        if (!hth_kept_streams_drop(kept, id, hth_front_owner(r), error))
+            return false;
+        hth_front_forget_stream(r, id);
+        hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
+        return true;
+    }
+    if (!hth_kept_streams_read(kept, r->exchange, id, hth_front_owner(r), error))
+        return false;
+    r->record.status = 200;
+    r->record.is_stream = true;
+    hth_front_request_end(r);
+    return true;
+}
+
+static void serve_own_stream(hth_front_request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!serve_kept(r, &error))
+        hth_front_request_refuse(r, &error, "not_found");
+}
+
+void hth_front_serve_stream(hth_front_request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(r->method, "DELETE") != 0 && strcmp(r->method, "GET") != 0) {
         hth_http_header_add(r->exchange, "Allow", "GET, DELETE");
         hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes GET and DELETE, not %s", r->path, r->method);
         error.status = 405;
         hth_front_request_refuse(r, &error, NULL);
-    } else if (hth_kept_streams_read(kept, r->exchange, id, key_of(r), &error)) {
-        r->record.status = 200;
-        r->record.is_stream = true;
-        hth_front_request_end(r);
-    } else {
-        hth_front_request_refuse(r, &error, "not_found");
+        return;
     }
+    if (serve_kept(r, &error))
+        return;
+    if (error.kind == HTH_API_NOT_FOUND && error.status == 0) { /* it may be at another node */
+        hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
+        if (hth_front_take_stream(r, r->path + strlen(r->route->path), serve_own_stream))
+            return;
+    }
+    hth_front_request_refuse(r, &error, "not_found");
 }
 
 /* ---- the relay ---- */
@@ -236,7 +253,7 @@ void hth_front_relay(hth_front_request *r)
                             .record = &r->record,
                             .wants_events = r->wants_events,
                             .wants_kept = wants_kept,
-                            .key = key_of(r),
+                            .key = hth_front_owner(r),
                             .on_over = on_relayed,
                             .user_data = r,
                         });
@@ -259,7 +276,7 @@ void hth_front_relay_response(hth_front_request *r)
 
     r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
     (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* the worker rejects a malformed body */
-    memcpy(r->past.owner, key_of(r), sizeof(r->past.owner));
+    memcpy(r->past.owner, hth_front_owner(r), sizeof(r->past.owner));
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
     hth_past_search_begin(&r->past);
 }

@@ -1,6 +1,7 @@
 /*
- * front_request.c - the answer and the end of a request: logs, metrics, events and the key's limits
+ * front_request.c - the memory, the answer and the end of a request: logs, metrics, events and the key's limits
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -28,6 +29,38 @@ void hth_front_options_drop(hth_front *front, hth_front_options *options)
     if (!options->is_first && front->hooks->release)
         front->hooks->release(options->options, front->hooks->user_data);
     free(options);
+}
+
+hth_front_request *hth_front_request_new(const char *method, const char *path, const char *peer)
+{
+    size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
+    hth_front_request *r = calloc(1, sizeof(*r) + n_method + n_path);
+
+    if (!r)
+        return NULL;
+    r->method = memcpy(r->text, method, n_method);
+    r->path = memcpy(r->text + n_method, path, n_path);
+    (void)snprintf(r->peer, sizeof(r->peer), "%s", peer); /* cut: for logs */
+    hth_end_at_character(r->peer, sizeof(r->peer));
+    return r;
+}
+
+const uint8_t *hth_front_owner(const hth_front_request *r)
+{
+    static const uint8_t no_key[HTH_KEPT_KEY_BYTES] = { 0 };
+
+    if (r->has_owner)
+        return r->owner;
+    static_assert(sizeof(((hth_server_key *)NULL)->sha256) == HTH_KEPT_KEY_BYTES, "a key is its digest");
+    return r->use ? hth_key_use_key(r->use)->sha256 : no_key;
+}
+
+void hth_front_response_key(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES])
+{
+    char id[64];
+
+    (void)snprintf(id, sizeof(id), "resp_%s", r->id); /* fits */
+    hth_response_key(hth_front_owner(r), id, strlen(id), key);
 }
 
 void hth_front_note_over(hth_front *front)
@@ -150,7 +183,10 @@ void hth_front_request_end(hth_front_request *r)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
     log_request(r);
     hth_front_options_drop(front, r->options);
-    hth_running_fail(&r->running, record->why ? record->why : "the response was broken off");
+    if (record->goes_on)
+        hth_running_end(&r->running);
+    else
+        hth_running_fail(&r->running, record->why ? record->why : "the response was broken off");
     hth_past_search_deinit(&r->past);
     free(r);
     hth_front_note_over(front);

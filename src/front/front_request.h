@@ -11,6 +11,7 @@
 #include "api/model_pages.h"
 #include "fleet/credit_feed.h"
 #include "fleet/fleet_pem.h"
+#include "fleet/journals.h"
 #include "fleet/roster.h"
 #include "front/access_log.h"
 #include "front/admin.h"
@@ -42,6 +43,7 @@ typedef struct hth_front_options {
 
 typedef struct hth_adapter_order hth_adapter_order; /* front_adapters.c */
 typedef struct hth_peer_request hth_peer_request;   /* peer_request.c */
+typedef struct hth_orphan hth_orphan;               /* takeover.c */
 
 /* The front as a node of a fleet; zeros without one. */
 typedef struct hth_fleet {
@@ -56,6 +58,8 @@ typedef struct hth_fleet {
     bool has_cache;                   /* the name of the cache is known */
     char cache[HTH_NODE_EPOCH_BYTES]; /* or else the epoch */
     hth_shared_limits *limits;
+    hth_journals *journals;     /* NULL: no store, or no secret that all nodes have */
+    hth_shared_records *shared; /* likewise */
     char name[HTH_NODE_NAME_BYTES];
     char epoch[HTH_NODE_EPOCH_BYTES];
     hth_buffer page; /* the last one for other nodes */
@@ -91,6 +95,7 @@ typedef struct hth_front {
     uint32_t n_adapters;           /* number of ids given to adapters by such orders */
     bool is_ordering;              /* an order begins now */
     hth_peer_request *peers;       /* requests of other nodes */
+    hth_orphan *orphans;           /* replies of other nodes that are being taken */
     int64_t started_s;             /* Unix time; shown as the creation time of models */
     char id_prefix[17];            /* of ids of requests */
     uint64_t n_ids;
@@ -183,10 +188,12 @@ typedef struct hth_front_request {
     hth_http_exchange *exchange;
     const hth_route *route; /* NULL: none */
     hth_key_use *use;       /* NULL: the client has no known key */
-    bool is_counted;        /* use has begun */
-    bool names_adapter;     /* the model that the body names is an adapter */
-    bool is_announced;      /* its beginning was reported to operators */
-    bool wants_events;      /* the body asks for a stream of events (api/peek.h) */
+    bool has_owner;         /* it began at another node, for the client with this key: */
+    uint8_t owner[HTH_KEPT_KEY_BYTES];
+    bool is_counted;    /* use has begun */
+    bool names_adapter; /* the model that the body names is an adapter */
+    bool is_announced;  /* its beginning was reported to operators */
+    bool wants_events;  /* the body asks for a stream of events (api/peek.h) */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
     char traceparent[HTH_TRACEPARENT_BYTES];
@@ -200,10 +207,20 @@ typedef struct hth_front_request {
     hth_past_search past;         /* of /v1/responses */
     hth_running_response running; /* likewise, in the background */
     hth_stored_question question; /* about stored responses */
+    hth_journal_take take;        /* about a reply of another node, and what comes then */
+    void (*then_stream)(struct hth_front_request *r);
+    void (*then_response)(struct hth_front_request *r, const void *begun, size_t n);
     char text[];
 } hth_front_request;
 
-/* ---- front_request.c: ends ---- */
+/* ---- front_request.c: beginnings and ends ---- */
+
+/* The key that a client must send to get this client's streams and responses again, [HTH_KEPT_KEY_BYTES]. */
+const uint8_t *hth_front_owner(const hth_front_request *r);
+/* The response store's key for the response to this request. */
+void hth_front_response_key(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES]);
+/* A request with copies of these texts, and nothing else; NULL without memory. */
+hth_front_request *hth_front_request_new(const char *method, const char *path, const char *peer);
 
 /* A request is over, of which front->n_requests counts the beginning: a draining front may end now. */
 void hth_front_note_over(hth_front *front);
@@ -274,6 +291,20 @@ void hth_front_relay_response(hth_front_request *r);
 void hth_front_ask_stored(hth_front_request *r);
 /* Answer with a kept stream; the request is over when the stream begins. */
 void hth_front_serve_stream(hth_front_request *r);
+
+/* ---- takeover.c: this node goes on with replies of others, if the fleet has a store and one secret ---- */
+
+hearth_status hth_front_takeover_begin(hth_front *front, hearth_error *err); /* after the fleet */
+void hth_front_takeover_end(hth_front *front);                               /* after all requests, before the fleet */
+/* Take the stream of this id, then call back. False: there is no store now, and nothing is called. */
+bool hth_front_take_stream(hth_front_request *r, const char *id, void (*then)(hth_front_request *r));
+/*
+ * Look whether the response of the path runs at another node, then call back, with the record of its beginning, [n],
+ * or NULL. If the request is to end it, it runs here then. False: likewise.
+ */
+bool hth_front_look_for_response(hth_front_request *r, void (*then)(hth_front_request *r, const void *begun, size_t n));
+/* No node shall go on with the stream of this id. */
+void hth_front_forget_stream(hth_front_request *r, const char *id);
 
 /* ---- front_prefixes.c: likewise ---- */
 

@@ -355,22 +355,6 @@ static void name_request(hth_front_request *r)
         hth_http_header_add(r->exchange, "Request-Id", record->request_id);
 }
 
-/* NULL without memory. */
-static hth_front_request *request_new(const hth_http_exchange *exchange)
-{
-    const char *method = hth_http_method(exchange), *path = hth_http_path(exchange);
-    size_t n_method = strlen(method) + 1, n_path = strlen(path) + 1;
-    hth_front_request *r = calloc(1, sizeof(*r) + n_method + n_path);
-
-    if (!r)
-        return NULL;
-    r->method = memcpy(r->text, method, n_method);
-    r->path = memcpy(r->text + n_method, path, n_path);
-    (void)snprintf(r->peer, sizeof(r->peer), "%s", hth_http_peer(exchange)); /* cut: for logs */
-    hth_end_at_character(r->peer, sizeof(r->peer));
-    return r;
-}
-
 void hth_front_handle(hth_http_exchange *exchange, void *user_data)
 {
     static const char no_memory[] = "{\"error\":{\"message\":\"no memory for the request\",\"type\":\"server_error\"}}";
@@ -383,7 +367,7 @@ void hth_front_handle(hth_http_exchange *exchange, void *user_data)
         hth_front_fleet_handle(front, exchange);
         return;
     }
-    r = request_new(exchange);
+    r = hth_front_request_new(hth_http_method(exchange), hth_http_path(exchange), hth_http_peer(exchange));
     if (!r) {
         hth_http_reply(exchange, 503, "application/json", no_memory, sizeof(no_memory) - 1);
         return;

@@ -29,6 +29,7 @@
 #include "base/draw.h"
 #include "base/hash.h"
 #include "base/os.h"
+#include "base/smaller.h"
 #include "base/status.h"
 #include "dialects/response_record.h"
 
@@ -159,6 +160,7 @@ struct hth_relay {
 
     /* To the client. */
     hth_kept_stream *kept; /* owns the exchange; NULL: the stream is not kept */
+    hth_journal *journal;  /* NULL: no other node could go on */
     char last_bytes[2];
     uint64_t written_ns;
     hth_access_record record;
@@ -256,6 +258,37 @@ static bool relay_take_turn(hth_relay *relay)
     return false;
 }
 
+/* ---- the journal, with which another node goes on if this one dies ---- */
+
+static void journal_add(hth_relay *relay, hth_piece_kind kind, const void *bytes, size_t n)
+{
+    uint8_t head[HTH_PIECE_HEAD_BYTES];
+
+    if (!relay->journal)
+        return;
+    hth_piece_head(kind, n, head);
+    hth_journal_add(relay->journal, head, sizeof(head));
+    if (n > 0)
+        hth_journal_add(relay->journal, bytes, n);
+}
+
+static void journal_frame(hth_relay *relay, const hth_frame *frame)
+{
+    hth_buffer known = { .text = NULL };
+    size_t last = 0;
+
+    if (!relay->journal)
+        return;
+    hth_frame_add_known(&known, &last, frame);
+    if (known.failed) {
+        hth_journal_drop(relay->journal);
+        relay->journal = NULL;
+    } else if (known.n > 0) {
+        journal_add(relay, HTH_PIECE_TOKENS, known.text, known.n);
+    }
+    hth_buffer_deinit(&known);
+}
+
 /* ---- the end of a relay ---- */
 
 /* Note that the relay is over: on_over will be called. */
@@ -293,6 +326,11 @@ static hth_http_exchange *take_exchange(hth_relay *relay, int status)
     relay_let_go(relay);
     relay->exchange = NULL;
     relay->state = RELAY_OVER;
+    if (relay->kept || relay->record.goes_on)
+        hth_journal_leave(relay->journal); /* of a stream, which may still be read */
+    else
+        hth_journal_drop(relay->journal);
+    relay->journal = NULL;
     relay->record.status = status;
     relay->record.duration_ms = ms_since(relay->begun_ns);
     relay->record.n_resumed = relay->n_runs > 1 ? relay->n_runs - 1 : 0;
@@ -338,8 +376,11 @@ static void add_notes(hth_relay *relay)
 /* End a stream that has begun. is_whole false: it is cut off, so that the client sees that its end is missing. */
 static void relay_end_stream(hth_relay *relay, int status, bool is_whole)
 {
-    hth_http_exchange *exchange = take_exchange(relay, status);
+    hth_http_exchange *exchange;
 
+    if (is_whole)
+        journal_add(relay, HTH_PIECE_END, NULL, 0);
+    exchange = take_exchange(relay, status);
     if (relay->kept)
         hth_kept_stream_end(relay->kept, is_whole);
     else if (exchange && is_whole)
@@ -361,8 +402,70 @@ static void on_given_up(void *user_data)
 {
     hth_relay *relay = user_data;
 
+    hth_journal_drop(relay->journal);
+    relay->journal = NULL;
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept owned it */
     relay->kept = NULL;
+}
+
+/* Another node took the reply: here it is over, and its client is told nothing. */
+static void on_journal_lost(void *user_data)
+{
+    hth_relay *relay = user_data;
+    hth_kept_stream *kept = relay->kept;
+
+    relay->journal = NULL;
+    relay->record.goes_on = true;
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept owned it, or there was none */
+    relay->kept = NULL;
+    if (kept)
+        hth_kept_stream_discard(kept);
+}
+
+static const char *text_or_none(const char *text)
+{
+    return text ? text : "";
+}
+
+/* Begin the journal of a reply that outlives its client's connection. begun: of a response without a client, [n]. */
+static void journal_begin(hth_relay *relay, const void *begun, size_t n)
+{
+    const hth_journal_owner owner = { .on_lost = on_journal_lost, .user_data = relay };
+    const hth_relay_request *asked = &relay->request;
+    hth_journals *journals = relay->proxy->options.journals;
+    hth_journaled journaled = { .model = relay->model->name,
+                                .target = asked->target,
+                                .body_type = relay->kept_type,
+                                .id = asked->id,
+                                .request_id = asked->request_id,
+                                .traceparent = text_or_none(asked->traceparent),
+                                .salt = text_or_none(asked->salt),
+                                .adapter = text_or_none(asked->adapter),
+                                .names_adapter = asked->names_adapter,
+                                .seed = relay->seed,
+                                .created_s = relay->created_s,
+                                .status = relay->status,
+                                .content_type = begun ? "" : relay->content_type,
+                                .body = relay->kept_body,
+                                .n_body = relay->n_kept_body,
+                                .past = asked->past,
+                                .n_past = asked->past_bytes,
+                                .begun = begun,
+                                .n_begun = n };
+    char name[HTH_JOURNAL_NAME_BYTES];
+    hth_buffer first = { .text = NULL };
+
+    if (!journals || !hth_journal_name(journals, asked->id, relay->key, sizeof(relay->key), name))
+        return;
+    memcpy(journaled.key, relay->key, sizeof(journaled.key));
+    hth_journaled_write(&journaled, &first);
+    if (!first.failed)
+        relay->journal = hth_journal_begin(journals, name, begun != NULL, first.text, first.n, &owner);
+    hth_buffer_deinit(&first);
+    if (relay->known.n > 0)
+        journal_add(relay, HTH_PIECE_TOKENS, relay->known.text, relay->known.n);
+    if (relay->fresh.n > 0)
+        journal_add(relay, HTH_PIECE_TOKENS, relay->fresh.text, relay->fresh.n);
 }
 
 /* The exchange may end before the reply: copy the parts of the request that another worker needs. */
@@ -411,19 +514,26 @@ static void keep_stream(hth_relay *relay)
         return;
     relay->kept = hth_kept_stream_new(streams, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
                                       relay->request.id, relay->key, n, &writer);
-    if (relay->kept)
-        hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->request.id);
+    if (!relay->kept)
+        return;
+    hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->request.id);
+    journal_begin(relay, NULL, 0);
 }
 
 /* ---- streams ---- */
+
+static stream_form form_of(const char *content_type)
+{
+    return strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0                             ? FORM_LINES
+         : strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0 ? FORM_EVENTS
+                                                                                          : FORM_BYTES;
+}
 
 static void relay_begin_stream(hth_relay *relay, int status, const char *content_type)
 {
     relay->has_begun = true;
     relay->record.status = status;
-    relay->form = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0                             ? FORM_LINES
-                : strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0 ? FORM_EVENTS
-                                                                                                 : FORM_BYTES;
+    relay->form = form_of(content_type);
     relay->record.is_stream = relay->form != FORM_BYTES;
     if (relay->is_detached)
         return;
@@ -447,7 +557,8 @@ static void relay_begin_stream(hth_relay *relay, int status, const char *content
         proxy_watch_time(relay->proxy);
 }
 
-static void relay_write(hth_relay *relay, const void *bytes, size_t n)
+/* Write what nobody needs again. */
+static void relay_write_once(hth_relay *relay, const void *bytes, size_t n)
 {
     const char *text = bytes;
 
@@ -466,6 +577,13 @@ static void relay_write(hth_relay *relay, const void *bytes, size_t n)
         hth_http_stream_write(relay->exchange, bytes, n);
     else if (!hth_kept_stream_write(relay->kept, bytes, n))
         relay_cut(relay, 503); /* no memory */
+}
+
+static void relay_write(hth_relay *relay, const void *bytes, size_t n)
+{
+    if (n > 0 && relay->kept)
+        journal_add(relay, HTH_PIECE_EVENTS, bytes, n);
+    relay_write_once(relay, bytes, n);
 }
 
 static bool relay_is_backlogged(const hth_relay *relay)
@@ -588,7 +706,7 @@ static void relay_keep_alive(hth_relay *relay, uint64_t now_ns)
     else
         hth_sse_add_comment(&text, wait);
     if (!text.failed)
-        relay_write(relay, text.text, text.n);
+        relay_write_once(relay, text.text, text.n);
     hth_buffer_deinit(&text);
 }
 
@@ -619,7 +737,7 @@ static void relay_tell_break(hth_relay *relay)
     static const char comment[] = ": worker ended\n\n";
 
     if (relay->kept && relay->form == FORM_EVENTS && relay->has_begun && is_between_events(relay))
-        relay_write(relay, comment, sizeof(comment) - 1);
+        relay_write_once(relay, comment, sizeof(comment) - 1);
 }
 
 /*
@@ -681,11 +799,14 @@ static void remember(hth_relay *relay, const hth_frame *frame)
 {
     if (relay->is_refused || relay->is_known_lost)
         return;
+    journal_frame(relay, frame);
     hth_frame_add_known(&relay->fresh, &relay->fresh_last, frame);
     if (!relay->fresh.failed && relay->fresh.n + relay->known.n <= HTH_KNOWN_BYTES_MAX)
         return;
     relay->is_known_lost = true;
     hth_buffer_deinit(&relay->fresh);
+    hth_journal_drop(relay->journal);
+    relay->journal = NULL;
 }
 
 /* Add the time that the tokens took to the metrics. */
@@ -854,8 +975,11 @@ static void take_record(hth_relay *relay, const hth_frame *frame)
     if (!frame->is_last)
         return;
     if (relay->request.on_begun && relay->exchange && !relay->has_begun && !record->failed &&
-        hth_response_record_read(record->text, record->n, &read) && relay_detach(relay, read.response, read.n_response))
-        relay->request.on_begun(record->text, record->n, relay->request.user_data);
+        hth_response_record_read(record->text, record->n, &read) &&
+        relay_detach(relay, read.response, read.n_response)) {
+        journal_begin(relay, record->text, record->n);
+        relay->request.on_begun(record->text, record->n, relay->journal != NULL, relay->request.user_data);
+    }
     hth_buffer_deinit(record);
 }
 
@@ -1241,6 +1365,7 @@ static bool on_bytes(const void *bytes, size_t n, void *user_data)
         relay_take_body(relay, bytes, n);
     else if (!relay_take_frames(relay, bytes, n))
         relay_give_up_call(relay, "frame");
+    hth_journal_send(relay->journal);
     return true;
 }
 
@@ -1278,6 +1403,8 @@ static void add_number(hth_upstream_request *request, hth_upstream_header *heade
 /* Forget the reply: it starts again. */
 static void forget(hth_relay *relay)
 {
+    hth_journal_drop(relay->journal);
+    relay->journal = NULL;
     relay->has_head = false;
     relay->is_known_lost = false;
     relay->record.n_tokens_out = 0;
@@ -1575,8 +1702,15 @@ void hth_proxy_leave(hth_proxy *proxy, const hth_node *node)
 
 void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error)
 {
-    while (proxy->relays)
-        relay_fail(proxy->relays, error);
+    while (proxy->relays) {
+        hth_relay *relay = proxy->relays;
+
+        relay->record.goes_on = relay->journal && relay->state != RELAY_OVER;
+        if (relay->record.goes_on)
+            relay_cut(relay, HTH_STATUS_CLIENT_GONE); /* the client finds the rest at another node */
+        else
+            relay_fail(relay, error);
+    }
 }
 
 static size_t text_bytes(const char *text)
@@ -1626,7 +1760,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     own->salt = copy_text(&at, request->salt);
     own->adapter = copy_text(&at, request->adapter);
     own->wants_kept = request->wants_kept && proxy->options.kept;
-    if (own->wants_kept)
+    if (request->key)
         own->key = memcpy(relay->key, request->key, sizeof(relay->key));
     if (own->record)
         relay->record = *own->record;
@@ -1671,6 +1805,78 @@ hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const 
     }
     hth_http_watch_set(exchange,
                        &(hth_http_watch){ .on_close = relay_on_close, .on_room = relay_on_room, .user_data = relay });
+    relay_ask(relay, NULL);
+    return relay;
+}
+
+/* Make its kept stream, with what the client got elsewhere. False: none can be kept now, or there is no memory. */
+static bool take_stream(hth_relay *relay, const hth_journaled *journaled, const hth_buffer *events)
+{
+    const hth_kept_writer writer = { .on_room = relay_on_room, .on_given_up = on_given_up, .user_data = relay };
+
+    relay->has_head = relay->is_stream = relay->has_begun = relay->record.is_stream = true;
+    relay->status = relay->record.status = journaled->status;
+    (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", journaled->content_type); /* it had room */
+    relay->form = form_of(journaled->content_type);
+    relay->kept =
+        hth_kept_stream_new(relay->proxy->options.kept, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
+                            relay->request.id, relay->key, relay->n_kept_body, &writer);
+    if (!relay->kept)
+        return false;
+    hth_kept_stream_note_taken(relay->kept);
+    relay->record.bytes_out = events->n;
+    if (events->n > 0)
+        memcpy(relay->last_bytes, events->text + events->n - hth_smaller(events->n, sizeof(relay->last_bytes)),
+               hth_smaller(events->n, sizeof(relay->last_bytes)));
+    if (events->n == 0 || hth_kept_stream_write(relay->kept, events->text, events->n))
+        return true;
+    hth_kept_stream_discard(relay->kept);
+    relay->kept = NULL;
+    return false;
+}
+
+/* Undo relay_new. */
+static void relay_undo(hth_relay *relay)
+{
+    hth_proxy *proxy = relay->proxy;
+
+    DL_DELETE(proxy->relays, relay);
+    proxy->n_relays--;
+    relay_free(relay);
+}
+
+hth_relay *hth_proxy_take_over(hth_proxy *proxy, const hth_relay_request *request, const hth_journaled *journaled,
+                               hth_journal_rest *rest, hth_journal *journal)
+{
+    const bool is_stream = *journaled->content_type != '\0';
+    hth_relay *relay = is_stream && !proxy->options.kept ? NULL : relay_new(proxy, NULL, request);
+    bool ok;
+
+    if (!relay) {
+        hth_journal_leave(journal);
+        return NULL;
+    }
+    relay->kept_body = malloc(journaled->n_body + 1);
+    ok = relay->kept_body != NULL;
+    if (ok && journaled->n_body > 0)
+        memcpy(relay->kept_body, journaled->body, journaled->n_body);
+    relay->n_kept_body = journaled->n_body;
+    (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s", journaled->body_type); /* it had room */
+    relay->seed = journaled->seed;
+    relay->created_s = journaled->created_s;
+    relay->is_detached = !is_stream;
+    if (!ok || (is_stream && !take_stream(relay, journaled, &rest->events))) {
+        relay_undo(relay);
+        hth_journal_leave(journal);
+        return NULL;
+    }
+    relay->known = rest->known;
+    rest->known = (hth_buffer){ .text = NULL };
+    relay->n_elsewhere_there = relay->known.n;
+    relay->record.n_tokens_out = rest->n_tokens;
+    relay->n_runs = 1;
+    hth_journal_set_owner(journal, &(hth_journal_owner){ .on_lost = on_journal_lost, .user_data = relay });
+    relay->journal = journal;
     relay_ask(relay, NULL);
     return relay;
 }

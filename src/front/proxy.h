@@ -26,7 +26,9 @@
 #include "api/anchors.h"
 #include "api/error.h"
 #include "base/log.h"
+#include "fleet/journals.h"
 #include "front/access_log.h"
+#include "front/journal_pieces.h"
 #include "front/kept_streams.h"
 #include "front/metrics.h"
 #include "front/places.h"
@@ -39,6 +41,7 @@ typedef struct hth_proxy_options {
     hth_upstream *upstream; /* this and the next four outlive the proxy */
     hth_places *places;
     hth_kept_streams *kept; /* NULL: no streams are kept */
+    hth_journals *journals; /* NULL: no other node could go on with replies; outlives the proxy */
     hth_metrics *metrics;   /* counts tokens; may be NULL */
     const hth_log *log;
     hth_relay_limits limits;
@@ -88,8 +91,11 @@ typedef struct hth_relay_request {
      * stored.
      */
     void (*on_record)(const void *bytes, size_t n, void *user_data);
-    /* For a client that does not wait: it was answered with the beginning of the record, and the reply goes on. */
-    void (*on_begun)(const void *bytes, size_t n, void *user_data);
+    /*
+     * For a client that does not wait: it was answered with the beginning of the record, and the reply goes on, also at
+     * another node if it is journaled.
+     */
+    void (*on_begun)(const void *bytes, size_t n, bool is_journaled, void *user_data);
     bool wants_events;  /* the reply will be a stream of events: it may begin with a comment while it waits */
     bool wants_kept;    /* the stream goes on without its client, and can be read again; id must be unguessable */
     const uint8_t *key; /* [HTH_KEPT_KEY_BYTES]: its readers must have the same key */
@@ -103,6 +109,13 @@ typedef struct hth_relay_request {
     void *user_data;
 } hth_relay_request;
 
+/*
+ * Go on with a reply whose client was at another node: a kept stream, or a response without a client. request as for
+ * hth_proxy_relay, with its texts. journaled is read during the call; known and events of rest are taken. Takes the
+ * journal. NULL: no memory, or no stream can be kept now; the journal is left, and on_over is not called.
+ */
+hth_relay *hth_proxy_take_over(hth_proxy *proxy, const hth_relay_request *request, const hth_journaled *journaled,
+                               hth_journal_rest *rest, hth_journal *journal);
 /* Takes over an exchange whose request is complete. The result is valid until on_over; NULL: on_over was called. */
 hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const hth_relay_request *request);
 /* Cut off the reply. on_over will be called. */

@@ -262,6 +262,22 @@ static void job_free(hth_response_job *job)
     free(job);
 }
 
+static void on_shared(const void *bytes, size_t n, void *user_data)
+{
+    hth_response_lookup *lookup = user_data;
+
+    lookup->on_found(bytes, n, lookup->user_data);
+}
+
+/* The lookup ends with this record; bytes NULL: there is none here. */
+static void end_lookup(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES],
+                       hth_response_lookup *lookup, const void *bytes, size_t n)
+{
+    lookup->shared = (hth_shared_lookup){ .on_found = on_shared, .user_data = lookup };
+    if (bytes || !store->options.shared || !hth_shared_records_find(store->options.shared, key, &lookup->shared))
+        lookup->on_found(bytes, n, lookup->user_data);
+}
+
 static void take_done(hth_response_store *store, hth_response_job *job)
 {
     if (job->kind == JOB_WRITE) {
@@ -270,7 +286,7 @@ static void take_done(hth_response_store *store, hth_response_job *job)
             hth_warn(store->options.log, "a response cannot be kept: %s", job->error.message);
     } else if (job->lookup) {
         job->lookup->job = NULL;
-        job->lookup->on_found(job->bytes, job->n, job->lookup->user_data);
+        end_lookup(store, job->key, job->lookup, job->bytes, job->n);
     }
     job_free(job);
 }
@@ -403,6 +419,8 @@ void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RES
         drop(store, e);
     if (n > store->options.limits.bytes_max || n > RECORD_BYTES_MAX)
         return;
+    if (store->options.shared)
+        hth_shared_records_put(store->options.shared, key, bytes, n);
     if (store->directory && store->n_waiting_bytes + n > WAITING_BYTES_MAX) {
         hth_warn(store->options.log, "a response is not kept: '%s' takes them too slowly", store->directory);
         return;
@@ -433,6 +451,8 @@ void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_
     entry *e = find(store, key);
     hth_response_job *job;
 
+    if (store->options.shared)
+        hth_shared_records_remove(store->options.shared, key);
     if (e) {
         drop(store, e);
         return;
@@ -448,6 +468,7 @@ void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_RE
     hth_response_job *job = store->directory ? job_new(JOB_READ, key, 0) : NULL;
     entry *e;
 
+    lookup->shared.call = NULL;
     lookup->job = job;
     if (job) {
         job->lookup = lookup;
@@ -456,7 +477,7 @@ void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_RE
     }
     make_room(store, NULL); /* a record that is too old does not count */
     e = store->directory ? NULL : find(store, key);
-    lookup->on_found(e ? e->bytes : NULL, e ? e->n : 0, lookup->user_data);
+    end_lookup(store, key, lookup, e ? e->bytes : NULL, e ? e->n : 0);
 }
 
 void hth_response_lookup_cancel(hth_response_lookup *lookup)
@@ -464,6 +485,7 @@ void hth_response_lookup_cancel(hth_response_lookup *lookup)
     if (lookup->job)
         lookup->job->lookup = NULL;
     lookup->job = NULL;
+    hth_shared_lookup_cancel(&lookup->shared);
 }
 
 size_t hth_response_store_n(const hth_response_store *store, uint64_t *bytes_out)
@@ -621,7 +643,8 @@ void hth_response_store_free(hth_response_store *store)
     free(e); /* also entries without a tenant yet, if listing the folder failed */
     HASH_ITER(hh, store->tenants, t, next_t)
     {
-        HASH_DEL(store->tenants, t); /* NOLINT(clang-analyzer-core.NullDereference): as in forget */
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference,clang-analyzer-unix.Malloc): as in forget */
+        HASH_DEL(store->tenants, t);
         free(t);
     }
     if (store->on_wake)

@@ -6,6 +6,9 @@
  * the owner that holds the most loses its oldest record. Without a directory, records are kept in memory until the
  * server ends.
  *
+ * In a fleet with a store, a copy of each record is there for a day (fleet/shared_records.h), where a lookup finds
+ * those of other nodes.
+ *
  * With a directory, each record is a file that exists completely or not at all (base/whole_file.h). One thread writes
  * and reads all files in order, so a lookup finds a record that was put just before.
  *
@@ -22,6 +25,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "fleet/shared_records.h"
 #include "supervisor/server_options.h"
 
 struct event_base;
@@ -31,6 +35,7 @@ typedef struct hth_response_store hth_response_store;
 typedef struct hth_response_store_options {
     struct event_base *base;
     hth_response_limits limits;
+    hth_shared_records *shared; /* NULL: none; outlives the store */
     const hth_log *log;
 } hth_response_store_options;
 
@@ -59,7 +64,8 @@ typedef struct hth_response_lookup {
     /* bytes: valid during the call; NULL: not found. May be called within hth_response_store_find. */
     void (*on_found)(const void *bytes, size_t n, void *user_data);
     void *user_data;
-    hth_response_job *job; /* the store's */
+    hth_response_job *job; /* these are the store's */
+    hth_shared_lookup shared;
 } hth_response_lookup;
 
 void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES],

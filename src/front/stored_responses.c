@@ -29,7 +29,7 @@ static void put_ended(hth_running_response *one, const char *status, const char 
 }
 
 void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
-                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n)
+                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n, bool goes_on)
 {
     if (one->list)
         return; /* another worker sends it again */
@@ -42,7 +42,8 @@ void hth_running_begin(hth_running_response *one, hth_running_response **list, h
     one->store = store;
     memcpy(one->key, key, HTH_RESPONSE_KEY_BYTES);
     DL_APPEND(*list, one);
-    put_ended(one, "failed", "the server ended before the response did");
+    if (!goes_on)
+        put_ended(one, "failed", "the server ended before the response did");
 }
 
 void hth_running_end(hth_running_response *one)
@@ -311,9 +312,10 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
     hth_response_key(question->owner, question->id, strlen(question->id), key);
     one = running_find(*question->running, key);
     question->was_running = one != NULL;
-    if (one &&
+    if ((one || question->begun) &&
         (question->what == HTH_STORED_ITEMS || (question->what == HTH_STORED_RESPONSE && !question->is_removal))) {
-        if (hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record))
+        if (one ? hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record)
+                : hth_response_record_read(question->begun, question->n_begun, &record))
             give(question, &record);
         else
             refuse_unknown(question);

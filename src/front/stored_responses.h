@@ -17,7 +17,7 @@
  *
  * The client gets the beginning of the response at once, and polls it until it has ended. While the response runs, its
  * record is here. Meanwhile the store has a record that says that the response failed, which would be true if the
- * server ended now.
+ * server ended now, unless another node would go on.
  */
 
 /* A member of its request. All zeros: the response does not run in the background. Event loop only. */
@@ -31,9 +31,12 @@ struct hth_running_response {
     hth_buffer record; /* in progress */
 };
 
-/* Add a response that runs now. Copies record. Without memory the response is not in the list. */
+/*
+ * Add a response that runs now. Copies record. goes_on: if the server ends, at another node, so the store gets no
+ * record yet. Without memory the response is not in the list.
+ */
 void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
-                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n);
+                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n, bool goes_on);
 /* The response has ended, and the store has its record. */
 void hth_running_end(hth_running_response *one);
 /* The response failed; why is for the client. Does nothing if it is in no list. */
@@ -53,6 +56,9 @@ typedef struct hth_stored_question {
     /* Gets the answer: a body and its status, or an error. May be called within hth_stored_ask. */
     void (*on_answer)(int status, const hth_buffer *body, const hth_api_error *error, void *user_data);
     void *user_data;
+
+    const void *begun; /* [n_begun]: the record of a response that runs at another node; NULL: it does not */
+    size_t n_begun;
 
     const char *allow; /* of an error: the header Allow; NULL otherwise */
 
