@@ -122,8 +122,8 @@ static bool check_listeners(const hth_front *front, const hth_server_options *op
 static bool is_same_fleet(const hth_fleet_options *a, const hth_fleet_options *b)
 {
     if (a->n_peers != b->n_peers || a->policy != b->policy || a->no_rows != b->no_rows ||
-        !is_same_text(a->file, b->file) || !is_same_text(a->name, b->name) || !is_same_text(a->host, b->host) ||
-        !is_same_text(a->store, b->store) || !is_same_text(a->id, b->id) ||
+        a->same_bits != b->same_bits || !is_same_text(a->file, b->file) || !is_same_text(a->name, b->name) ||
+        !is_same_text(a->host, b->host) || !is_same_text(a->store, b->store) || !is_same_text(a->id, b->id) ||
         !is_same_text(a->store_password_file, b->store_password_file) ||
         !is_same_text(a->store_authorities, b->store_authorities) || !is_same_address(&a->listen, &b->listen))
         return false;
@@ -529,7 +529,8 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
                                                      .journals = front->fleet.journals,
                                                      .metrics = front->metrics,
                                                      .log = &front->log,
-                                                     .limits = options->relay },
+                                                     .limits = options->relay,
+                                                     .same_bits = options->fleet.same_bits },
                                &front->proxy, err);
     if (status == HEARTH_OK)
         status = hth_response_store_new(

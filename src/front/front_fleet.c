@@ -617,6 +617,7 @@ hearth_status hth_front_fleet_begin(hth_front *front, const hth_server_options *
                                                        .credit = front->fleet.credit,
                                                        .policy = of->policy,
                                                        .wait_timeout_ms = options->relay.wait_timeout_ms,
+                                                       .same_bits = of->same_bits,
                                                        .on_leave = on_leave,
                                                        .user_data = front },
                                 &front->places, err);

@@ -45,12 +45,13 @@ void hth_journaled_write(const hth_journaled *request, hth_buffer *out)
     hth_hex_encode(request->key, sizeof(request->key), key);
     hth_buffer_add_json_take(
         &facts,
-        json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:i, s:s}", "version",
-                  VERSION, "format", HTH_REPLY_FORMAT, "model", request->model, "target", request->target, "body_type",
-                  request->body_type, "id", request->id, "request_id", request->request_id, "traceparent",
+        json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:I, s:I, s:s, s:i, s:s}",
+                  "version", VERSION, "format", HTH_REPLY_FORMAT, "model", request->model, "target", request->target,
+                  "body_type", request->body_type, "id", request->id, "request_id", request->request_id, "traceparent",
                   request->traceparent, "salt", request->salt, "adapter", request->adapter, "names_adapter",
-                  request->names_adapter, "seed", (json_int_t)request->seed, "created", (json_int_t)request->created_s,
-                  "key", key, "status", request->status, "content_type", request->content_type));
+                  request->names_adapter, "digest", request->digest, "keyspace", request->keyspace, "seed",
+                  (json_int_t)request->seed, "created", (json_int_t)request->created_s, "key", key, "status",
+                  request->status, "content_type", request->content_type));
     add_bytes(out, hth_buffer_text(&facts), facts.n);
     out->failed |= facts.failed;
     hth_buffer_deinit(&facts);
@@ -65,12 +66,12 @@ static bool read_facts(json_t *facts, hth_journaled *out)
     json_int_t seed = 0, created = 0;
     const char *key = NULL;
 
-    if (json_unpack(facts, "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:i, s:s}",
+    if (json_unpack(facts, "{s:i, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:I, s:I, s:s, s:i, s:s}",
                     "version", &version, "format", &format, "model", &out->model, "target", &out->target, "body_type",
                     &out->body_type, "id", &out->id, "request_id", &out->request_id, "traceparent", &out->traceparent,
-                    "salt", &out->salt, "adapter", &out->adapter, "names_adapter", &names_adapter, "seed", &seed,
-                    "created", &created, "key", &key, "status", &out->status, "content_type",
-                    &out->content_type) != 0 ||
+                    "salt", &out->salt, "adapter", &out->adapter, "names_adapter", &names_adapter, "digest",
+                    &out->digest, "keyspace", &out->keyspace, "seed", &seed, "created", &created, "key", &key, "status",
+                    &out->status, "content_type", &out->content_type) != 0 ||
         version != VERSION || format != HTH_REPLY_FORMAT || strlen(key) != 2 * sizeof(out->key) ||
         !hth_hex_decode(key, out->key, sizeof(out->key)))
         return false;

@@ -39,6 +39,8 @@ typedef struct hth_journaled {
     const char *salt;
     const char *adapter;
     bool names_adapter;
+    const char *digest;   /* of the model where it ran, as in hth_place_seeker */
+    const char *keyspace; /* likewise */
     uint64_t seed;
     uint64_t created_s;
     uint8_t key[HTH_JOURNALED_KEY_BYTES]; /* that its readers must have */

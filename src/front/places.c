@@ -53,6 +53,13 @@ static bool is_same_model(const hth_place_seeker *seeker, const char *here, cons
     return !*here || !*digest || strcmp(here, digest) == 0;
 }
 
+/* Would a reply that has begun come out there as at its place? */
+static bool has_same_bits(const hth_places *places, const hth_place_seeker *seeker, const char *keyspace)
+{
+    return !places->options.same_bits || !seeker->outlasts_breaks || !seeker->keyspace[0] ||
+           strcmp(seeker->keyspace, keyspace) == 0;
+}
+
 static void add_place(hth_place_list *list, hth_node *node, uint64_t holder, const char *keyspace,
                       const hth_route_place *place)
 {
@@ -69,7 +76,8 @@ static void add_nodes(const hth_places *places, const hth_place_seeker *seeker, 
         hth_node *node = hth_nodes_at(places->options.nodes, i);
         const hth_node_model *has = hth_node_takes(node, seeker->model) ? hth_node_model_of(node, seeker->model) : NULL;
 
-        if (has && (!seeker->adapter || has_adapter(has, seeker->adapter)) && is_same_model(seeker, here, has->digest))
+        if (has && (!seeker->adapter || has_adapter(has, seeker->adapter)) &&
+            is_same_model(seeker, here, has->digest) && has_same_bits(places, seeker, has->keyspace))
             add_place(list, node, hth_node_holder(node), has->keyspace,
                       &(hth_route_place){ .id = hth_node_id(node),
                                           .n_load = hth_node_load(node, seeker->model),
@@ -122,7 +130,7 @@ static void list_places(const hth_places *places, const hth_place_seeker *seeker
     if (!is_here || !seeker->is_local)
         add_nodes(places, seeker, load.digest, list);
     if (is_here && !seeker->was_local && is_same_model(seeker, "", load.digest) &&
-        (!places->is_draining || list->n == 0)) {
+        has_same_bits(places, seeker, load.keyspace) && (!places->is_draining || list->n == 0)) {
         add_place(list, NULL, places->own_holder, load.keyspace,
                   &(hth_route_place){ .id = places->own_id,
                                       .n_load = load.n_at_work + load.n_waiting,
@@ -315,17 +323,18 @@ static hearth_status seek(hth_place_seeker *seeker, const hth_place *after, hear
     return HEARTH_OK;
 }
 
-/* The digest of the model at the place that the seeker holds, if it is known. */
-static void remember_digest(hth_place_seeker *seeker)
+void hth_place_seeker_note_model(hth_place_seeker *seeker)
 {
     const hth_node_model *has = seeker->place.node ? hth_node_knows(seeker->place.node, seeker->model) : NULL;
-    hth_worker_load load;
+    hth_worker_load load = { .digest = "" };
+    const char *digest = has ? has->digest : load.digest, *keyspace = has ? has->keyspace : load.keyspace;
 
-    if (has && has->digest[0])
-        (void)snprintf(seeker->digest, sizeof(seeker->digest), "%s", has->digest); /* a longer one is no digest */
-    else if (!seeker->place.node && hth_supervisor_load_of(seeker->places->options.supervisor, seeker->model, &load) &&
-             load.digest[0])
-        memcpy(seeker->digest, load.digest, sizeof(seeker->digest));
+    if (!seeker->place.node)
+        (void)hth_supervisor_load_of(seeker->places->options.supervisor, seeker->model, &load);
+    if (*digest)
+        (void)snprintf(seeker->digest, sizeof(seeker->digest), "%s", digest); /* a longer one is no digest */
+    if (*keyspace)
+        (void)snprintf(seeker->keyspace, sizeof(seeker->keyspace), "%s", keyspace); /* likewise */
 }
 
 /* The wait for the next place begins anew, unless the node of this one had none after all. */
@@ -334,7 +343,7 @@ static void give_up_place(hth_place_seeker *seeker)
     if (seeker->place.generation == 0)
         return;
     if (n_nodes(seeker->places) > 0)
-        remember_digest(seeker);
+        hth_place_seeker_note_model(seeker);
     if (!seeker->was_refused) {
         seeker->until_ns = 0;
         seeker->n_refusals = 0;
@@ -519,7 +528,7 @@ bool hth_places_has_other(const hth_place_seeker *seeker)
     hth_place_list list;
 
     asked.was_local = false;
-    remember_digest(&asked);
+    hth_place_seeker_note_model(&asked);
     list_places(seeker->places, &asked, NULL, &list);
     for (size_t i = 0; i < list.n; i++)
         if (list.nodes[i] != seeker->place.node)

@@ -65,9 +65,11 @@ struct hth_place_seeker {
     uint64_t until_ns;
     /* Of the model at the places that it held: others do not count; "": unknown. */
     char digest[HTH_WORKER_DIGEST_BYTES];
-    uint32_t n_refusals; /* by nodes that had no place after all */
-    char refusal[256];   /* the reason of the last one; "": none */
-    bool was_local;      /* this node's worker failed in this search: it is not asked again before the next one */
+    char
+        keyspace[HTH_WORKER_KEYSPACE_BYTES]; /* likewise, of the last one; with same_bits, others take no begun reply */
+    uint32_t n_refusals;                     /* by nodes that had no place after all */
+    char refusal[256];                       /* the reason of the last one; "": none */
+    bool was_local; /* this node's worker failed in this search: it is not asked again before the next one */
 };
 
 typedef struct hth_places_options {
@@ -78,6 +80,7 @@ typedef struct hth_places_options {
     hth_credit *credit;         /* NULL: no policy needs it */
     hth_route_policy policy;
     uint32_t wait_timeout_ms;
+    bool same_bits; /* a reply that has begun goes on only where rows could be shared with its place */
     /* Requests at this node (NULL: this one) should move: it drains, or does not answer. May call hth_places_want. */
     void (*on_leave)(const hth_node *node, void *user_data);
     void *user_data;
@@ -100,6 +103,8 @@ hearth_status hth_places_want(hth_places *places, const char *model, const hth_p
 /* End the search, or give up the place. Accepts a seeker that does neither. */
 void hth_place_seeker_cancel(hth_place_seeker *seeker);
 
+/* Note what model the place has that the seeker holds, in digest and keyspace. */
+void hth_place_seeker_note_model(hth_place_seeker *seeker);
 /* What happened at the place that the seeker holds. It holds it on. */
 void hth_places_note_end(hth_place_seeker *seeker, hth_node_end end);
 /* The node of the place had none after all, for this reason. It holds it on. */

@@ -444,6 +444,8 @@ static void journal_begin(hth_relay *relay, const void *begun, size_t n)
                                 .names_adapter = asked->names_adapter,
                                 .seed = relay->seed,
                                 .created_s = relay->created_s,
+                                .digest = relay->seeker.digest,
+                                .keyspace = relay->seeker.keyspace,
                                 .status = relay->status,
                                 .content_type = begun ? "" : relay->content_type,
                                 .body = relay->kept_body,
@@ -457,6 +459,7 @@ static void journal_begin(hth_relay *relay, const void *begun, size_t n)
 
     if (!journals || !hth_journal_name(journals, asked->id, relay->key, sizeof(relay->key), name))
         return;
+    hth_place_seeker_note_model(&relay->seeker);
     memcpy(journaled.key, relay->key, sizeof(journaled.key));
     hth_journaled_write(&journaled, &first);
     if (!first.failed)
@@ -1420,7 +1423,9 @@ static void forget(hth_relay *relay)
  */
 static void note_elsewhere(hth_relay *relay, const hth_node *node)
 {
-    relay->n_elsewhere = node == relay->drew ? relay->n_elsewhere_there : relay->known.n;
+    relay->n_elsewhere = relay->proxy->options.same_bits ? 0
+                       : node == relay->drew             ? relay->n_elsewhere_there
+                                                         : relay->known.n;
 }
 
 static void begin_run(hth_relay *relay, const hth_place *place)
@@ -1588,6 +1593,7 @@ static void relay_move(hth_relay *relay)
     const bool can_go_on =
         relay->request.generates ? relay->run != RUN_PLAIN && !relay->is_known_lost : !relay->has_begun;
 
+    relay->seeker.outlasts_breaks = relay->record.n_tokens_out > 0;
     if (relay->state != RELAY_RUNNING || !can_go_on || relay->request.is_once || relay->request.is_local ||
         relay->has_failed || relay->is_refused || !hth_places_has_other(&relay->seeker))
         return;
@@ -1865,6 +1871,8 @@ hth_relay *hth_proxy_take_over(hth_proxy *proxy, const hth_relay_request *reques
     relay->seed = journaled->seed;
     relay->created_s = journaled->created_s;
     relay->is_detached = !is_stream;
+    (void)snprintf(relay->seeker.digest, sizeof(relay->seeker.digest), "%s", journaled->digest); /* these had room */
+    (void)snprintf(relay->seeker.keyspace, sizeof(relay->seeker.keyspace), "%s", journaled->keyspace);
     if (!ok || (is_stream && !take_stream(relay, journaled, &rest->events))) {
         relay_undo(relay);
         hth_journal_leave(journal);

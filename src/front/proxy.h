@@ -45,6 +45,7 @@ typedef struct hth_proxy_options {
     hth_metrics *metrics;   /* counts tokens; may be NULL */
     const hth_log *log;
     hth_relay_limits limits;
+    bool same_bits; /* tokens of other nodes are evaluated as they were there */
 } hth_proxy_options;
 
 hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, hearth_error *err);

@@ -344,6 +344,11 @@ static const hth_option fleet_rows[] = {
       .offset = AT(server.fleet.policy), .words = hth_route_policy_names, .key = "policy" },
     { "fleet-no-rows", 0, HTH_OPTION_FLAG, NULL, "neither fetch rows of prompts from other nodes nor give them any",
       .offset = AT(server.fleet.no_rows), .key = "no_rows" },
+    { "fleet-same-bits", 0, HTH_OPTION_FLAG, NULL,
+      "let a reply that has begun go on only at nodes that compute the same bits: with the same file, types of K and "
+      "V, "
+      "build and processor features; known tokens are then evaluated one by one",
+      .offset = AT(server.fleet.same_bits), .key = "same_bits" },
 };
 
 static const hth_option log_rows[] = {

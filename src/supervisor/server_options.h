@@ -115,7 +115,8 @@ typedef struct hth_fleet_options {
     const char *store_password_file; /* NULL: the password of store */
     const char *store_authorities;   /* a PEM file; NULL: the system's */
     hth_route_policy policy;
-    bool no_rows; /* it neither fetches rows from other nodes nor gives them any */
+    bool no_rows;   /* it neither fetches rows from other nodes nor gives them any */
+    bool same_bits; /* replies go on only where the rest comes out as it would have */
 } hth_fleet_options;
 enum { HTH_FLEET_PORT = 9430 };
 

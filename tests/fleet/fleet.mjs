@@ -264,6 +264,35 @@ await check('models that differ are not mixed', async () => {
   await j.stop()
 })
 
+await check('with same_bits a reply goes on only where it comes out the same', async () => {
+  const fleet = await makeFleet({
+    hearth, work: join(work, 'bits'), names: ['d', 'e', 'f', 'g'], models: (name) => (name === 'd' ? ['none=stub:'] : [`${slow},short=2048`]),
+    args: ['--fleet-same-bits', '--fleet-policy', 'hash', '--wait-timeout-ms', '3s', '--keep-alive-ms', '200'], own: (name) => ['-c', name === 'g' ? '4096' : '2048'], // with more, its cells are of another kind
+  })
+  const [d, e, f, g] = fleet
+  for (const node of fleet) await node.start()
+  await untilUp(fleet)
+  const prompt = await promptFor(d, e), expected = await whole(e, prompt)
+  let then
+  const events = await stream(d, prompt, async (name) => {
+    assert.equal(name, 'e')
+    await e.kill()
+    await until('it runs elsewhere', async () => (then = (await Promise.all([f, g].map(async (node) => ((await node.page()).self.models[0].at_work > 0 ? node.name : ''))).then((names) => names.join('')))))
+  })
+  assert.equal(then, 'f')
+  assert.equal(textOf(events), expected)
+  assert.match(logOf(d), /goes on in another worker of model 'slow' at node f/)
+  await e.start()
+  await untilUp(fleet)
+  const alone = await stream(d, await promptFor(d, g), (name) => {
+    assert.equal(name, 'g')
+    return g.kill()
+  })
+  assert.match(alone, /"error"/) // and not a word of another node
+  assert.doesNotMatch(alone, /\[DONE\]/)
+  for (const node of [d, e, f]) await node.stop()
+})
+
 await check('a member asks for replies only, and nobody else for anything', async () => {
   const [k] = await makeFleet({ hearth, work: join(work, 'member'), names: ['k'], models: () => ['m=stub:'] })
   await k.start()

@@ -16,6 +16,8 @@ static const hth_journaled request = { .model = "tiny",
                                        .salt = "a salt",
                                        .adapter = "",
                                        .names_adapter = true,
+                                       .digest = "d1",
+                                       .keyspace = "k1",
                                        .seed = UINT64_MAX - 5,
                                        .created_s = 1700000000,
                                        .key = { 1, 2, 255 },
@@ -45,6 +47,8 @@ TEST(a_request_is_read_as_it_was_written)
     assert_string_equal(read.salt, request.salt);
     assert_string_equal(read.adapter, "");
     assert_true(read.names_adapter);
+    assert_string_equal(read.digest, "d1");
+    assert_string_equal(read.keyspace, "k1");
     assert_true(read.seed == request.seed);
     assert_true(read.created_s == request.created_s);
     assert_memory_equal(read.key, request.key, sizeof(read.key));
