@@ -6,9 +6,9 @@ const idOf = (event) => Number(/^id: (\d+)$/m.exec(event)?.[1])
 const withoutId = (event) => event.replace(/^id: \d+\n/m, '')
 
 // Read one connection to its end or break, or until isEnough. Whole events go to take.
-const readOn = (port, method, path, body, headers, take, isEnough) =>
+const readOn = ({ port, socketPath }, method, path, body, headers, take, isEnough) =>
   new Promise((resolve) => {
-    const request = http.request({ host: '127.0.0.1', port, method, path, headers }, (response) => {
+    const request = http.request({ host: '127.0.0.1', port, socketPath, method, path, headers }, (response) => {
       let text = ''
       const result = { status: response.statusCode, headers: response.headers, isWhole: false }
       response.setEncoding('utf8')
@@ -40,14 +40,14 @@ export const makeReader = () => {
   reader.begin = async (node, path, body, isEnough, more) => {
     reader.nReads++
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), 'x-hearth-resume': '1', ...more }
-    const result = await readOn(node.port, 'POST', path, body, headers, take, isEnough)
+    const result = await readOn(node, 'POST', path, body, headers, take, isEnough)
     reader.id = result.headers['x-hearth-stream']
     return result
   }
   // Go on at a node.
   reader.goOn = (node, isEnough, more) => {
     reader.nReads++
-    return readOn(node.port, 'GET', `/v1/streams/${reader.id}?after=${reader.last}`, undefined, { ...more }, take, isEnough)
+    return readOn(node, 'GET', `/v1/streams/${reader.id}?after=${reader.last}`, undefined, { ...more }, take, isEnough)
   }
   // Read to the end, at whichever of the nodes answers, for a minute at most.
   reader.finish = async (nodes, more, note) => {
