@@ -4,7 +4,7 @@
 # whose rows come from the other node: see bench/fleet_pull.mjs.
 # Usage: bench/fleet.sh [BUILD] [--requests N] [--streams N] [--engine MODEL]
 #        bench/fleet.sh BUILD --many [--nodes N] [--seconds S] [--clients N]
-#        bench/fleet.sh BUILD --pull --model GGUF [--tokens N] [--rounds N]
+#        bench/fleet.sh BUILD --pull --model GGUF [--tokens N] [--rounds N] [--link 1gbit|slow|stall|die]
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "${1:-$source/build}" && pwd)

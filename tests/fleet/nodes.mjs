@@ -6,27 +6,29 @@ import { ask, freePort, sleep, start, stop } from '../support/server.mjs'
 
 process.setMaxListeners(0) // one for each start
 
-// Make the nodes of these names. models: for -m, by name; args: of all nodes; own: more of one node, by name; isListed: each has a list of all. Each node has: name, start(), kill(), stop(), page().
-export const makeFleet = async ({ hearth, work, names, models, args = [], own = () => [], isListed = true }) => {
+// Make the nodes of these names. models: for -m, by name; args: of all nodes; own: more of one node, by name; isListed: each has a list of all; reachedAt: the address at which others reach the one at an address. Each node has: name, start(), kill(), stop(), page().
+export const makeFleet = async ({ hearth, work, names, models, args = [], own = () => [], isListed = true, reachedAt = async (address) => address }) => {
   mkdirSync(work, { recursive: true })
   const file = join(work, 'fleet.pem')
   const made = spawnSync(hearth, ['fleet', 'init', '--file', file], { encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`hearth fleet init: ${made.stderr}`)
   const ports = await Promise.all(names.map(freePort))
-  const peers = isListed ? ports.flatMap((port) => ['--fleet-peer', `127.0.0.1:${port}`]) : []
+  const addresses = ports.map((port) => `127.0.0.1:${port}`)
+  const reached = await Promise.all(addresses.map(reachedAt))
 
   return names.map((name, i) => {
     const home = join(work, name)
+    const peers = isListed ? reached.flatMap((address, k) => ['--fleet-peer', k === i ? addresses[i] : address]) : []
     mkdirSync(home, { recursive: true })
     const node = {
-      name, server: null, nStarts: 0, address: `127.0.0.1:${ports[i]}`, log: join(work, `${name}.log`),
+      name, server: null, nStarts: 0, address: addresses[i], log: join(work, `${name}.log`),
       start: async () => {
         node.nStarts++
         node.server = await start({
           program: hearth, portFile: join(home, `port-${node.nStarts}`),
           args: [
             ...models(name).flatMap((model) => ['--model', model]), '--fleet', file, '--fleet-name', name,
-            '--fleet-listen', `127.0.0.1:${ports[i]}`, ...peers, '--admin', `unix:${join(home, 'admin.sock')}`,
+            '--fleet-listen', addresses[i], ...peers, '--admin', `unix:${join(home, 'admin.sock')}`,
             '--cache', join(home, 'cache'), '--ram', '64M', '--runtime-directory', join(home, 'run'), '--log-file', node.log, ...args, ...own(name),
           ],
         })
