@@ -259,6 +259,7 @@ static void hear_worker(carrier *c, channel *at)
         case HTH_CARRIER_GOT:
             if (fd >= 0)
                 (void)close(fd); /* workers have none to give */
+            message.ns = hth_pull_compute_ns(message.ns, message.n_rows);
             if (message.kind == HTH_CARRIER_FETCH)
                 fetch(c, at, &message);
             else if (message.kind == HTH_CARRIER_DROP && message.number > 0)

@@ -26,6 +26,7 @@ typedef struct fetching {
     uint8_t *bytes;             /* [capacity], for a row */
     size_t capacity;
     hth_row_manifest manifest;
+    bool needs_all; /* there are states, see pull_judge.h */
     hth_link link;
     hth_wanted wanted;
     bool is_slow; /* the judge gave up, or nobody waits */
@@ -37,6 +38,7 @@ static bool goes_on(void *user_data)
     const uint64_t now = hth_os_monotonic_ns();
     const hth_pull pull = {
         .compute_ns = f->order->compute_ns,
+        .needs_all = f->needs_all,
         .bytes_total = f->manifest.n_bytes,
         .bytes_got = f->out->n_read,
         .passed_ns = now - f->begin_ns,
@@ -69,6 +71,7 @@ static void note_rows_here(fetching *f)
             if (hth_tiers_look(f->tiers, &id, &meta, &n_names))
                 wish->kinds_there |= (uint8_t)(1u << (unsigned)kinds[k]);
         }
+        f->needs_all = f->needs_all || hth_row_wish_has(wish, HTH_ROW_STATE);
     }
 }
 
@@ -145,6 +148,7 @@ static hearth_status take_row(fetching *f, const hth_row_frame *frame, hearth_er
 
     if (frame->n_bytes > f->manifest.n_bytes - f->out->n_bytes || f->out->n_rows == f->manifest.n_rows)
         return hth_fail(err, HEARTH_CORRUPT, "it sends more than it said");
+    f->needs_all = f->needs_all || frame->id.kind == HTH_ROW_STATE;
     if (!read_file(f, (size_t)frame->n_bytes))
         return hth_fail(err, HEARTH_IO, "the connection broke, or was too slow");
     status = hth_tiers_check(f->tiers, &frame->id, f->bytes, (size_t)frame->n_bytes, &meta, err);

@@ -117,17 +117,19 @@ static bool fill(search *s)
     if (n_run == 0 && !has_states)
         return true;
     s->offer->manifest.n_keys = n_run > 0 ? last + 1 : 0;
+    if (has_states && !hth_row_wish_has(wish, HTH_ROW_STATE) && look(s, &wish->key, HTH_ROW_STATE, &meta) &&
+        !add(s, &meta))
+        return false;
+    if (has_states && !add_leaves(s, &wish->key, true))
+        return false;
     for (uint32_t i = 0; i < s->offer->manifest.n_keys; i++)
         if (!hth_row_wish_has(&s->wishes[i], HTH_ROW_BLOCK) && look(s, &s->wishes[i].key, HTH_ROW_BLOCK, &meta) &&
             !add(s, &meta))
             return false;
-    if (has_states && !hth_row_wish_has(wish, HTH_ROW_STATE) && look(s, &wish->key, HTH_ROW_STATE, &meta) &&
-        !add(s, &meta))
-        return false;
     if (last + 1 == s->n_wishes && !hth_row_wish_has(wish, HTH_ROW_LOGITS) &&
         look(s, &wish->key, HTH_ROW_LOGITS, &meta) && !add(s, &meta))
         return false;
-    return add_leaves(s, &wish->key, has_states);
+    return has_states || add_leaves(s, &wish->key, false);
 }
 
 bool hth_offer_make(hth_tiers *tiers, const hth_row_wish *wishes, uint32_t n_wishes, hth_offer *out)

@@ -5,7 +5,8 @@
  * first key go along, and then what stands on the last of them: tails, and the logits for a prompt that ends there.
  * Models with a recurrent state need the state at the end of the prefix, too. So where a state is known at a boundary
  * of the run, or inside the block after it, the run ends with the last of these. A model of such state alone has no
- * blocks; then the last state among all keys is all it needs.
+ * blocks; then the last state among all keys is all it needs. States go first: they tell the client that it needs all
+ * of the rows.
  */
 #ifndef HTH_CARRIER_OFFER_H
 #define HTH_CARRIER_OFFER_H

@@ -2,8 +2,11 @@
  * pull_judge.h - is it still worth waiting for rows of another node?
  *
  * A request waits for the rows instead of computing them, so the judge compares with the time of computing. What came
- * is kept in any case, so giving up costs only what was waited for. The parts of the computing time below bound that:
- * a slow link costs a twentieth before it is noticed, a silent one a tenth, a fifth at most.
+ * is kept in any case, so giving up costs only what was waited for, less what came. The parts of the computing time
+ * below bound that: a slow link costs a twentieth before it is noticed, a silent one a tenth, a fifth at most.
+ *
+ * Where a prefix needs a recurrent state, which is of use only with all blocks before it, giving up in the middle saves
+ * nothing. Then a fetch may take a fifth of the computing time, whatever its link does.
  */
 #ifndef HTH_CARRIER_PULL_JUDGE_H
 #define HTH_CARRIER_PULL_JUDGE_H
@@ -13,6 +16,7 @@
 
 #define HTH_PULL_MS UINT64_C(1000000)
 #define HTH_PULL_LIMIT_NS (60000 * HTH_PULL_MS)  /* of a fetch, if nothing is known of computing */
+#define HTH_PULL_TOKEN_NS (2 * HTH_PULL_MS)      /* a guess of computing, before a worker has measured it */
 #define HTH_PULL_SILENCE_NS (2000 * HTH_PULL_MS) /* the longest wait for a byte */
 #define HTH_PULL_PATIENCE_NS (50 * HTH_PULL_MS)  /* and the shortest one, for a network's hiccups */
 #define HTH_PULL_FORGET_NS (30000 * HTH_PULL_MS) /* then the rate of a node is measured anew */
@@ -24,12 +28,21 @@ typedef struct hth_pull {
     uint64_t passed_ns; /* since the fetch began */
     uint64_t data_ns;   /* since the manifest came; 0: it did not yet */
     uint64_t silent_ns; /* since the last byte */
+    bool needs_all;     /* a part of the rows is of no use */
 } hth_pull;
 
-/* The longest time that a fetch may take. */
-static inline uint64_t hth_pull_limit_ns(uint64_t compute_ns)
+/* The time in which a worker computes n_tokens: as it measured it, or a guess if that is 0. */
+static inline uint64_t hth_pull_compute_ns(uint64_t measured_ns, uint32_t n_tokens)
 {
-    return compute_ns ? compute_ns / 10 * 9 : HTH_PULL_LIMIT_NS;
+    return measured_ns ? measured_ns : n_tokens * HTH_PULL_TOKEN_NS;
+}
+
+/* The longest time that a fetch may take. */
+static inline uint64_t hth_pull_limit_ns(uint64_t compute_ns, bool needs_all)
+{
+    if (!compute_ns)
+        return HTH_PULL_LIMIT_NS;
+    return needs_all ? compute_ns / 5 : compute_ns / 10 * 9;
 }
 
 /* The longest time without a byte. */
@@ -47,25 +60,27 @@ static inline uint64_t hth_pull_silence_ns(uint64_t compute_ns)
 /*
  * The manifest is there: are its bytes worth waiting for? rate: of the node, in bytes a second; 0: unknown. age_ns: how
  * long ago that was measured; an old rate does not count, or a link that was slow once would never be tried again.
+ * Whether a part would be of use is not known yet.
  */
 static inline bool hth_pull_is_worth_it(uint64_t compute_ns, uint64_t bytes_total, double rate, uint64_t age_ns)
 {
     return !compute_ns || !(rate > 0) || age_ns >= HTH_PULL_FORGET_NS ||
-           (double)bytes_total / rate * 1e9 <= (double)hth_pull_limit_ns(compute_ns);
+           (double)bytes_total / rate * 1e9 <= (double)hth_pull_limit_ns(compute_ns, false);
 }
 
 /* Go on waiting? */
 static inline bool hth_pull_goes_on(const hth_pull *pull)
 {
-    if (pull->passed_ns > hth_pull_limit_ns(pull->compute_ns) ||
-        pull->silent_ns > hth_pull_silence_ns(pull->compute_ns))
+    const uint64_t limit_ns = hth_pull_limit_ns(pull->compute_ns, pull->needs_all);
+
+    if (pull->passed_ns > limit_ns || pull->silent_ns > hth_pull_silence_ns(pull->compute_ns))
         return false;
     if (!pull->compute_ns || pull->data_ns <= pull->compute_ns / 20 || pull->bytes_got >= pull->bytes_total)
         return true;
     /* The end, if the rest comes as fast as what came. Without a byte there is none. */
     return pull->bytes_got > 0 && (double)pull->passed_ns + (double)(pull->bytes_total - pull->bytes_got) *
                                                                 (double)pull->data_ns / (double)pull->bytes_got <=
-                                      (double)pull->compute_ns;
+                                      (double)limit_ns;
 }
 
 /* What earlier fetches from a node tell. All zeros: nothing. */

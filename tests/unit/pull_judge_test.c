@@ -71,6 +71,39 @@ TEST(a_link_that_stalls_in_the_middle_is_left)
     assert_false(hth_pull_goes_on(&pull));
 }
 
+/* A fetch whose link brings so many bytes of 46 MB in 1 s, and then is as slow as that: does it go on? */
+static bool goes_on_after_a_second(uint64_t compute_ns, uint64_t bytes, bool needs_all)
+{
+    const hth_pull pull = { .compute_ns = compute_ns,
+                            .bytes_total = 46 * MB,
+                            .bytes_got = bytes,
+                            .passed_ns = SECOND,
+                            .data_ns = SECOND,
+                            .needs_all = needs_all };
+
+    return hth_pull_goes_on(&pull);
+}
+
+TEST(rows_of_which_a_part_is_of_no_use_have_a_fifth_of_the_time)
+{
+    assert_true(goes_on_after_a_second(10 * SECOND, 6 * MB, false));
+    assert_false(goes_on_after_a_second(10 * SECOND, 6 * MB, true)); /* it would take 7.7 s */
+    assert_true(goes_on_after_a_second(10 * SECOND, 24 * MB, true));
+    assert_false(goes_on_after_a_second(4 * SECOND, 46 * MB, true)); /* or it would cost a quarter, and more */
+}
+
+TEST(a_fetch_that_would_end_too_late_is_left_early)
+{
+    assert_true(goes_on_after_a_second(10 * SECOND, 5200000, false));
+    assert_false(goes_on_after_a_second(10 * SECOND, 4800000, false)); /* 9.6 s, and 9 are allowed */
+}
+
+TEST(before_a_worker_has_measured_its_time_there_is_a_guess)
+{
+    assert_true(hth_pull_compute_ns(7, 2048) == 7);
+    assert_true(hth_pull_compute_ns(0, 2048) == 2048 * 2 * MS);
+}
+
 TEST(a_node_that_was_slow_is_asked_again_after_a_while)
 {
     assert_false(hth_pull_is_worth_it(SECOND, 46 * MB, 46e6, SECOND));
