@@ -17,7 +17,8 @@ set(slow_kernel attention)
 set(slow_rpc kinds restore run)
 set(slow_gpu run vectors)
 set(slow_bench cache generation server suite)
-set(slow_e2e bench cache chaos convert curl defaults deterministic drafts embed fleet fleet_chaos fleet_cut fleet_entries fleet_entry fleet_partition fleet_pull fleet_store
+set(slow_e2e bench cache chaos convert curl defaults deterministic drafts embed fleet fleet_chaos fleet_cut fleet_entries
+  fleet_entry fleet_links fleet_partition fleet_pull fleet_store
   front_ends history hub install long_replies models_soak names operators pressure readme registry residency schema_suite slots soak streams torture)
 
 get_property(tests DIRECTORY PROPERTY TESTS)
