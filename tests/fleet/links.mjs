@@ -1,6 +1,6 @@
 // links.mjs - rows that nodes fetch over links that are slow, stall or die; started by tests/e2e/fleet_links_test.sh
 //
-// HEARTH is the program, WORK an empty directory. SERVER_URL is not used.
+// HEARTH is the program, WORK an empty directory, MODELS a list of real models, NAME=FILE. SERVER_URL is not used.
 //
 // A token of a prompt takes the engine 2 ms, and its reply depends on all tokens before: see pull.mjs. No check depends
 // on how long something takes; bench/fleet.sh measures that.
@@ -10,14 +10,15 @@ import { makeFleet, until, untilUp } from './nodes.mjs'
 import { makeLink } from './link.mjs'
 import { ask } from '../support/server.mjs'
 
-const { HEARTH: hearth, WORK: work } = process.env
+const { HEARTH: hearth, WORK: work, MODELS: models = '' } = process.env
+const real = models.split(' ').filter(Boolean)
 const kinds = ['plain', 'hybrid', 'recurrent']
 const nTokens = 800
 const block = 256
 
 const links = new Map() // by the address behind
 const [a, b] = await makeFleet({
-  hearth, work: join(work, 'links'), names: ['a', 'b'], models: () => kinds.map((kind) => `${kind}=stub:kind=${kind},delay_us=2000`),
+  hearth, work: join(work, 'links'), names: ['a', 'b'], models: () => [...kinds.map((kind) => `${kind}=stub:kind=${kind},delay_us=2000`), ...real],
   args: ['--ctx', '4096'],
   reachedAt: async (address) => {
     links.set(address, await makeLink(address))
@@ -43,8 +44,8 @@ const bad = ['slow', 'broken'] // which of them, a busy machine may decide
 const leftBy = ({ nConnections, nEnded }) => ({ nConnections, nEnded })
 let nPrompts = 0
 // Node a computes a prompt, and then node b, which reaches a over a link with such limits. How many bytes and connections the link had, and how many fetches ended in one of these ways, goes along.
-const moved = async (model, limits, ends) => {
-  const prompt = `${++nPrompts} over the river `.repeat(nTokens).slice(0, nTokens)
+const moved = async (model, limits, ends, nBytesOfPrompt = nTokens) => {
+  const prompt = `${++nPrompts} over the river `.repeat(nBytesOfPrompt).slice(0, nBytesOfPrompt)
   await drained(b, true)
   const first = await complete(model, prompt)
   assert.equal(first.node, a)
@@ -98,6 +99,14 @@ for (const kind of kinds) {
 await check('afterwards a good link brings rows as before', async () => {
   for (const kind of kinds) assert.equal((await moved(kind, {}, ['well'])).cached >= nTokens - nTokens % block, true)
 })
+
+// These compute so fast that only a node that has not measured it yet fetches their rows: b is always a new one.
+for (const model of real.map((one) => one.split('=')[0])) {
+  await check(`rows of a real model come, and the reply is the same: ${model}`, async () => {
+    const { cached, nEnded } = await moved(model, {}, ['well'], 6000)
+    assert.deepEqual({ nEnded, isCached: cached >= 2 * block }, { nEnded: 1, isCached: true })
+  })
+}
 
 await check('both end in order', async () => {
   await b.stop()
