@@ -573,11 +573,30 @@ static hearth_token *tokens_of(const record *r)
     return tokens;
 }
 
-bool hth_history_find(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
-                      hth_history_fits_fn fits, void *user_data, hth_history_found *out)
+static hth_history_turn *turns_of(const record *r, size_t *n_out)
+{
+    hth_history_turn *turns;
+    size_t n = 0;
+
+    for (const record *each = r; each; each = each->below)
+        n++;
+    turns = malloc(n * sizeof(*turns));
+    *n_out = n;
+    for (; turns && r; r = r->below)
+        turns[--n] = (hth_history_turn){ .n_bytes = (uint32_t)r->n_bytes_all,
+                                         .n_tokens = (uint32_t)r->n_tokens_all,
+                                         .n_reply_bytes = (uint32_t)(r->n_bytes_all - r->at_reply) };
+    return turns;
+}
+
+/* turns_out NULL: they are not wanted. */
+static bool find(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
+                 hth_history_fits_fn fits, void *user_data, hth_history_found *out, hth_history_turn **turns_out,
+                 size_t *n_turns_out)
 {
     const node *n = NULL;
     hearth_token *tokens = NULL;
+    hth_history_turn *turns = NULL;
     space *s;
     size_t n_at;
 
@@ -590,6 +609,12 @@ bool hth_history_find(hth_history *h, const hth_history_space *name, const char 
         n = n->parent;
     if (n)
         tokens = tokens_of(n->record);
+    if (tokens && turns_out)
+        turns = turns_of(n->record, n_turns_out);
+    if (turns_out && !turns) {
+        free(tokens);
+        tokens = NULL;
+    }
     if (tokens) {
         use(h, n->record);
         *out = (hth_history_found){
@@ -599,7 +624,25 @@ bool hth_history_find(hth_history *h, const hth_history_space *name, const char 
         };
     }
     pthread_mutex_unlock(&h->lock);
+    if (turns_out)
+        *turns_out = turns;
     return !n || tokens;
+}
+
+bool hth_history_find(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
+                      hth_history_fits_fn fits, void *user_data, hth_history_found *out)
+{
+    return find(h, name, text, n_bytes, fits, user_data, out, NULL, NULL);
+}
+
+bool hth_history_find_turns(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
+                            hth_history_fits_fn fits, void *user_data, hth_history_found *out,
+                            hth_history_turn **turns_out, size_t *n_turns_out)
+{
+    *out = (hth_history_found){ .n_bytes = 0 };
+    *turns_out = NULL;
+    *n_turns_out = 0;
+    return n_bytes > UINT32_MAX || find(h, name, text, n_bytes, fits, user_data, out, turns_out, n_turns_out);
 }
 
 /* Copy the last bytes of a record's text, n of them at most. */

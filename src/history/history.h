@@ -64,6 +64,20 @@ typedef struct hth_history_found {
 bool hth_history_find(hth_history *history, const hth_history_space *space, const char *text, size_t n_bytes,
                       hth_history_fits_fn fits, void *user_data, hth_history_found *out);
 
+/* The end of a record, from the beginning of the text. */
+typedef struct hth_history_turn {
+    uint32_t n_bytes, n_tokens; /* up to its end */
+    uint32_t n_reply_bytes;     /* before its end, which a model wrote */
+} hth_history_turn;
+
+/*
+ * The same, with the ends of the records that it stands on and its own, [*n_turns_out], the shortest first. The caller
+ * frees them; NULL when nothing is known. Nothing is known of a text whose length exceeds 32 bits.
+ */
+bool hth_history_find_turns(hth_history *history, const hth_history_space *space, const char *text, size_t n_bytes,
+                            hth_history_fits_fn fits, void *user_data, hth_history_found *out,
+                            hth_history_turn **turns_out, size_t *n_turns_out);
+
 /*
  * Note that a whole text, n_bytes >= 1, is these tokens, n_tokens >= 1. If the text is known with other tokens, the new
  * ones replace them, unless there are more of them or other records stand on the old ones. The last n_reply_bytes of

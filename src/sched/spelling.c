@@ -28,6 +28,7 @@ bool hth_spelling_init(hth_spelling *s, const hth_backend *backend, const hth_en
         .backend = backend,
         .model = model,
         .controls = hth_control_texts_new(backend, model, n_vocab),
+        .n_vocab = n_vocab,
         .first = info.special[HEARTH_SPECIAL_BOS],
     };
     return s->controls != NULL;
@@ -89,6 +90,69 @@ void hth_spelled_deinit(hth_spelled *s)
     free(s->ends);
 }
 
+/* Does the text go on at *at with these bytes, perhaps after marks? *at is then behind them. */
+static bool goes_on_with(const hth_spelled *s, size_t *at, const char *bytes, size_t n_bytes)
+{
+    size_t i = *at;
+
+    for (size_t k = 0; k < n_bytes; k++, i++) {
+        i += i < s->n_bytes && s->bytes[i] == HTH_PLAIN_MARK;
+        if (i >= s->n_bytes || s->bytes[i] != bytes[k] || bytes[k] == HTH_PLAIN_MARK)
+            return false;
+    }
+    *at = i;
+    return true;
+}
+
+/* Find the end of each token's bytes in the text. Where both would do, the form decides whether a blank was added. */
+static bool match(const hth_spelling *spelling, unsigned form, hth_spelled *s)
+{
+    bool may_lose = true, loses = form & FORM_BLANK_FIRST;
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t at = 0, n = 0;
+
+    for (size_t i = 0; i < s->n_tokens; i++) {
+        const bool is_whole = hth_control_texts_is_whole(spelling->controls, s->tokens[i]);
+        bool has_blank;
+
+        if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= spelling->n_vocab ||
+            spelling->backend->piece(spelling->model, s->tokens[i], true, piece, sizeof(piece), &n, NULL) !=
+                HEARTH_OK ||
+            n == 0)
+            return false;
+        has_blank = may_lose && !is_whole && piece[0] == ' ';
+        if (!(has_blank && loses && goes_on_with(s, &at, piece + 1, n - 1)) && !goes_on_with(s, &at, piece, n) &&
+            !(has_blank && goes_on_with(s, &at, piece + 1, n - 1)))
+            return false;
+        s->ends[i] = at;
+        may_lose = is_whole;
+        loses = form & FORM_BLANK_AFTER_CONTROL;
+    }
+    return at == s->n_bytes;
+}
+
+bool hth_spelled_match(const hth_spelling *spelling, const char *text, size_t n_bytes, const hearth_token *tokens,
+                       size_t n_tokens, unsigned flags, hth_spelled *out)
+{
+    const bool may_skip = (flags & HEARTH_TOKENIZE_BOS) && n_tokens > 1 && tokens[0] == spelling->first;
+
+    *out = (hth_spelled){ .n_before = 0 };
+    out->ends = malloc((n_tokens ? n_tokens : 1) * sizeof(*out->ends));
+    if (!out->ends || n_tokens == 0 || !append(out, text, n_bytes))
+        return false;
+    for (unsigned form = 0; form < HTH_HISTORY_FORMS; form++) {
+        const size_t n_skipped = form & FORM_WITHOUT_FIRST;
+
+        if (n_skipped && !may_skip)
+            continue;
+        out->tokens = tokens + n_skipped;
+        out->n_tokens = n_tokens - n_skipped;
+        if (match(spelling, form, out))
+            return true;
+    }
+    return false;
+}
+
 size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *s, unsigned flags)
 {
     const hth_control_texts *controls = spelling->controls;
@@ -101,11 +165,14 @@ size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *s, 
         bool is_whole = hth_control_texts_is_whole(controls, s->tokens[n]);
         size_t end = s->ends[n];
 
+        while (begin < end && s->bytes[begin] == HTH_PLAIN_MARK)
+            begin++;
         if ((hth_control_texts_is_control(controls, s->tokens[n]) && !reads_controls) || (is_whole && begin == end))
             return n;
         /* The tokenizer must read the same whole token, or none, in place of these bytes. */
         for (size_t i = begin; i < end; i++) {
-            size_t whole_end = hth_control_texts_end(controls, reads_controls, s->bytes, s->n_bytes, i);
+            const bool is_marked = i > 0 && s->bytes[i - 1] == HTH_PLAIN_MARK;
+            size_t whole_end = hth_control_texts_end(controls, reads_controls && !is_marked, s->bytes, s->n_bytes, i);
 
             if (i == begin && is_whole ? whole_end != end : whole_end > (is_whole ? end : 0))
                 return n;

@@ -15,6 +15,7 @@ typedef struct hth_spelling {
     const hth_backend *backend;
     const hth_engine_model *model;
     hth_control_texts *controls;
+    uint32_t n_vocab;
     hearth_token first; /* the token that the tokenizer adds at the beginning; HTH_NO_TOKEN: none */
 } hth_spelling;
 
@@ -45,7 +46,18 @@ bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n
                       size_t n_tokens, unsigned form, hth_spelled *out);
 void hth_spelled_deinit(hth_spelled *spelled);
 
-/* The number of leading tokens for which the tokenizer would read the same control tokens and user-defined tokens. */
+/*
+ * Do these tokens spell exactly this text from its beginning? Except for marks (HTH_PLAIN_MARK), and for the blanks and
+ * the first token that a tokenizer adds (hth_history_text_fn). *out is then the text, and the tokens without an added
+ * first one. It must be released in either case. False also if out of memory, and for a token outside the vocabulary.
+ */
+bool hth_spelled_match(const hth_spelling *spelling, const char *text, size_t n_bytes, const hearth_token *tokens,
+                       size_t n_tokens, unsigned flags, hth_spelled *out);
+
+/*
+ * The number of leading tokens for which the tokenizer would read the same control tokens and user-defined tokens. It
+ * reads no control token at a mark.
+ */
 size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *spelled, unsigned flags);
 
 /*

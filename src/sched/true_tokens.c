@@ -385,3 +385,116 @@ out:
     hth_spelled_deinit(&s);
     free(tokens);
 }
+
+/* ---- what other nodes know ---- */
+
+void hth_known_text_deinit(hth_known_text *text)
+{
+    free(text->text);
+    free(text->tokens);
+    free(text->turns);
+    *text = (hth_known_text){ .n_bytes = 0 };
+}
+
+bool hth_true_tokens_known(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text, size_t n_bytes,
+                           unsigned flags, hth_known_text *out)
+{
+    const hth_history_space space = space_of(fingerprint, flags);
+    prompt p = {
+        .spelling = &known->spelling, .text = text, .n_bytes = n_bytes, .flags = flags & (unsigned)~HTH_PROMPT_CHAT
+    };
+    hth_history_found found;
+
+    *out = (hth_known_text){ .n_bytes = 0 };
+    if (!hth_history_find_turns(known->history, &space, text, n_bytes, fits, &p, &found, &out->turns, &out->n_turns)) {
+        out->n_turns = 0;
+        return false;
+    }
+    if (found.n_bytes == 0)
+        return true;
+    out->n_bytes = found.n_bytes;
+    out->tokens = found.tokens;
+    out->n_tokens = found.n_tokens;
+    out->text = malloc(found.n_bytes);
+    if (!out->text) {
+        hth_known_text_deinit(out);
+        return false;
+    }
+    memcpy(out->text, text, found.n_bytes);
+    return true;
+}
+
+/* hth_history_fits_fn: only the whole text. */
+static bool is_all(size_t n_bytes, void *user_data)
+{
+    return n_bytes == *(const size_t *)user_data;
+}
+
+static bool has_same_tokens(hth_history *history, const hth_history_space *space, const hth_known_text *text)
+{
+    size_t n_bytes = text->n_bytes;
+    hth_history_found found;
+    bool is_same;
+
+    if (!hth_history_find(history, space, text->text, text->n_bytes, is_all, &n_bytes, &found) || found.n_bytes == 0)
+        return false;
+    is_same = found.n_tokens == text->n_tokens &&
+              memcmp(found.tokens, text->tokens, found.n_tokens * sizeof(*found.tokens)) == 0;
+    free(found.tokens);
+    return is_same;
+}
+
+/* Valid UTF-8 but for marks. */
+static bool is_marked_text(const char *text, size_t n_bytes)
+{
+    size_t n;
+
+    for (; n_bytes > 0; text += n, n_bytes -= n) {
+        const char *mark = memchr(text, HTH_PLAIN_MARK, n_bytes);
+
+        n = mark ? (size_t)(mark - text) : n_bytes;
+        if (!hth_utf8_is_valid(text, n))
+            return false;
+        n += mark != NULL;
+    }
+    return true;
+}
+
+/* Does each turn end between two tokens, and between two characters, and the last one at the end of all? */
+static bool are_turns(const hth_known_text *text, const hth_spelled *s)
+{
+    const size_t n_added = text->n_tokens - s->n_tokens; /* a first token without text */
+    const hth_history_turn *turns = text->turns;
+
+    for (size_t i = 0; i < text->n_turns; i++)
+        if (turns[i].n_tokens <= (i > 0 ? turns[i - 1].n_tokens : n_added) || turns[i].n_tokens > text->n_tokens ||
+            turns[i].n_bytes != s->ends[turns[i].n_tokens - n_added - 1] ||
+            turns[i].n_bytes <= (i > 0 ? turns[i - 1].n_bytes : 0) || turns[i].n_reply_bytes > turns[i].n_bytes ||
+            (turns[i].n_bytes < text->n_bytes && hth_utf8_goes_on(text->text[turns[i].n_bytes])))
+            return false;
+    return text->n_turns > 0 && turns[text->n_turns - 1].n_tokens == text->n_tokens;
+}
+
+bool hth_true_tokens_learn(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_known_text *text,
+                           unsigned flags)
+{
+    const hth_spelling *spelling = &known->spelling;
+    const hth_history_space space = space_of(fingerprint, flags);
+    const unsigned of_tokenizer = flags & (unsigned)~HTH_PROMPT_CHAT;
+    hth_spelled s = { .bytes = NULL };
+    bool ok;
+
+    if (text->n_bytes == 0 || has_same_tokens(known->history, &space, text))
+        return false;
+    ok = is_marked_text(text->text, text->n_bytes) &&
+         hth_spelled_match(spelling, text->text, text->n_bytes, text->tokens, text->n_tokens, of_tokenizer, &s) &&
+         hth_spelling_n_alike(spelling, &s, of_tokenizer) == s.n_tokens && are_turns(text, &s) &&
+         hth_spelling_is_usual(spelling, &s, NULL, 0, of_tokenizer);
+    for (size_t i = 0; ok && i < text->n_turns; i++)
+        hth_history_add(known->history, &space, text->text, text->turns[i].n_bytes, text->turns[i].n_reply_bytes,
+                        text->tokens, text->turns[i].n_tokens);
+    if (ok)
+        hth_history_files_wake(known->files);
+    hth_spelled_deinit(&s);
+    return ok;
+}

@@ -39,6 +39,9 @@
  *     exceed what one may not.
  *   - The tokens of a known text are replaced only by tokens that are no more numerous.
  *
+ * A process of another node may know a conversation that comes here (hth_known_text). That node is no authority: its
+ * tokens become records here only if they spell the text that comes with them, and rule 3 holds for all of that text.
+ *
  * Where a client's text has the name of a control token, the prompt of a conversation has the byte 0xFF before the
  * name. The byte never occurs in UTF-8, and the tokenizer reads no control token there. Records have these marks, too.
  * A text that is cut between two control tokens is tokenized in one piece, as the engine does, so only the names
@@ -121,6 +124,28 @@ void hth_true_tokens_own_words(hth_true_tokens *known, const uint8_t fingerprint
  */
 void hth_true_tokens_note(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_prompt_text *text,
                           const hearth_token *prompt, size_t n_prompt, const hearth_token *reply, size_t n_reply);
+
+/* A known text with its tokens, for a process of another node. All zeros: none. */
+typedef struct hth_known_text {
+    char *text; /* [n_bytes], with marks; the owner frees all three */
+    size_t n_bytes;
+    hearth_token *tokens; /* [n_tokens] */
+    size_t n_tokens;
+    hth_history_turn *turns; /* [n_turns], the last with all bytes and tokens */
+    size_t n_turns;
+} hth_known_text;
+void hth_known_text_deinit(hth_known_text *text); /* zeros afterwards */
+
+/* The longest known beginning of a prompt; arguments as for hth_true_tokens_of. False without memory. */
+bool hth_true_tokens_known(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text, size_t n_bytes,
+                           unsigned flags, hth_known_text *out);
+
+/*
+ * Record a text that another node knows. True: it was not known here before. False also if anything about it is wrong:
+ * then it is ignored whole.
+ */
+bool hth_true_tokens_learn(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_known_text *text,
+                           unsigned flags);
 
 /* Wait until everything noted so far is in files; false after timeout_ms. */
 bool hth_true_tokens_flush(hth_true_tokens *known, uint32_t timeout_ms);
