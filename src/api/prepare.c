@@ -267,18 +267,24 @@ static bool join_pieces(const maker *m, const hth_api_text_prompt *prompt, token
     return ok;
 }
 
-/* The tokens of a prompt that is one text. */
-static bool read_text(const maker *m, const char *text, hth_api_prompt *prompt)
+/* A prompt that is one text. chat: the rendering that it comes from; NULL: none. */
+static hth_prompt_source source_of(const maker *m, const char *text, const hearth_chat_prompt *chat)
 {
-    const hth_prompt_source source = {
+    return (hth_prompt_source){
         .text = text,
         .n_bytes = strlen(text),
         .flags = HTH_TOKENIZE_CHAT,
         .cache_salt = m->request->options.cache_salt,
         .no_cache_read = m->request->options.no_cache_read,
-        .chat = prompt->chat,
+        .chat = chat,
         .is_gone = m->request->is_gone,
     };
+}
+
+/* The tokens of a prompt that is one text. */
+static bool read_text(const maker *m, const char *text, hth_api_prompt *prompt)
+{
+    const hth_prompt_source source = source_of(m, text, prompt->chat);
     hth_prompt_tokens made;
     hearth_error err;
 
@@ -431,7 +437,7 @@ static hth_api_prompt *find_or_make_prompt(const maker *m, uint32_t n_ctx, size_
 {
     uint8_t key[HTH_MEMO_KEY_BYTES];
     bool has_key = memory && hth_api_prompt_key(m->request, i, key);
-    hth_api_prompt *prompt = has_key ? hth_memo_find(memory, key) : NULL;
+    hth_api_prompt *prompt = has_key && !m->request->knows_more ? hth_memo_find(memory, key) : NULL;
 
     if (prompt)
         return prompt;
@@ -645,4 +651,36 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     hearth_chat_prompt_free(chat);
     *n_out = list.n;
     return ok;
+}
+
+bool hth_api_known_prompt(hearth_model *model, const hth_api_request *request, hth_known_text *out,
+                          hth_api_error *error)
+{
+    const maker m = { .model = model, .request = request, .error = error };
+    const hth_api_text_prompt *prompt = request->is_chat || request->n_prompts != 1 ? NULL : &request->prompts[0];
+    const hearth_chat_prompt *chat = NULL;
+    const char *text =
+        prompt && prompt->n_pieces == 1 && !request->infill && !request->suffix ? prompt->pieces[0].text : NULL;
+    hth_prompt_source source;
+    hearth_error err;
+    bool ok = true;
+
+    *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    *out = (hth_known_text){ .n_bytes = 0 };
+    if (request->is_chat && request->n_context == 0) {
+        if (!render(&m, &chat, NULL))
+            return false;
+        text = chat->text;
+    }
+    if (text) {
+        source = source_of(&m, text, chat);
+        ok = hth_model_known_of_text(model, &source, out, &err) == HEARTH_OK || fail(&m, &err);
+    }
+    hearth_chat_prompt_free(chat);
+    return ok;
+}
+
+unsigned hth_api_prompt_flags(const hth_api_request *request)
+{
+    return HTH_TOKENIZE_CHAT | (request->is_chat ? HTH_PROMPT_CHAT : 0u);
 }

@@ -44,6 +44,14 @@ void hth_api_inputs_deinit(hth_api_inputs *inputs); /* accepts zeros */
 /* Render a conversation, of any length; the caller frees *out. False with error filled. */
 bool hth_api_render_prompt(hearth_model *model, const hth_api_request *request, const hearth_chat_prompt **out,
                            hth_api_error *error);
+/*
+ * What the history knows of the prompt of a request that is one text, for another node; *out is the caller's then.
+ * Zeros: nothing. False with error filled. Any thread.
+ */
+bool hth_api_known_prompt(hearth_model *model, const hth_api_request *request, hth_known_text *out,
+                          hth_api_error *error);
+/* The flags of such a prompt's text, for hth_model_learn. */
+unsigned hth_api_prompt_flags(const hth_api_request *request);
 /* Count the tokens of a conversation's prompt. False with error filled. */
 bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, size_t *n_out, hth_api_error *error);
 

@@ -179,6 +179,8 @@ typedef struct hth_api_request {
     bool is_verbose;          /* verbose: OpenAI's replies include llama.cpp's own form, too */
     bool wants_progress;      /* return_progress: a stream reports the progress of prefill */
     bool has_cache_control;
+    /* The server of the request sets it when the history has just learned of its prompt: a kept one is out of date. */
+    bool knows_more;
     bool is_load;                /* Ollama: the request only loads the model */
     bool is_unload;              /* Ollama: the request only unloads the model */
     bool wants_context;          /* Ollama: the end of the reply has the prompt and the reply as tokens */

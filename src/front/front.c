@@ -73,11 +73,12 @@ static hth_http_options http_options(const hth_front *front, const hth_server_op
     return http;
 }
 
-/* Requests of other nodes have frames and records before the client's body. */
+/* Requests of other nodes have frames, records and true tokens before the client's body. */
 static void let_nodes_in(hth_front *front, const hth_http_options *http)
 {
     hth_http_server_set_nodes(front->http, HTH_FRONT_FLEET,
-                              http->body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX);
+                              http->body_bytes_max + HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX +
+                                  HTH_HISTORY_PART_BYTES_MAX);
 }
 
 static bool is_same_text(const char *a, const char *b)

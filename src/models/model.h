@@ -63,6 +63,14 @@ typedef struct hth_prompt_tokens {
 /* The tokens of a prompt, beginning with those from the history. Statuses as for hearth_tokenize. Any thread. */
 hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                        hearth_error *err);
+/* The longest beginning of a prompt that the history knows, which *out owns then; zeros: none. Likewise. */
+hearth_status hth_model_known_of_text(hearth_model *model, const hth_prompt_source *source, hth_known_text *out,
+                                      hearth_error *err);
+/*
+ * Add what another node knows, of a text with these flags (HEARTH_TOKENIZE_..., HTH_PROMPT_CHAT) and the salt of its
+ * requests, to the history. True: it was sound, and not known yet. Any thread.
+ */
+bool hth_model_learn(hearth_model *model, const char *cache_salt, unsigned flags, const hth_known_text *text);
 /*
  * Fill err with HEARTH_TOO_LONG: this many tokens do not fit in the context. The message includes the remedy.
  * n_ctx_train 0: unknown.

@@ -35,23 +35,36 @@ static hth_true_tokens *history_of(hearth_model *model)
     return known;
 }
 
+static unsigned flags_of(const hth_prompt_source *source)
+{
+    return source->flags | (source->chat ? HTH_PROMPT_CHAT : 0u);
+}
+
+/* The text in the model's own words, [*n_out], which the caller frees; NULL: it stays as it is. */
+static char *own_words(hearth_model *model, hth_true_tokens *known, const hth_prompt_source *source,
+                       const hth_keyspace *keyspace, size_t *n_out)
+{
+    hth_reply_reading reading = { .backend = model->backend, .parser = source->chat ? source->chat->parser : NULL };
+    char *own = NULL;
+
+    *n_out = source->n_bytes;
+    if (reading.parser && !source->no_cache_read)
+        hth_true_tokens_own_words(known, keyspace->fingerprint, source->text, source->n_bytes, flags_of(source),
+                                  hth_reply_says_the_same, &reading, &own, n_out);
+    hth_reply_reading_end(&reading);
+    return own;
+}
+
 /* Take the tokens of a text from the history, as far as they are known. */
 static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *known, const hth_prompt_source *source,
                                        const hth_keyspace *keyspace, hth_prompt_tokens *out, hearth_error *err)
 {
-    unsigned flags = source->flags | (source->chat ? HTH_PROMPT_CHAT : 0u);
-    hth_reply_reading reading = { .backend = model->backend, .parser = source->chat ? source->chat->parser : NULL };
-    const char *text = source->text;
-    size_t n_bytes = source->n_bytes, n_known = 0;
-    char *own = NULL;
+    const unsigned flags = flags_of(source);
+    size_t n_bytes, n_known = 0;
+    char *own = own_words(model, known, source, keyspace, &n_bytes);
+    const char *text = own ? own : source->text;
     hearth_status status;
 
-    if (reading.parser && !source->no_cache_read) {
-        hth_true_tokens_own_words(known, keyspace->fingerprint, text, n_bytes, flags, hth_reply_says_the_same, &reading,
-                                  &own, &n_bytes);
-        text = own ? own : text;
-    }
-    hth_reply_reading_end(&reading);
     if (source->no_cache_read)
         status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, source->flags, source->is_gone,
                               &out->tokens, &out->n_tokens, err);
@@ -105,20 +118,29 @@ static hearth_status text_tokens(hearth_model *model, const hth_prompt_source *s
     return status;
 }
 
+/* Of source, with marks if it needs them. *text_out: the memory of its text, which the caller frees. */
+static hearth_status mark(const hth_prompt_source *source, hth_prompt_source *out, char **text_out, hearth_error *err)
+{
+    *out = *source;
+    *text_out = NULL;
+    if (!source->chat || source->chat->n_plain == 0)
+        return HEARTH_OK;
+    *text_out = marked_text(source->chat, &out->n_bytes);
+    if (!*text_out)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
+    out->text = *text_out;
+    return HEARTH_OK;
+}
+
 hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                     hearth_error *err)
 {
-    hth_prompt_source marked = *source;
-    hearth_status status;
+    hth_prompt_source marked;
     char *text;
+    hearth_status status = mark(source, &marked, &text, err);
 
-    if (!source->chat || source->chat->n_plain == 0)
-        return text_tokens(model, source, out, err);
-    text = marked_text(source->chat, &marked.n_bytes);
-    if (!text)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
-    marked.text = text;
-    status = text_tokens(model, &marked, out, err);
+    if (status == HEARTH_OK)
+        status = text_tokens(model, &marked, out, err);
     free(text);
     return status;
 }
@@ -135,6 +157,64 @@ hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_sou
         status = hth_model_text_tokens(model, source, out, err);
     hth_model_leave(model);
     return status;
+}
+
+/* ---- the history of a prompt, for another node and from it ---- */
+
+static hearth_status known_of_text(hearth_model *model, hth_true_tokens *known, const hth_prompt_source *source,
+                                   hth_known_text *out, hearth_error *err)
+{
+    hth_keyspace keyspace;
+    hearth_status status = hth_model_keyspace(model, NULL, source->cache_salt, &keyspace, err);
+    size_t n_bytes;
+    char *own;
+
+    if (status != HEARTH_OK)
+        return status;
+    own = own_words(model, known, source, &keyspace, &n_bytes);
+    if (!hth_true_tokens_known(known, keyspace.fingerprint, own ? own : source->text, n_bytes, flags_of(source), out))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the history of a prompt");
+    free(own);
+    return status;
+}
+
+hearth_status hth_model_known_of_text(hearth_model *model, const hth_prompt_source *source, hth_known_text *out,
+                                      hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, "hth_model_known_of_text", err);
+    hth_known_text found = { .n_bytes = 0 };
+    hth_prompt_source marked;
+    hth_true_tokens *known;
+    char *text = NULL;
+
+    if (status != HEARTH_OK)
+        return status;
+    known = source->n_bytes > 0 && !source->no_cache_read ? history_of(model) : NULL;
+    status = hth_check_text("the text", source->text, source->n_bytes, err);
+    if (status == HEARTH_OK)
+        status = mark(source, &marked, &text, err);
+    if (status == HEARTH_OK && known)
+        status = known_of_text(model, known, &marked, &found, err);
+    hth_model_leave(model);
+    free(text);
+    if (status == HEARTH_OK)
+        *out = found;
+    return status;
+}
+
+bool hth_model_learn(hearth_model *model, const char *cache_salt, unsigned flags, const hth_known_text *text)
+{
+    hth_true_tokens *known;
+    hth_keyspace keyspace;
+    bool ok;
+
+    if (hth_model_enter(model, "hth_model_learn", NULL) != HEARTH_OK)
+        return false;
+    known = history_of(model);
+    ok = known && hth_model_keyspace(model, NULL, cache_salt, &keyspace, NULL) == HEARTH_OK &&
+         hth_true_tokens_learn(known, keyspace.fingerprint, text, flags);
+    hth_model_leave(model);
+    return ok;
 }
 
 /* Return n tokens to the caller. */

@@ -42,6 +42,9 @@
  * name now means another model, for which the tokens are meaningless. Tokens that were drawn at other nodes come first,
  * and the header Hearth-Elsewhere has the length of their frames: the worker may evaluate them faster
  * (hearth_request.n_replayed_elsewhere).
+ *
+ * Between these frames and the client's body come records of earlier responses (Hearth-Past), and then what another
+ * node knows of the prompt (Hearth-History).
  */
 #ifndef HTH_WIRE_FRAMES_H
 #define HTH_WIRE_FRAMES_H
@@ -63,6 +66,7 @@
 #define HTH_HEADER_AGE "Hearth-Age" /* with Hearth-Known: microseconds since the front got the request */
 #define HTH_HEADER_ELSEWHERE "Hearth-Elsewhere" /* bytes of the first of those frames: of tokens of other nodes */
 #define HTH_HEADER_PAST "Hearth-Past"           /* bytes of records between those frames and the body */
+#define HTH_HEADER_HISTORY "Hearth-History"     /* bytes of true tokens after the records (history_part.h) */
 #define HTH_HEADER_ID "Hearth-Id"               /* the reply's id: letters and digits */
 #define HTH_HEADER_CREATED "Hearth-Created"     /* Unix time in seconds */
 #define HTH_HEADER_SEED "Hearth-Seed"           /* if the client sent none */
@@ -70,7 +74,9 @@
 #define HTH_HEADER_ADAPTER "Hearth-Adapter"     /* "1": the model that the body names is an adapter */
 #define HTH_HEADER_LOST "Hearth-Lost"           /* "1": the list of adapters includes lost ones */
 #define HTH_HEADER_ROWS "Hearth-Rows"           /* the node that probably has more of the prompt than this one */
-#define HTH_HEADER_REQUEST_ID "X-Request-Id"    /* for logs */
+#define HTH_HEADER_ASK "Hearth-Ask"          /* HTH_ASK_HISTORY: no reply is wanted, but what is known of the prompt */
+#define HTH_ASK_HISTORY "history"            /* its answer has the form of history_part.h, or is empty */
+#define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
 
 /*
  * The number of the form in which tokens become the bytes of a reply, in every API. Raise it when any of these bytes
@@ -88,7 +94,8 @@ enum {
     HTH_STEP_TOKEN_BYTES_MAX = HTH_FRAME_BYTES_MAX / 2, /* of a STEP's tokens, including log probabilities */
     /* Of the known part of a request: 4 million tokens, or 32,000 with 64 log probabilities each. */
     HTH_KNOWN_BYTES_MAX = 16 << 20,
-    HTH_PAST_BYTES_MAX = 32 << 20, /* of all records that a request names */
+    HTH_PAST_BYTES_MAX = 32 << 20,         /* of all records that a request names */
+    HTH_HISTORY_PART_BYTES_MAX = 16 << 20, /* of true tokens and their text: about 2 million tokens */
 };
 
 typedef enum hth_frame_kind {

@@ -550,9 +550,14 @@ static void on_carrier(evutil_socket_t fd, short what, void *user_data)
 /* The reason why the body cannot be read; NULL: it can. */
 static const char *body_problem(hth_http_exchange *exchange, const hth_route *route, char text[128])
 {
-    const char *known = hth_http_header(exchange, HTH_HEADER_KNOWN), *past = hth_http_header(exchange, HTH_HEADER_PAST);
-    size_t n_before = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0);
+    static const char *const parts[] = { HTH_HEADER_KNOWN, HTH_HEADER_PAST, HTH_HEADER_HISTORY };
+    size_t n_before = 0;
 
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *n = hth_http_header(exchange, parts[i]);
+
+        n_before += n ? strtoul(n, NULL, 10) : 0;
+    }
     return hth_body_problem(exchange, n_before, route->kind == HTH_ROUTE_SLOT, text);
 }
 
@@ -662,6 +667,14 @@ static void show_model(const worker *w, hth_http_exchange *exchange, const char 
     hth_job_reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
+/* A request that generates, or the question what is known of its prompt. */
+static hth_task_kind kind_of(const hth_http_exchange *exchange)
+{
+    const char *ask = hth_http_header(exchange, HTH_HEADER_ASK);
+
+    return ask && strcmp(ask, HTH_ASK_HISTORY) == 0 ? HTH_TASK_HISTORY : HTH_TASK_GENERATE;
+}
+
 static void on_request(hth_http_exchange *exchange, void *user_data)
 {
     const worker *w = user_data;
@@ -670,7 +683,7 @@ static void on_request(hth_http_exchange *exchange, void *user_data)
     if (!check(w, exchange, route))
         return;
     switch (route->kind) {
-    case HTH_ROUTE_GENERATE: hth_jobs_begin(w->jobs, exchange, HTH_TASK_GENERATE, route->api); break;
+    case HTH_ROUTE_GENERATE: hth_jobs_begin(w->jobs, exchange, kind_of(exchange), route->api); break;
     case HTH_ROUTE_ASK: hth_jobs_begin(w->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
     case HTH_ROUTE_EMBED: hth_jobs_begin(w->jobs, exchange, HTH_TASK_EMBED, route->api); break;
     case HTH_ROUTE_SLOT: hth_jobs_begin(w->jobs, exchange, HTH_TASK_SLOT, route->api); break;
@@ -772,8 +785,9 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hearth_status status = HEARTH_OK;
     int failed;
 
-    http.body_bytes_max = options->settings.requests.body_bytes_max +
-                          (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX : 0);
+    http.body_bytes_max =
+        options->settings.requests.body_bytes_max +
+        (options->control_fd >= 0 ? HTH_KNOWN_BYTES_MAX + HTH_PAST_BYTES_MAX + HTH_HISTORY_PART_BYTES_MAX : 0);
     w->base = event_base_new();
     if (!w->base)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an event loop");

@@ -1078,6 +1078,7 @@ static bool read_headers(hth_job *job)
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
     task->n_elsewhere = (size_t)header_number(exchange, HTH_HEADER_ELSEWHERE);
     task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
+    task->n_history = (size_t)header_number(exchange, HTH_HEADER_HISTORY);
     task->age_us = header_number(exchange, HTH_HEADER_AGE);
     task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
     task->names_adapter = hth_http_header(exchange, HTH_HEADER_ADAPTER) != NULL;

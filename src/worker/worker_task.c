@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "models/prefix.h"
 #include "wire/adapter_state.h"
+#include "wire/history_part.h"
 #include "worker/worker_live_adapters.h"
 #include "worker/worker_rows.h"
 #include "worker/worker_slots.h"
@@ -30,6 +31,7 @@ void hth_task_deinit(hth_task *task)
     hth_api_prepared_deinit(&task->prepared);
     hth_api_request_free(task->request);
     hth_known_deinit(&task->known);
+    hth_known_text_deinit(&task->history);
     hth_buffer_deinit(&task->answer);
     hth_api_embed_answer_free(task->vectors);
     hearth_embeddings_unref(task->embeddings);
@@ -97,9 +99,26 @@ static bool choose_adapters(hth_task *task)
     return true;
 }
 
+/* Does the body have the parts before the client's body that the headers claim? */
+static bool has_parts(const hth_task *task)
+{
+    return task->n_known <= task->n_bytes && task->n_past <= task->n_bytes - task->n_known &&
+           task->n_history <= task->n_bytes - task->n_known - task->n_past;
+}
+
+/* Read what another node knows of the prompt. False with task->error. */
+static bool read_history(hth_task *task)
+{
+    if (task->n_history == 0 ||
+        hth_history_part_read(task->bytes + task->n_known + task->n_past, task->n_history, &task->history))
+        return true;
+    hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "what should be known of the prompt is no such tokens");
+    return false;
+}
+
 bool hth_task_read(hth_task *task)
 {
-    size_t n_before = task->n_known + task->n_past;
+    size_t n_before = task->n_known + task->n_past + task->n_history;
     hth_api_past past = { .bytes = task->bytes ? task->bytes + task->n_known : NULL, .n_bytes = task->n_past };
 
     task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
@@ -107,10 +126,11 @@ bool hth_task_read(hth_task *task)
         return true; /* it has no body */
     if (task->kind == HTH_TASK_ADAPTERS)
         read_adapter_state(task);
-    else if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
+    else if (!has_parts(task))
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
     else if (hth_known_read(task->bytes, task->n_known, task->n_elsewhere, HTH_API_REPLIES_MAX, &task->known,
-                            &task->error))
+                            &task->error) &&
+             read_history(task))
         task->request =
             hth_api_request_parse_with(task->api, task->bytes ? task->bytes + n_before : "", task->n_bytes - n_before,
                                        &past, &task->shared->settings->requests, task->shared->defaults, &task->error);
@@ -183,10 +203,26 @@ static bool join_salts(hth_task *task)
     return true;
 }
 
+/* Learn what another node knows of the prompt. Before the prompt is tokenized. */
+static void learn(hth_task *task)
+{
+    hth_api_request *request = task->request;
+
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a task has a request when it runs */
+    if (!request->options.no_cache_read)
+        request->knows_more = hth_model_learn(task->shared->model, request->options.cache_salt,
+                                              hth_api_prompt_flags(request), &task->history);
+    hth_known_text_deinit(&task->history);
+}
+
 static bool prepare(hth_task *task)
 {
-    if (!join_salts(task) || !hth_api_prepare(task->shared->model, task->request, task->seed, task->shared->prompts,
-                                              &task->prepared, &task->error))
+    if (!join_salts(task))
+        return false;
+    if (task->history.n_bytes > 0)
+        learn(task);
+    if (!hth_api_prepare(task->shared->model, task->request, task->seed, task->shared->prompts, &task->prepared,
+                         &task->error))
         return false;
     /* Add the notes of the template and of grammars to those of the parser. */
     for (size_t i = 0; i < task->prepared.n_requests; i++)
@@ -346,6 +382,16 @@ static void explain(hth_task *task)
     hth_buffer_add_json_take(&task->answer, answer);
 }
 
+static void tell_history(hth_task *task)
+{
+    hth_known_text known;
+
+    if (!join_salts(task) || !hth_api_known_prompt(task->shared->model, task->request, &known, &task->error))
+        return;
+    hth_history_part_add(&task->answer, &known);
+    hth_known_text_deinit(&known);
+}
+
 static json_t *node_json(const hth_prefix_node *node)
 {
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:[]}", "key", hth_json_hex(node->key.bytes, HTH_KEY_BYTES),
@@ -448,6 +494,7 @@ bool hth_task_run(hth_task *task)
                              &task->error); /* task keeps the error */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
+    case HTH_TASK_HISTORY: tell_history(task); break;
     case HTH_TASK_PREFIXES: list_prefixes(task); break;
     case HTH_TASK_SLOT:
         if (join_salts(task))

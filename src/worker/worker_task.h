@@ -27,6 +27,7 @@ typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
     HTH_TASK_ANSWER,   /* tokens, templates: one body, at once */
     HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
+    HTH_TASK_HISTORY,  /* the true tokens of the prompt, for another node */
     HTH_TASK_PREFIXES, /* the page of the most used prefixes */
     HTH_TASK_SLOT,     /* save, restore or erase a slot */
     HTH_TASK_ADAPTERS, /* makes the model's adapters match a state */
@@ -61,6 +62,7 @@ typedef struct hth_task {
     size_t n_known;
     size_t n_elsewhere; /* the first of these: of tokens that other nodes drew */
     size_t n_past;      /* after the frames: records of earlier responses */
+    size_t n_history;   /* after the records: what another node knows of the prompt */
     uint64_t age_us;    /* with goes_on: since the front got it */
     bool goes_on;       /* another worker had it: it keeps its place in the queue */
     bool names_adapter; /* the front says that the body's model is an adapter */
@@ -77,12 +79,13 @@ typedef struct hth_task {
 
     /* Results. With an error, only the error and the submitted requests are valid. */
     hth_api_error error;
-    hth_buffer answer;                               /* of ANSWER, EXPLAIN, PREFIXES and SLOT */
+    hth_buffer answer;                               /* of ANSWER, EXPLAIN, HISTORY, PREFIXES and SLOT */
     hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
     uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
     const hearth_embeddings *embeddings;             /* EMBED: owned, from on_embedded on */
     hth_api_embed_answer *vectors;                   /* EMBED: its answer, from hth_task_begin_vectors on */
     hth_known known;
+    hth_known_text history;                  /* until it was learned */
     struct hth_adapter_state *adapter_state; /* ADAPTERS: owned, from hth_task_read on */
     hth_api_request *request;
     hth_api_prepared prepared;
