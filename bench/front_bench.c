@@ -55,6 +55,12 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
     return HEARTH_OK;
 }
 
+hearth_status hth_supervisor_want_loaded(hth_supervisor *supervisor, const char *model, hth_worker_waiter *waiter,
+                                         hearth_error *err)
+{
+    return hth_supervisor_want(supervisor, model, 0, waiter, err);
+}
+
 void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
 {
     (void)waiter;

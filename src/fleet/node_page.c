@@ -30,7 +30,7 @@ bool hth_node_name_is_valid(const char *name)
 
 static json_t *model_json(const hth_node_model *model)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", model->name,
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name", model->name,
                      "aliases", hth_json_strings(model->aliases, model->n_aliases), "adapters",
                      hth_json_strings(model->adapters, model->n_adapters), "digest", model->digest, "keyspace",
                      model->keyspace ? model->keyspace : "", "state",
@@ -40,7 +40,8 @@ static json_t *model_json(const hth_node_model *model)
                      "at_work", (json_int_t)model->n_at_work, "waiting", (json_int_t)model->n_waiting, "parallel",
                      (json_int_t)model->n_parallel, "prompt_left", (json_int_t)model->n_prompt_left, "prompt_token_ns",
                      (json_int_t)model->prompt_token_ns, "reply_token_ns", (json_int_t)model->reply_token_ns, "load_ms",
-                     (json_int_t)model->load_ms, "pull_token_ns", (json_int_t)model->pull_token_ns);
+                     (json_int_t)model->load_ms, "pull_token_ns", (json_int_t)model->pull_token_ns, "history",
+                     model->has_history);
 }
 
 void hth_node_page_write(const hth_node_page *page, hth_buffer *out)
@@ -118,6 +119,7 @@ static bool read_model(const json_t *object, const char ***names, hth_node_model
                              .keyspace = text_of(object, "keyspace", TEXT_BYTES_MAX),
                              .is_ready = state && strcmp(state, "ready") == 0,
                              .is_broken = state && strcmp(state, "broken") == 0,
+                             .has_history = json_is_true(json_object_get(object, "history")),
                              .n_at_work = count_of(object, "at_work"),
                              .n_waiting = count_of(object, "waiting"),
                              .n_parallel = count_of(object, "parallel"),

@@ -6,7 +6,7 @@
  *     {"name": "m", "aliases": [...], "adapters": [...], "digest": "<hex digits>",
  *      "keyspace": "<hex digits>", "state": "ready", "at_work": 3, "waiting": 0, "parallel": 8,
  *      "prompt_left": 512, "prompt_token_ns": 2000000, "reply_token_ns": 50000000, "load_ms": 0,
- *      "pull_token_ns": 200000}]}
+ *      "pull_token_ns": 200000, "history": true}]}
  *
  * epoch is drawn when the node starts. cache names its cache of rows, and stays the same while that does, also when the
  * node starts anew: then rows are on its disk. Unknown members are ignored, so that a later version can have more. The
@@ -42,6 +42,7 @@ typedef struct hth_node_model {
     const char *keyspace; /* of its rows (hth_worker_load); "": not known yet, or of a node that does not tell it */
     bool is_ready;        /* its worker takes requests */
     bool is_broken;       /* its worker dies again and again */
+    bool has_history;     /* it keeps the tokens of earlier conversations */
     uint32_t n_at_work;
     uint32_t n_waiting;
     uint32_t n_parallel; /* that run at once; 0: unknown */

@@ -156,6 +156,7 @@ static bool describe(const hth_front *front, const hth_server_model *model, own_
                              .keyspace = own->keyspace,
                              .is_ready = load.is_ready,
                              .is_broken = load.is_broken,
+                             .has_history = load.has_history,
                              .n_at_work = load.n_at_work,
                              .n_waiting = load.n_waiting,
                              .n_parallel = load.n_parallel,
@@ -256,6 +257,7 @@ void hth_front_fleet_metrics(const void *user_data, hth_buffer *out)
     if (!front->fleet.nodes)
         return;
     hth_nodes_write_metrics(front->fleet.nodes, out);
+    hth_proxy_write_metrics(front->proxy, out);
     if (front->fleet.credit)
         hth_credit_write_metrics(front->fleet.credit, out);
     if (front->fleet.roster)

@@ -8,6 +8,9 @@
  * The other node is the client's front: it has the keys, the limits, the log, and the tokens of the reply. It continues
  * a reply that is lost here, anywhere. So nothing is tried again here. The listener has checked that the other side is
  * a member of the fleet, so its headers are trusted like those of this front.
+ *
+ * A question (HTH_HEADER_ASK) is no request: it goes only to a worker that is ready, also while this node drains, and
+ * is counted nowhere.
  */
 #include <event2/event.h>
 #include <stddef.h>
@@ -21,7 +24,7 @@
 #include "front/front_request.h"
 
 enum {
-    HEADERS_MAX = 16,
+    HEADERS_MAX = 18,
     LOOK_MS = 10, /* between two looks whether the worker died */
     LOOKS_MAX = 100,
     SERVED_BYTES = 4 << 10, /* a worker that has sent so many has served */
@@ -37,6 +40,7 @@ struct hth_peer_request {
     hth_worker_waiter waiter;
     hth_upstream_call *call; /* NULL: none */
     hth_place place;         /* this node's worker that has it */
+    bool is_question;
     bool has_begun;
     bool is_of_frames;
     bool is_paused;
@@ -57,14 +61,16 @@ static void peer_free(hth_peer_request *r)
     if (r->look)
         event_free(r->look);
     DL_DELETE(front->peers, r);
+    if (!r->is_question)
+        hth_front_note_over(front);
     free(r);
-    hth_front_note_over(front);
 }
 
 static void refuse(hth_peer_request *r, int status, uint32_t retry_after_s, const char *why)
 {
     hth_http_retry_after_add(r->exchange, retry_after_s);
-    r->front->fleet.page_ns = 0; /* the next page tells what is new */
+    if (!r->is_question)
+        r->front->fleet.page_ns = 0; /* the next page tells what is new */
     hth_http_reply(r->exchange, status, text_type, why, strlen(why));
     peer_free(r);
 }
@@ -198,7 +204,8 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
         lost(r);
         return;
     }
-    hth_supervisor_note_served(r->front->supervisor, r->model, r->place.generation);
+    if (!r->is_question)
+        hth_supervisor_note_served(r->front->supervisor, r->model, r->place.generation);
     hth_http_stream_end(r->exchange);
     peer_free(r);
 }
@@ -223,12 +230,13 @@ static void on_close(void *user_data)
  * May other nodes ask this of a worker? Only what models answer: a worker obeys its front in everything, and members of
  * the fleet give no orders about adapters, slots and pages.
  */
-static bool is_allowed(const char *method, const char *target)
+static bool is_allowed(const char *method, const char *target, bool is_question)
 {
     const hth_route *route = hth_route_find(target);
 
     return route && strcmp(route->path, target) == 0 && (!route->method || hth_method_is(route->method, method)) &&
-           (route->kind == HTH_ROUTE_GENERATE || route->kind == HTH_ROUTE_ASK || route->kind == HTH_ROUTE_EMBED);
+           (route->kind == HTH_ROUTE_GENERATE ||
+            (!is_question && (route->kind == HTH_ROUTE_ASK || route->kind == HTH_ROUTE_EMBED)));
 }
 
 static size_t take_headers(const hth_http_exchange *exchange, hth_upstream_header headers[HEADERS_MAX])
@@ -237,7 +245,8 @@ static size_t take_headers(const hth_http_exchange *exchange, hth_upstream_heade
                                          HTH_HEADER_SALT,  HTH_HEADER_ADAPTER,    HTH_HEADER_FRAMES,
                                          HTH_HEADER_ID,    HTH_HEADER_CREATED,    HTH_HEADER_SEED,
                                          HTH_HEADER_KNOWN, HTH_HEADER_AGE,        HTH_HEADER_ELSEWHERE,
-                                         HTH_HEADER_PAST,  HTH_HEADER_ROWS };
+                                         HTH_HEADER_PAST,  HTH_HEADER_ROWS,       HTH_HEADER_HISTORY,
+                                         HTH_HEADER_ASK };
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -304,14 +313,15 @@ void hth_peer_ask(hth_front *front, hth_http_exchange *exchange)
                              .exchange = exchange,
                              .model = hth_http_header(exchange, HTH_HEADER_MODEL),
                              .from = hth_http_header(exchange, HTH_HEADER_FROM) };
+    r->is_question = hth_http_header(exchange, HTH_HEADER_ASK) != NULL;
     DL_APPEND(front->peers, r);
-    front->n_requests++;
+    front->n_requests += !r->is_question;
     hth_http_watch_set(exchange, &(hth_http_watch){ .on_close = on_close, .on_room = on_room, .user_data = r });
-    if (!r->model || !method || !target || !is_allowed(method, target)) {
+    if (!r->model || !method || !target || !is_allowed(method, target, r->is_question)) {
         refuse(r, 400, 0, "nodes ask only for what models answer, and all need the same version");
         return;
     }
-    if (front->is_draining || hth_places_is_draining(front->places)) {
+    if (!r->is_question && (front->is_draining || hth_places_is_draining(front->places))) {
         refuse(r, 503, 0, "this node is draining");
         return;
     }
@@ -319,7 +329,8 @@ void hth_peer_ask(hth_front *front, hth_http_exchange *exchange)
                                      .on_failed = on_failed,
                                      .since_ns = came_ns(exchange),
                                      .outlasts_breaks = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL };
-    if (hth_supervisor_want(front->supervisor, r->model, 0, &r->waiter, &err) != HEARTH_OK)
+    if ((r->is_question ? hth_supervisor_want_loaded(front->supervisor, r->model, &r->waiter, &err)
+                        : hth_supervisor_want(front->supervisor, r->model, 0, &r->waiter, &err)) != HEARTH_OK)
         on_failed(&r->waiter, &err);
 }
 

@@ -522,6 +522,47 @@ void hth_places_tell_wait(const hth_places *places, const char *model, const hth
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "waiting for node '%.32s'", hth_node_name(node)); /* fits */
 }
 
+hearth_status hth_places_want_loaded(hth_places *places, const char *model, hth_worker_waiter *waiter,
+                                     hearth_error *err)
+{
+    return hth_supervisor_want_loaded(places->options.supervisor, model, waiter, err);
+}
+
+/* Does the node (NULL: this one) keep the tokens of earlier conversations with the model? */
+static bool has_history(const hth_places *places, const hth_node *node, const char *model)
+{
+    const hth_node_model *has = node ? hth_node_knows(node, model) : NULL;
+    hth_worker_load load;
+
+    if (node)
+        return has && has->has_history;
+    return hth_supervisor_load_of(places->options.supervisor, model, &load) && load.has_history;
+}
+
+/* The node of this name, if it answers; NULL: none does. */
+static const hth_node *node_called(const hth_places *places, const char *name)
+{
+    for (size_t i = 0; i < n_nodes(places); i++) {
+        const hth_node *node = hth_nodes_at(places->options.nodes, i);
+        const hth_node_state state = hth_node_state_of(node);
+
+        if (strcmp(hth_node_name(node), name) == 0 && (state == HTH_NODE_UP || state == HTH_NODE_DRAINING))
+            return node;
+    }
+    return NULL;
+}
+
+bool hth_places_knows(const hth_place_seeker *seeker, const hth_node **node_out)
+{
+    const hth_places *places = seeker->places;
+    const bool is_here = strcmp(seeker->rows_node, places->options.name) == 0;
+    const hth_node *node = is_here ? NULL : node_called(places, seeker->rows_node);
+
+    *node_out = node;
+    return seeker->rows_node[0] && (is_here || node) && has_history(places, node, seeker->model) &&
+           has_history(places, seeker->place.node, seeker->model);
+}
+
 bool hth_places_has_other(const hth_place_seeker *seeker)
 {
     hth_place_seeker asked = *seeker;

@@ -129,6 +129,16 @@ void hth_places_last_death(hth_places *places, const char *model, char *out, siz
 /* What a request waits for, as hth_supervisor_tell_wait. place NULL: it has none. */
 void hth_places_tell_wait(const hth_places *places, const char *model, const hth_place *place,
                           char out[HTH_WAIT_TEXT_BYTES]);
+/*
+ * Hold this node's worker of the model while something is asked that is no request: hth_supervisor_want_loaded.
+ */
+hearth_status hth_places_want_loaded(hth_places *places, const char *model, hth_worker_waiter *waiter,
+                                     hearth_error *err);
+/*
+ * The node of rows_node, if it and the place keep a history of the model, and it can be asked now. *node_out NULL: this
+ * one.
+ */
+bool hth_places_knows(const hth_place_seeker *seeker, const hth_node **node_out);
 /* Is there another place that could take the request of the seeker, which holds one, now? */
 bool hth_places_has_other(const hth_place_seeker *seeker);
 

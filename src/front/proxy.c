@@ -1,5 +1,5 @@
 /*
- * relay_ask                    run, when a worker is ready
+ * relay_ask                    run, when a worker is ready, and another node has told what it knows of the prompt
  *   (begin) ----------------> WAITING ----------------------------------> RUNNING
  *                              ^  | ^                                      |  |
  *                give_turn     |  | `------------- broken -----------------'  | the last byte, or an error
@@ -32,6 +32,8 @@
 #include "base/smaller.h"
 #include "base/status.h"
 #include "dialects/response_record.h"
+#include "front/history_ask.h"
+#include "wire/exposition.h"
 
 /* A model and its relays. */
 typedef struct proxy_model {
@@ -53,6 +55,7 @@ struct hth_proxy {
     struct event *soon;
     struct event *tick; /* active while a stream has begun or a suspect waits */
     uint32_t tick_ms;
+    uint64_t n_asks[HTH_ASK_ENDS];
 };
 
 typedef enum relay_state { RELAY_WAITING, RELAY_IN_LINE, RELAY_RUNNING, RELAY_OVER } relay_state;
@@ -76,8 +79,12 @@ typedef enum stream_form {
 enum {
     TICK_MS_MIN = 10,
     TICK_MS_MAX = 1000,
-    RELAY_BODY_PIECE = 2, /* of a request to a worker: the client's body, after known and past */
-    HEADERS_MAX = 18,
+    /* Of a request to a worker, after known and past. */
+    RELAY_HISTORY_PIECE = 2, /* the true tokens of its prompt */
+    RELAY_BODY_PIECE = 3,    /* the client's body */
+    HEADERS_MAX = 20,
+    HISTORY_TIMES = 8, /* a longer history than so many times the body is none: text and tokens have 5 times its text */
+    HISTORY_BYTES_MIN = 64 << 10,
     NUMBER_BYTES = 24,           /* of a number in a header */
     SUSPECT_DEATHS = 2,          /* deaths from which on a request is a suspect */
     BREAKS_MORE_MAX = 32,        /* broken connections without progress that a request is allowed */
@@ -111,14 +118,18 @@ struct hth_relay {
     hth_anchor *anchors; /* owned: of the seeker */
     hth_place_seeker seeker;
     hth_upstream_call *call; /* NULL: none */
-    hth_place place;         /* the last one; generation 0: none */
-    hth_place lost;          /* while is_unjudged: the place whose connection broke */
-    bool is_unjudged;        /* it is not known yet whether the worker died there */
-    bool is_cleared;         /* it progressed by some tokens since the last death, so it is no suspect */
-    uint32_t n_deaths;       /* of workers that had it */
-    uint32_t n_vain;         /* the last ones of these in a row without progress */
-    uint32_t n_breaks;       /* broken connections without progress */
-    uint32_t n_node_breaks;  /* part of them: to nodes, which said nothing; a request must not break node after node */
+    hth_history_ask *ask;    /* of the first run, which waits for it; NULL: none */
+    bool has_asked;
+    hth_place found;        /* with ask: the place; its socket_path is owned */
+    hth_buffer history;     /* of the first run, until its worker has it */
+    hth_place place;        /* the last one; generation 0: none */
+    hth_place lost;         /* while is_unjudged: the place whose connection broke */
+    bool is_unjudged;       /* it is not known yet whether the worker died there */
+    bool is_cleared;        /* it progressed by some tokens since the last death, so it is no suspect */
+    uint32_t n_deaths;      /* of workers that had it */
+    uint32_t n_vain;        /* the last ones of these in a row without progress */
+    uint32_t n_breaks;      /* broken connections without progress */
+    uint32_t n_node_breaks; /* part of them: to nodes, which said nothing; a request must not break node after node */
     uint32_t n_runs;
     uint64_t line_ns; /* IN_LINE: begin of the wait */
 
@@ -307,6 +318,8 @@ static void proxy_note_over(hth_relay *relay)
 static void relay_let_go(hth_relay *relay)
 {
     hth_place_seeker_cancel(&relay->seeker);
+    hth_history_ask_cancel(relay->ask);
+    relay->ask = NULL;
     hth_upstream_cancel(relay->call);
     relay->call = NULL;
     relay_leave_line(relay);
@@ -486,6 +499,8 @@ static bool keep_request(hth_relay *relay)
     relay->n_kept_body = n;
     if (relay->call)
         hth_upstream_move_body(relay->call, RELAY_BODY_PIECE, relay->kept_body);
+    if (relay->ask)
+        hth_history_ask_move_body(relay->ask, RELAY_BODY_PIECE, relay->kept_body);
     (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
                    type ? type : body_type); /* cut if too long, which does no harm */
     return true;
@@ -781,6 +796,8 @@ static void relay_note_ignored(hth_relay *relay, const char *notes, size_t n)
 static void take_head(hth_relay *relay, const hth_frame *frame)
 {
     relay->run = RUN_REPLY;
+    if (relay->history.n > 0 && hth_upstream_has_sent(relay->call))
+        hth_buffer_deinit(&relay->history);
     if (relay->has_begun) {
         relay->is_refused = frame->is_stream != relay->is_stream || frame->status != relay->status;
         relay->n_again = relay->is_stream || relay->is_refused ? 0 : relay->record.bytes_out;
@@ -1443,6 +1460,8 @@ static void begin_run(hth_relay *relay, const hth_place *place)
     hth_buffer_clear(&relay->part);
     hth_buffer_deinit(&relay->ahead);
     hth_buffer_deinit(&relay->record_bytes);
+    if (relay->n_runs > 0)
+        hth_buffer_deinit(&relay->history);
     relay->has_whole_record = false;
     /* If the last worker's whole reply was an error, the next worker starts a new one. */
     if (!relay->request.generates ||
@@ -1454,6 +1473,80 @@ static void begin_run(hth_relay *relay, const hth_place *place)
     note_elsewhere(relay, place->node);
 }
 
+/* A request to a worker or a node, with memory for its headers. */
+typedef struct relay_call {
+    hth_upstream_request request;
+    hth_upstream_header headers[HEADERS_MAX];
+    char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_elsewhere[NUMBER_BYTES],
+        age_us[NUMBER_BYTES], n_past[NUMBER_BYTES], n_history[NUMBER_BYTES];
+} relay_call;
+
+/* What a worker needs for the prompt: the body with its records, and who asks. node NULL: this node's worker. */
+static void fill_call(hth_relay *relay, const hth_node *node, const char *socket_path, relay_call *call)
+{
+    const hth_relay_request *asked = &relay->request;
+    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
+    hth_upstream_request *request = &call->request;
+
+    *request = (hth_upstream_request){
+        .socket_path = socket_path, .method = asked->method, .target = asked->target, .headers = call->headers
+    };
+    if (strcmp(asked->method, "POST") == 0) { /* other methods have no body; libcurl would not send HEAD with one */
+        size_t n = relay->n_kept_body;
+
+        request->body[RELAY_BODY_PIECE] = relay->kept_body ? relay->kept_body : hth_http_body(relay->exchange, &n);
+        request->body_bytes[RELAY_BODY_PIECE] = n;
+    }
+    if (node) {
+        request->node = hth_node_address(node);
+        request->method = "POST";
+        request->target = HTH_FLEET_ASK_PATH;
+        add_header(request, call->headers, HTH_HEADER_FROM, hth_places_own_name(relay->proxy->options.places));
+        add_header(request, call->headers, HTH_HEADER_MODEL, relay->model->name);
+        add_header(request, call->headers, HTH_HEADER_METHOD, asked->method);
+        add_header(request, call->headers, HTH_HEADER_TARGET, asked->target);
+    }
+    add_header(request, call->headers, "Content-Type", type ? type : "application/json");
+    add_header(request, call->headers, HTH_HEADER_REQUEST_ID, asked->request_id);
+    add_header(request, call->headers, "traceparent", asked->traceparent);
+    add_header(request, call->headers, HTH_HEADER_SALT, asked->salt);
+    add_header(request, call->headers, HTH_HEADER_ADAPTER, asked->names_adapter ? "1" : NULL);
+    if (asked->past_bytes > 0) {
+        request->body[1] = asked->past;
+        request->body_bytes[1] = asked->past_bytes;
+        add_number(request, call->headers, HTH_HEADER_PAST, call->n_past, asked->past_bytes);
+    }
+}
+
+/* What it needs for the reply. */
+static void add_reply(hth_relay *relay, relay_call *call)
+{
+    const hth_relay_request *asked = &relay->request;
+    hth_upstream_request *request = &call->request;
+
+    if (relay->seeker.rows_node[0])
+        add_header(request, call->headers, HTH_HEADER_ROWS, relay->seeker.rows_node);
+    add_header(request, call->headers, HTH_HEADER_FRAMES, "1");
+    add_header(request, call->headers, HTH_HEADER_ID, asked->id);
+    add_number(request, call->headers, HTH_HEADER_CREATED, call->created, relay->created_s);
+    add_number(request, call->headers, HTH_HEADER_SEED, call->seed, relay->seed);
+    if (relay->history.n > 0) {
+        request->body[RELAY_HISTORY_PIECE] = relay->history.text;
+        request->body_bytes[RELAY_HISTORY_PIECE] = relay->history.n;
+        add_number(request, call->headers, HTH_HEADER_HISTORY, call->n_history, relay->history.n);
+    }
+    /* This header says that the request was in a queue before and keeps its place, even with 0 known bytes. */
+    if (relay->n_runs > 0) {
+        request->body[0] = relay->known.text;
+        request->body_bytes[0] = relay->known.n;
+        add_number(request, call->headers, HTH_HEADER_KNOWN, call->n_known, relay->known.n);
+        add_number(request, call->headers, HTH_HEADER_AGE, call->age_us,
+                   (hth_os_monotonic_ns() - relay->begun_ns) / 1000);
+        if (relay->n_elsewhere > 0)
+            add_number(request, call->headers, HTH_HEADER_ELSEWHERE, call->n_elsewhere, relay->n_elsewhere);
+    }
+}
+
 /* Send the request. */
 static void run(hth_relay *relay, const hth_place *place)
 {
@@ -1461,13 +1554,7 @@ static void run(hth_relay *relay, const hth_place *place)
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
-    hth_upstream_header headers[HEADERS_MAX];
-    hth_upstream_request request = {
-        .socket_path = place->socket_path, .method = asked->method, .target = asked->target, .headers = headers
-    };
-    char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_elsewhere[NUMBER_BYTES],
-        age_us[NUMBER_BYTES], n_past[NUMBER_BYTES];
+    relay_call call;
     hearth_error err;
 
     begin_run(relay, place);
@@ -1475,48 +1562,9 @@ static void run(hth_relay *relay, const hth_place *place)
         relay_fail_without_memory(relay);
         return;
     }
-    if (strcmp(asked->method, "POST") == 0) { /* other methods have no body; libcurl would not send HEAD with one */
-        size_t n = relay->n_kept_body;
-
-        request.body[RELAY_BODY_PIECE] = relay->kept_body ? relay->kept_body : hth_http_body(relay->exchange, &n);
-        request.body_bytes[RELAY_BODY_PIECE] = n;
-    }
-    if (place->node) {
-        request.node = hth_node_address(place->node);
-        request.method = "POST";
-        request.target = HTH_FLEET_ASK_PATH;
-        add_header(&request, headers, HTH_HEADER_FROM, hth_places_own_name(relay->proxy->options.places));
-        add_header(&request, headers, HTH_HEADER_MODEL, relay->model->name);
-        add_header(&request, headers, HTH_HEADER_METHOD, asked->method);
-        add_header(&request, headers, HTH_HEADER_TARGET, asked->target);
-    }
-    add_header(&request, headers, "Content-Type", type ? type : "application/json");
-    add_header(&request, headers, HTH_HEADER_REQUEST_ID, asked->request_id);
-    add_header(&request, headers, "traceparent", asked->traceparent);
-    add_header(&request, headers, HTH_HEADER_SALT, asked->salt);
-    add_header(&request, headers, HTH_HEADER_ADAPTER, asked->names_adapter ? "1" : NULL);
-    if (asked->generates && relay->seeker.rows_node[0])
-        add_header(&request, headers, HTH_HEADER_ROWS, relay->seeker.rows_node);
-    if (asked->generates) {
-        add_header(&request, headers, HTH_HEADER_FRAMES, "1");
-        add_header(&request, headers, HTH_HEADER_ID, asked->id);
-        add_number(&request, headers, HTH_HEADER_CREATED, created, relay->created_s);
-        add_number(&request, headers, HTH_HEADER_SEED, seed, relay->seed);
-    }
-    /* This header says that the request was in a queue before and keeps its place, even with 0 known bytes. */
-    if (asked->generates && relay->n_runs > 0) {
-        request.body[0] = relay->known.text;
-        request.body_bytes[0] = relay->known.n;
-        add_number(&request, headers, HTH_HEADER_KNOWN, n_known, relay->known.n);
-        add_number(&request, headers, HTH_HEADER_AGE, age_us, (hth_os_monotonic_ns() - relay->begun_ns) / 1000);
-        if (relay->n_elsewhere > 0)
-            add_number(&request, headers, HTH_HEADER_ELSEWHERE, n_elsewhere, relay->n_elsewhere);
-    }
-    if (asked->past_bytes > 0) {
-        request.body[1] = asked->past;
-        request.body_bytes[1] = asked->past_bytes;
-        add_number(&request, headers, HTH_HEADER_PAST, n_past, asked->past_bytes);
-    }
+    fill_call(relay, place->node, place->socket_path, &call);
+    if (asked->generates)
+        add_reply(relay, &call);
     relay->place = *place;
     relay->place.socket_path = NULL;
     relay->state = RELAY_RUNNING;
@@ -1525,8 +1573,53 @@ static void run(hth_relay *relay, const hth_place *place)
         hth_info(relay->proxy->options.log, "request %s: goes on in another worker of model '%s'%s%s",
                  asked->request_id, relay->model->name, place->node ? " at node " : "",
                  place->node ? hth_node_name(place->node) : "");
-    if (hth_upstream_begin(relay->proxy->options.upstream, &request, &watch, &relay->call, &err) != HEARTH_OK)
+    if (hth_upstream_begin(relay->proxy->options.upstream, &call.request, &watch, &relay->call, &err) != HEARTH_OK)
         relay_fail_status(relay, &err);
+}
+
+/* ---- what another node knows of the prompt ---- */
+
+static void on_asked(hth_ask_end end, hth_buffer *history_take, void *user_data)
+{
+    hth_relay *relay = user_data;
+    hth_place found = relay->found;
+
+    relay->proxy->n_asks[end]++;
+    relay->ask = NULL;
+    relay->history = *history_take;
+    relay->found = (hth_place){ .generation = 0 };
+    run(relay, &found);
+    free((char *)found.socket_path); /* the relay's copy */
+}
+
+/* Before the first worker gets the request: ask the node whose rows it may fetch. False: it is not asked. */
+static bool ask_history(hth_relay *relay, const hth_place *place)
+{
+    const size_t bytes_max = HTH_HISTORY_PART_BYTES_MAX;
+    const hth_node *node;
+    relay_call call;
+    size_t n;
+
+    if (!relay->request.generates || relay->n_runs > 0 || relay->has_asked || !hth_places_knows(&relay->seeker, &node))
+        return false;
+    relay->has_asked = true;
+    relay->found = *place;
+    relay->found.socket_path = place->socket_path ? strdup(place->socket_path) : NULL;
+    if (place->socket_path && !relay->found.socket_path)
+        return false;
+    fill_call(relay, node, NULL, &call);
+    n = call.request.body_bytes[RELAY_BODY_PIECE] + relay->request.past_bytes;
+    relay->ask = hth_history_ask_begin(&(hth_history_ask_options){
+        .upstream = relay->proxy->options.upstream,
+        .places = relay->proxy->options.places,
+        .model = relay->model->name,
+        .node = node,
+        .request = &call.request,
+        .bytes_max =
+            n < (bytes_max - HISTORY_BYTES_MIN) / HISTORY_TIMES ? HISTORY_TIMES * n + HISTORY_BYTES_MIN : bytes_max,
+        .on_end = on_asked,
+        .user_data = relay });
+    return relay->ask != NULL;
 }
 
 static hth_relay *relay_of(hth_place_seeker *seeker)
@@ -1544,7 +1637,8 @@ static void on_found(hth_place_seeker *seeker, const hth_place *place)
         hth_place_seeker_cancel(&relay->seeker); /* the relay asks again at its turn */
         return;
     }
-    run(relay, place);
+    if (!ask_history(relay, place))
+        run(relay, place);
 }
 
 static void on_failed(hth_place_seeker *seeker, const hearth_error *err)
@@ -1664,6 +1758,8 @@ static void relay_free(hth_relay *relay)
     hth_buffer_deinit(&relay->body);
     hth_buffer_deinit(&relay->known);
     hth_buffer_deinit(&relay->fresh);
+    hth_buffer_deinit(&relay->history);
+    free((char *)relay->found.socket_path); /* its copy */
     free(relay->more_step_ns);
     free(relay->kept_body);
     free(relay->anchors);
@@ -1947,4 +2043,15 @@ void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits)
 size_t hth_proxy_n_relays(const hth_proxy *proxy)
 {
     return proxy->n_relays;
+}
+
+void hth_proxy_write_metrics(const hth_proxy *proxy, hth_buffer *out)
+{
+    static const char asks[] = "hearth_fleet_history_asks_total";
+
+    hth_exposition_family(out, asks, "counter",
+                          "Questions to other nodes what they know of the tokens of a prompt, by their end.");
+    for (int end = 0; end < HTH_ASK_ENDS; end++)
+        hth_exposition_count(out, asks, (hth_labels){ &(hth_label){ "end", hth_ask_end_names[end] }, 1 },
+                             proxy->n_asks[end]);
 }

@@ -650,7 +650,7 @@ static int on_seek(void *user_data, curl_off_t offset, int origin)
 {
     hth_upstream_call *call = user_data;
 
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > call_body_bytes(call))
+    if (origin != SEEK_SET || offset < 0 || call->has_head || (uint64_t)offset > call_body_bytes(call))
         return CURL_SEEKFUNC_FAIL;
     call->n_body_read = (size_t)offset;
     return CURL_SEEKFUNC_OK;
@@ -963,6 +963,11 @@ void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *b
 {
     assert(piece < HTH_UPSTREAM_PIECES);
     call->body[piece] = bytes;
+}
+
+bool hth_upstream_has_sent(const hth_upstream_call *call)
+{
+    return call->has_head && (call->is_short || call->n_body_read == call_body_bytes(call));
 }
 
 static void linger(hth_upstream *upstream)

@@ -36,7 +36,7 @@ void hth_upstream_free(hth_upstream *upstream); /* after the end of all calls; a
 #define HTH_HEADER_ANSWER "Hearth-Answer"
 
 enum {
-    HTH_UPSTREAM_PIECES = 3,
+    HTH_UPSTREAM_PIECES = 4,
     HTH_UPSTREAM_STATUS_MAX = 599, /* a reply may have a greater status: libcurl accepts any three digits */
 };
 
@@ -55,7 +55,7 @@ typedef struct hth_upstream_request {
     size_t n_headers;
     /*
      * The pieces are sent one after another. They must live until the call has ended or is cancelled or released, or
-     * until hth_upstream_move_body: a worker may reply before it has read them.
+     * until hth_upstream_move_body or hth_upstream_has_sent: a worker may reply before it has read them.
      */
     const void *body[HTH_UPSTREAM_PIECES];
     size_t body_bytes[HTH_UPSTREAM_PIECES];
@@ -91,6 +91,8 @@ hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_requ
 void hth_upstream_resume(hth_upstream_call *call);
 /* A piece of the body has moved here; unsent bytes are read from here. Size and content must be the same. */
 void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes);
+/* Has the reply begun after the whole body was sent? Then the pieces are not read any more. */
+bool hth_upstream_has_sent(const hth_upstream_call *call);
 /*
  * End the call by closing its connection, which cancels the request in the worker. No callback is called any more, and
  * the body may be freed.

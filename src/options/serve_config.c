@@ -354,6 +354,7 @@ static bool make_worker(const loader *l, const hth_serve_model *model, argument_
         .shown = model->shown,
         .worker = list,
         .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
+        .has_history = model->setup.runtime.history_bytes_max > 0,
         .rules = model->rules,
         .path = model->setup.path,
         .aliases = model->aliases,

@@ -465,6 +465,7 @@ static bool take_residency(hth_model_worker *worker, const hth_server_model *mod
     free(worker->path);
     worker->path = path;
     hth_model_worker_find_weights(worker);
+    worker->has_history = model->has_history;
     worker->on_demand = model->rules.start == HTH_START_ON_DEMAND;
     if (model->rules.is_pinned != worker->was_pinned_by_options) { /* otherwise an order since then counts */
         worker->is_pinned = model->rules.is_pinned;
@@ -1459,6 +1460,7 @@ void hth_model_worker_load(const hth_model_worker *worker, hth_worker_load *out)
     *out = (hth_worker_load){ .load_ms = (uint32_t)hth_smaller(load_left_ns(worker) / 1000000, UINT32_MAX),
                               .is_ready = worker->state == HTH_WORKER_READY,
                               .is_broken = worker->state == HTH_WORKER_BROKEN,
+                              .has_history = worker->has_history,
                               .n_at_work = worker->waiters.n_holders,
                               .n_waiting = worker->waiters.n,
                               .n_parallel = status.info.n_parallel,

@@ -117,6 +117,7 @@ struct hth_model_worker {
     const char *const *arguments; /* of its worker (worker_arguments.h) */
     uint64_t ram_bytes;
     bool on_demand;
+    bool has_history; /* hth_server_model */
     bool no_sandbox;
     bool awaits_ram; /* its process has not confirmed ram_quota */
     bool was_pinned_by_options;

@@ -43,6 +43,7 @@ typedef struct hth_server_model {
     /* Options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
     const char *const *worker;
     uint64_t ram_bytes; /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
+    bool has_history;   /* it keeps the tokens of earlier conversations */
     hth_model_rules rules;
     const char *path;           /* of its file; NULL: unknown */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (front/model_names.h) */

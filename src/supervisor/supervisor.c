@@ -874,6 +874,20 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
     return HEARTH_OK;
 }
 
+hearth_status hth_supervisor_want_loaded(hth_supervisor *supervisor, const char *model, hth_worker_waiter *waiter,
+                                         hearth_error *err)
+{
+    hth_model_worker *worker = worker_of(supervisor, model, err);
+
+    if (!worker)
+        return HEARTH_NOT_FOUND;
+    if (!hth_model_worker_takes_requests(worker))
+        return hth_fail(err, HEARTH_BUSY, "the model '%s' is not loaded", model);
+    hth_worker_waiter_cancel(waiter); /* it may hold a worker */
+    hth_waiters_give(&worker->waiters, waiter, worker->socket_path, worker->generation);
+    return HEARTH_OK;
+}
+
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation)
 {
     hth_model_worker *worker = find(&supervisor->present, model);

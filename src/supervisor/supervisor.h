@@ -69,6 +69,13 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
                                   hth_worker_waiter *waiter, hearth_error *err);
 
 /*
+ * The same, without waiting and without a start, for what is no request: on_ready is called at once, or there is an
+ * error and no callback comes. HEARTH_BUSY: the model has no ready worker.
+ */
+hearth_status hth_supervisor_want_loaded(hth_supervisor *supervisor, const char *model, hth_worker_waiter *waiter,
+                                         hearth_error *err);
+
+/*
  * A connection to this generation broke, so its process probably died: the supervisor checks now. If the process lives
  * but its event loop stalls for a second, it is killed. If it works, waiters that need a later generation fail with
  * HEARTH_BUSY, because none will come.

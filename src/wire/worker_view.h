@@ -78,6 +78,7 @@ enum {
 typedef struct hth_worker_load {
     bool is_ready;       /* its worker takes requests */
     bool is_broken;      /* HTH_WORKER_BROKEN */
+    bool has_history;    /* it keeps the tokens of earlier conversations */
     uint32_t n_at_work;  /* requests that the worker has */
     uint32_t n_waiting;  /* for the worker */
     uint32_t n_parallel; /* requests that the worker runs at once; 0: not known */

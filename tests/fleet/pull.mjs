@@ -13,11 +13,13 @@ import { ask, childrenOf, sleep } from '../support/server.mjs'
 
 const { HEARTH: hearth, WORK: work } = process.env
 const engine = 'stub:delay_us=2000'
+const oddEngine = `${engine},vocab=50000` // drawn freely, nearly all of its tokens are words that its tokenizer never makes
+const freely = { temperature: 2, top_k: 0, top_p: 1, min_p: 0, ignore_eos: true }
 const block = 256
 
 const [a, b] = await makeFleet({
   hearth, work: join(work, 'pull'), names: ['a', 'b'],
-  models: () => [`m=${engine}`], args: ['--ctx', '16384'],
+  models: () => [`m=${engine}`, `odd=${oddEngine}`], args: ['--ctx', '16384', '--history', '4M'],
 })
 const other = (node) => (node === a ? b : a)
 // A prompt of n tokens, each a byte, unlike those of other names.
@@ -77,27 +79,40 @@ await check('a prompt of less than a block, and one that nobody has read, are co
   assert.deepEqual(await Promise.all([a, b].map((node) => metric(node, 'hearth_fleet_served_rows_total'))), before)
 })
 
-await check('a conversation that moves with each turn is cached as if it had stayed', async () => {
-  const turns = async (move) => {
-    const messages = []
-    let from = null
-    let nCached = 0
-    for (let turn = 0; turn < 6; turn++) {
-      messages.push({ role: 'user', content: `${move ? 'Moves' : 'Stays'}, turn ${turn}: ${promptOf('tale', 300)}` })
-      if (move && from) await drained(from, true)
-      const reply = await ask({ port: a.port }, 'POST', '/v1/chat/completions', JSON.stringify({ model: 'm', messages, max_tokens: 40, temperature: 0, ignore_eos: true }))
-      assert.equal(reply.status, 200, reply.text)
-      if (move && from) await drained(from, false)
-      const { choices: [{ message }], usage } = JSON.parse(reply.text)
-      nCached += turn > 0 ? usage.prompt_tokens_details?.cached_tokens ?? 0 : 0
-      messages.push({ role: 'assistant', content: message.content })
-      from = reply.headers['x-hearth-node'] === 'a' ? a : b
-    }
-    return nCached
+// Six turns of a conversation, which moves with each if wanted: how many tokens were cached, and came from where.
+const converse = async ({ name, move, body, key }) => {
+  const messages = []
+  let from = null
+  let nCached = 0
+  for (let turn = 0; turn < 6; turn++) {
+    messages.push({ role: 'user', content: `${name}, turn ${turn}: ${promptOf('tale', 300)}` })
+    if (move && from) await drained(from, true)
+    const reply = await ask({ port: a.port, key }, 'POST', '/v1/chat/completions', JSON.stringify({ messages, max_tokens: 40, ignore_eos: true, ...body }))
+    assert.equal(reply.status, 200, reply.text)
+    if (move && from) await drained(from, false)
+    const { choices: [{ message }], usage } = JSON.parse(reply.text)
+    nCached += turn > 0 ? usage.prompt_tokens_details?.cached_tokens ?? 0 : 0
+    messages.push({ role: 'assistant', content: message.content })
+    from = reply.headers['x-hearth-node'] === 'a' ? a : b
   }
-  const stayed = await turns(false)
-  const moves = await turns(true)
+  return nCached
+}
+const asks = (node, end) => metric(node, `hearth_fleet_history_asks_total{end="${end}"}`)
+
+await check('a conversation that moves with each turn is cached as if it had stayed', async () => {
+  const body = { model: 'm', temperature: 0 }
+  const stayed = await converse({ name: 'Stays', body })
+  const moves = await converse({ name: 'Moves', move: true, body })
   assert.equal(moves >= 0.98 * stayed, true, `${moves} tokens were cached, ${stayed} at one node`)
+})
+
+await check('and so is one whose replies have other tokens than the tokenizer makes of their text', async () => {
+  const body = { model: 'odd', seed: 7, ...freely }
+  const stayed = await converse({ name: 'Stays', body })
+  const well = await asks(a, 'well')
+  const moves = await converse({ name: 'Moves', move: true, body })
+  assert.equal(moves >= 0.98 * stayed, true, `${moves} tokens were cached, ${stayed} at one node`)
+  assert.equal(await asks(a, 'well') >= well + 4, true)
 })
 
 await check('a carrier that is killed is started again, and fails no request', async () => {

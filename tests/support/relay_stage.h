@@ -146,6 +146,14 @@ REPLACING hearth_status hth_supervisor_want(hth_supervisor *supervisor, const ch
     return HEARTH_OK;
 }
 
+REPLACING hearth_status hth_supervisor_want_loaded(hth_supervisor *supervisor, const char *model,
+                                                   hth_worker_waiter *waiter, hearth_error *err)
+{
+    if (supervisor->state != HTH_WORKER_READY || !supervisor->worker)
+        return hth_fail(err, HEARTH_BUSY, "the model '%s' is not loaded", model);
+    return hth_supervisor_want(supervisor, model, 0, waiter, err);
+}
+
 REPLACING void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
                                         char out[HTH_WAIT_TEXT_BYTES])
 {

@@ -100,6 +100,7 @@ TEST(what_was_written_is_read)
           .digest = "00ff",
           .keyspace = "12ab",
           .is_ready = true,
+          .has_history = true,
           .n_at_work = 3,
           .n_waiting = 1 << 20,
           .n_parallel = 8,
@@ -142,6 +143,7 @@ TEST(what_was_written_is_read)
         assert_texts(model->adapters, model->n_adapters, models[i].adapters, models[i].n_adapters);
         assert_int_equal(model->is_ready, models[i].is_ready);
         assert_int_equal(model->is_broken, models[i].is_broken);
+        assert_int_equal(model->has_history, models[i].has_history);
         assert_int_equal(model->n_at_work, models[i].n_at_work);
         assert_int_equal(model->n_waiting, models[i].n_waiting);
         assert_int_equal(model->n_prompt_left, models[i].n_prompt_left);
@@ -203,7 +205,7 @@ TEST(members_that_may_be_absent_have_a_meaning)
     assert_string_equal(model->digest, "");
     assert_string_equal(model->keyspace, ""); /* of a node that does not tell it */
     assert_int_equal(model->n_aliases + model->n_adapters, 0);
-    assert_false(model->is_ready || model->is_broken);
+    assert_false(model->is_ready || model->is_broken || model->has_history);
     assert_int_equal(model->n_at_work + model->n_waiting + model->n_parallel, 0);
     hth_node_page_deinit(&page);
 }
