@@ -19,7 +19,8 @@ typedef enum hth_ask_end {
     HTH_ASK_BROKEN,  /* it did not answer in time, or wrongly */
     HTH_ASK_ENDS,
 } hth_ask_end;
-extern const char *const hth_ask_end_names[HTH_ASK_ENDS];
+/* Append the numbers of questions that ended so, to a page of Prometheus' format. */
+void hth_history_asks_write_metrics(const uint64_t n[HTH_ASK_ENDS], hth_buffer *out);
 
 enum { HTH_ASK_TIMEOUT_MS = 500, HTH_ASK_HEADERS_MAX = 24 };
 

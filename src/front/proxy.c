@@ -33,7 +33,7 @@
 #include "base/status.h"
 #include "dialects/response_record.h"
 #include "front/history_ask.h"
-#include "wire/exposition.h"
+#include "front/relay_call.h"
 
 /* A model and its relays. */
 typedef struct proxy_model {
@@ -79,13 +79,8 @@ typedef enum stream_form {
 enum {
     TICK_MS_MIN = 10,
     TICK_MS_MAX = 1000,
-    /* Of a request to a worker, after known and past. */
-    RELAY_HISTORY_PIECE = 2, /* the true tokens of its prompt */
-    RELAY_BODY_PIECE = 3,    /* the client's body */
-    HEADERS_MAX = 20,
     HISTORY_TIMES = 8, /* a longer history than so many times the body is none: text and tokens have 5 times its text */
     HISTORY_BYTES_MIN = 64 << 10,
-    NUMBER_BYTES = 24,           /* of a number in a header */
     SUSPECT_DEATHS = 2,          /* deaths from which on a request is a suspect */
     BREAKS_MORE_MAX = 32,        /* broken connections without progress that a request is allowed */
     REFUSAL_BYTES_MAX = 4 << 10, /* of a node's answer that it has no place */
@@ -498,9 +493,9 @@ static bool keep_request(hth_relay *relay)
         memcpy(relay->kept_body, body, n);
     relay->n_kept_body = n;
     if (relay->call)
-        hth_upstream_move_body(relay->call, RELAY_BODY_PIECE, relay->kept_body);
+        hth_upstream_move_body(relay->call, HTH_PIECE_BODY, relay->kept_body);
     if (relay->ask)
-        hth_history_ask_move_body(relay->ask, RELAY_BODY_PIECE, relay->kept_body);
+        hth_history_ask_move_body(relay->ask, HTH_PIECE_BODY, relay->kept_body);
     (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
                    type ? type : body_type); /* cut if too long, which does no harm */
     return true;
@@ -1404,22 +1399,6 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
         broken(relay, HTH_NODE_END_BROKEN);
 }
 
-static void add_header(hth_upstream_request *request, hth_upstream_header *headers, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    assert(request->n_headers < HEADERS_MAX);
-    headers[request->n_headers++] = (hth_upstream_header){ .name = name, .value = value };
-}
-
-/* text outlives the request. */
-static void add_number(hth_upstream_request *request, hth_upstream_header *headers, const char *name,
-                       char text[NUMBER_BYTES], uint64_t number)
-{
-    (void)snprintf(text, NUMBER_BYTES, "%llu", (unsigned long long)number); /* fits */
-    add_header(request, headers, name, text);
-}
-
 /* Forget the reply: it starts again. */
 static void forget(hth_relay *relay)
 {
@@ -1473,78 +1452,37 @@ static void begin_run(hth_relay *relay, const hth_place *place)
     note_elsewhere(relay, place->node);
 }
 
-/* A request to a worker or a node, with memory for its headers. */
-typedef struct relay_call {
-    hth_upstream_request request;
-    hth_upstream_header headers[HEADERS_MAX];
-    char seed[NUMBER_BYTES], created[NUMBER_BYTES], n_known[NUMBER_BYTES], n_elsewhere[NUMBER_BYTES],
-        age_us[NUMBER_BYTES], n_past[NUMBER_BYTES], n_history[NUMBER_BYTES];
-} relay_call;
-
-/* What a worker needs for the prompt: the body with its records, and who asks. node NULL: this node's worker. */
-static void fill_call(hth_relay *relay, const hth_node *node, const char *socket_path, relay_call *call)
+/* The part of the request that is needed for the prompt. node NULL: for this node's worker. */
+static void describe(const hth_relay *relay, const hth_node *node, const char *socket_path, hth_relay_call *call)
 {
-    const hth_relay_request *asked = &relay->request;
-    const char *type = relay->kept_body ? relay->kept_type : hth_http_header(relay->exchange, "Content-Type");
-    hth_upstream_request *request = &call->request;
+    hth_relay_body body = { .type = relay->kept_type, .bytes = relay->kept_body, .n = relay->n_kept_body };
 
-    *request = (hth_upstream_request){
-        .socket_path = socket_path, .method = asked->method, .target = asked->target, .headers = call->headers
-    };
-    if (strcmp(asked->method, "POST") == 0) { /* other methods have no body; libcurl would not send HEAD with one */
-        size_t n = relay->n_kept_body;
-
-        request->body[RELAY_BODY_PIECE] = relay->kept_body ? relay->kept_body : hth_http_body(relay->exchange, &n);
-        request->body_bytes[RELAY_BODY_PIECE] = n;
+    if (!relay->kept_body) {
+        body.type = hth_http_header(relay->exchange, "Content-Type");
+        body.bytes = hth_http_body(relay->exchange, &body.n);
     }
-    if (node) {
-        request->node = hth_node_address(node);
-        request->method = "POST";
-        request->target = HTH_FLEET_ASK_PATH;
-        add_header(request, call->headers, HTH_HEADER_FROM, hth_places_own_name(relay->proxy->options.places));
-        add_header(request, call->headers, HTH_HEADER_MODEL, relay->model->name);
-        add_header(request, call->headers, HTH_HEADER_METHOD, asked->method);
-        add_header(request, call->headers, HTH_HEADER_TARGET, asked->target);
-    }
-    add_header(request, call->headers, "Content-Type", type ? type : "application/json");
-    add_header(request, call->headers, HTH_HEADER_REQUEST_ID, asked->request_id);
-    add_header(request, call->headers, "traceparent", asked->traceparent);
-    add_header(request, call->headers, HTH_HEADER_SALT, asked->salt);
-    add_header(request, call->headers, HTH_HEADER_ADAPTER, asked->names_adapter ? "1" : NULL);
-    if (asked->past_bytes > 0) {
-        request->body[1] = asked->past;
-        request->body_bytes[1] = asked->past_bytes;
-        add_number(request, call->headers, HTH_HEADER_PAST, call->n_past, asked->past_bytes);
-    }
+    hth_relay_call_init(call, &relay->request, &body, node, socket_path,
+                        hth_places_own_name(relay->proxy->options.places));
 }
 
-/* What it needs for the reply. */
-static void add_reply(hth_relay *relay, relay_call *call)
+/* The part that is needed for the reply. */
+static void add_reply(const hth_relay *relay, hth_relay_call *call)
 {
-    const hth_relay_request *asked = &relay->request;
-    hth_upstream_request *request = &call->request;
-
     if (relay->seeker.rows_node[0])
-        add_header(request, call->headers, HTH_HEADER_ROWS, relay->seeker.rows_node);
-    add_header(request, call->headers, HTH_HEADER_FRAMES, "1");
-    add_header(request, call->headers, HTH_HEADER_ID, asked->id);
-    add_number(request, call->headers, HTH_HEADER_CREATED, call->created, relay->created_s);
-    add_number(request, call->headers, HTH_HEADER_SEED, call->seed, relay->seed);
-    if (relay->history.n > 0) {
-        request->body[RELAY_HISTORY_PIECE] = relay->history.text;
-        request->body_bytes[RELAY_HISTORY_PIECE] = relay->history.n;
-        add_number(request, call->headers, HTH_HEADER_HISTORY, call->n_history, relay->history.n);
-    }
+        hth_relay_call_add(call, HTH_HEADER_ROWS, relay->seeker.rows_node);
+    hth_relay_call_add(call, HTH_HEADER_FRAMES, "1");
+    hth_relay_call_add(call, HTH_HEADER_ID, relay->request.id);
+    hth_relay_call_add_number(call, HTH_HEADER_CREATED, relay->created_s);
+    hth_relay_call_add_number(call, HTH_HEADER_SEED, relay->seed);
+    if (relay->history.n > 0)
+        hth_relay_call_add_piece(call, HTH_PIECE_HISTORY, HTH_HEADER_HISTORY, relay->history.text, relay->history.n);
+    if (relay->n_runs == 0)
+        return;
     /* This header says that the request was in a queue before and keeps its place, even with 0 known bytes. */
-    if (relay->n_runs > 0) {
-        request->body[0] = relay->known.text;
-        request->body_bytes[0] = relay->known.n;
-        add_number(request, call->headers, HTH_HEADER_KNOWN, call->n_known, relay->known.n);
-        add_number(request, call->headers, HTH_HEADER_AGE, call->age_us,
-                   (hth_os_monotonic_ns() - relay->begun_ns) / 1000);
-        if (relay->n_elsewhere > 0)
-            add_number(request, call->headers, HTH_HEADER_ELSEWHERE, call->n_elsewhere, relay->n_elsewhere);
-    }
+    hth_relay_call_add_piece(call, HTH_PIECE_KNOWN, HTH_HEADER_KNOWN, relay->known.text, relay->known.n);
+    hth_relay_call_add_number(call, HTH_HEADER_AGE, (hth_os_monotonic_ns() - relay->begun_ns) / 1000);
+    if (relay->n_elsewhere > 0)
+        hth_relay_call_add_number(call, HTH_HEADER_ELSEWHERE, relay->n_elsewhere);
 }
 
 /* Send the request. */
@@ -1554,7 +1492,7 @@ static void run(hth_relay *relay, const hth_place *place)
     const hth_upstream_watch watch = {
         .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = relay
     };
-    relay_call call;
+    hth_relay_call call;
     hearth_error err;
 
     begin_run(relay, place);
@@ -1562,7 +1500,7 @@ static void run(hth_relay *relay, const hth_place *place)
         relay_fail_without_memory(relay);
         return;
     }
-    fill_call(relay, place->node, place->socket_path, &call);
+    describe(relay, place->node, place->socket_path, &call);
     if (asked->generates)
         add_reply(relay, &call);
     relay->place = *place;
@@ -1597,7 +1535,7 @@ static bool ask_history(hth_relay *relay, const hth_place *place)
 {
     const size_t bytes_max = HTH_HISTORY_PART_BYTES_MAX;
     const hth_node *node;
-    relay_call call;
+    hth_relay_call call;
     size_t n;
 
     if (!relay->request.generates || relay->n_runs > 0 || relay->has_asked || !hth_places_knows(&relay->seeker, &node))
@@ -1607,8 +1545,8 @@ static bool ask_history(hth_relay *relay, const hth_place *place)
     relay->found.socket_path = place->socket_path ? strdup(place->socket_path) : NULL;
     if (place->socket_path && !relay->found.socket_path)
         return false;
-    fill_call(relay, node, NULL, &call);
-    n = call.request.body_bytes[RELAY_BODY_PIECE] + relay->request.past_bytes;
+    describe(relay, node, NULL, &call);
+    n = call.request.body_bytes[HTH_PIECE_BODY] + relay->request.past_bytes;
     relay->ask = hth_history_ask_begin(&(hth_history_ask_options){
         .upstream = relay->proxy->options.upstream,
         .places = relay->proxy->options.places,
@@ -2045,13 +1983,7 @@ size_t hth_proxy_n_relays(const hth_proxy *proxy)
     return proxy->n_relays;
 }
 
-void hth_proxy_write_metrics(const hth_proxy *proxy, hth_buffer *out)
+const uint64_t *hth_proxy_n_asks(const hth_proxy *proxy)
 {
-    static const char asks[] = "hearth_fleet_history_asks_total";
-
-    hth_exposition_family(out, asks, "counter",
-                          "Questions to other nodes what they know of the tokens of a prompt, by their end.");
-    for (int end = 0; end < HTH_ASK_ENDS; end++)
-        hth_exposition_count(out, asks, (hth_labels){ &(hth_label){ "end", hth_ask_end_names[end] }, 1 },
-                             proxy->n_asks[end]);
+    return proxy->n_asks;
 }

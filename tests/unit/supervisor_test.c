@@ -60,6 +60,27 @@ FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
     run_until(f, a.n_ready == 1);
 }
 
+FIXTURE_TEST(a_worker_that_is_only_wanted_if_it_is_loaded_is_not_started_and_not_waited_for)
+{
+    asker a = asker_of(f);
+    hearth_error err;
+
+    add(f, "eager", WORDS("ready"));
+    add(f, "lazy", WORDS("ready"))->rules.start = HTH_START_ON_DEMAND;
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(hth_supervisor_want_loaded(f->supervisor, "lazy", &a.waiter, &err), HEARTH_BUSY);
+    assert_string_equal(err.message, "the model 'lazy' is not loaded");
+    assert_int_equal(hth_supervisor_want_loaded(f->supervisor, "x", &a.waiter, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(view(f, 1).state, HTH_WORKER_STOPPED);
+    assert_int_equal(view(f, 1).n_waiters, 0);
+    assert_int_equal(a.n_ready, 0);
+    assert_int_equal(hth_supervisor_want_loaded(f->supervisor, "eager", &a.waiter, &err), HEARTH_OK);
+    assert_int_equal(a.n_ready, 1);
+    hth_worker_waiter_cancel(&a.waiter);
+    assert_int_equal(a.n_failed, 0);
+}
+
 FIXTURE_TEST(an_unknown_model_is_not_found)
 {
     asker a = asker_of(f);

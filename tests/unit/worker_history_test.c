@@ -24,6 +24,7 @@ enum { REPLY_TOKENS = 8, MEMORY = 1 << 20 };
 
 typedef struct scene {
     hth_test_worker worker; /* first the one there, then the one here */
+    const char *script;     /* of its replies; NULL: they are drawn */
     char body[4096];        /* of the second turn */
 } scene;
 
@@ -31,6 +32,7 @@ static void start(scene *s)
 {
     hth_test_worker_init(&s->worker, "stub:vocab=50000");
     s->worker.runtime.history_bytes_max = MEMORY;
+    s->worker.model.chat_template = s->script;
     hth_test_worker_start(&s->worker);
 }
 
@@ -186,5 +188,33 @@ SCENE_TEST(a_history_that_is_wrong_changes_nothing)
     n = prompt_tokens_here(s, SALT, &nothing);
     known.body.text[known.body.n - 1]++; /* of its text */
     assert_int_equal(prompt_tokens_here(s, SALT, &known.body), n);
+    hth_test_heard_deinit(&known);
+}
+
+/* The client sends the call back with other blanks than the model wrote. */
+SCENE_TEST(a_worker_learns_the_words_of_a_model_elsewhere)
+{
+    static const char question[] = "{\"role\":\"user\",\"content\":\"What is it?\"}",
+                      tools[] = "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]";
+    const hth_buffer nothing = { .text = NULL };
+    hth_test_heard known;
+    int n_there, n_plain;
+
+    s->script = "#script\n<call>f {\"a\":[1,2]}</call>";
+    move(s);
+    (void)snprintf(s->body, sizeof(s->body), "{\"messages\":[%s],%s}", question, tools);
+    (void)prompt_tokens_here(s, SALT, &nothing);
+    (void)snprintf(s->body, sizeof(s->body),
+                   "{\"messages\":[%s,{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"type\":\"function\","
+                   "\"function\":{\"name\":\"f\",\"arguments\":\"{ \\\"a\\\": [1, 2] }\"}}]},"
+                   "{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"It is.\"}],%s}",
+                   question, tools);
+    n_there = prompt_tokens_here(s, SALT, &nothing);
+    known = ask_history(s, SALT, TARGET, s->body);
+    assert_true(known.body.n > 0);
+    move(s);
+    n_plain = prompt_tokens_here(s, HTH_HEADER_SALT ": others\r\n", &nothing);
+    assert_true(n_plain > n_there); /* for the blanks */
+    assert_int_equal(prompt_tokens_here(s, SALT, &known.body), n_there);
     hth_test_heard_deinit(&known);
 }
