@@ -300,13 +300,17 @@ await check('a member asks for replies only, and nobody else for anything', asyn
   const pem = join(work, 'member', 'fleet.pem')
   const curl = (path, ...args) =>
     spawnSync('curl', ['-sk', '-m', '20', '-w', ' %{http_code}', `https://127.0.0.1:${port}${path}`, ...args], { encoding: 'utf8' }).stdout
-  const asMember = (target, method = 'POST') =>
-    curl('/fleet/ask', '--cert', pem, '--key', pem, '-X', 'POST', '-H', 'Hearth-Model: m', '-H', `Hearth-Method: ${method}`, '-H', `Hearth-Target: ${target}`, '-d', '{"content":"x"}')
+  const asMember = (target, method = 'POST', ...more) =>
+    curl('/fleet/ask', '--cert', pem, '--key', pem, '-X', 'POST', '-H', 'Hearth-Model: m', '-H', `Hearth-Method: ${method}`, '-H', `Hearth-Target: ${target}`, '-d', '{"content":"x","prompt":"x"}', ...more)
   assert.match(curl('/fleet/node', '--cert', pem, '--key', pem), /"name": *"k".* 200$/)
   assert.match(asMember('/tokenize'), /"tokens".* 200$/)
   for (const target of ['/lora-adapters', '/slots/0?action=erase', '/slots', '/admin/prefixes', '/admin/explain', '/tokenize?x=1', '//tokenize', 'tokenize'])
     assert.match(asMember(target), /nodes ask only for what models answer.* 400$/, target)
   assert.match(asMember('/tokenize', 'DELETE'), / 400$/)
+  // A question for what is known of a prompt: of no prompt anything is.
+  const question = ['-H', 'Hearth-Ask: history']
+  assert.equal(asMember('/v1/completions', 'POST', ...question), ' 200')
+  assert.match(asMember('/tokenize', 'POST', ...question), /nodes ask only for what models answer.* 400$/)
   assert.equal(curl('/fleet/node'), ' 000')
   assert.match(curl('/v1/models', '--cert', pem, '--key', pem), / 404$/)
   await k.stop()

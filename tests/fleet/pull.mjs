@@ -115,6 +115,25 @@ await check('and so is one whose replies have other tokens than the tokenizer ma
   assert.equal(await asks(a, 'well') >= well + 4, true)
 })
 
+await check('a node that does not answer the question what it knows holds a request up for half a second', async () => {
+  const body = { prompt: promptOf('silent', 1000) }
+  const { node: from, text } = await complete(a, body)
+  const worker = childrenOf(from.server.child.pid).find((pid) => {
+    const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+    return args[1] === 'worker' && args.includes('m')
+  })
+  const broken = await asks(a, 'broken')
+  await drained(from, true)
+  process.kill(worker, 'SIGSTOP')
+  const again = await complete(a, body)
+  process.kill(worker, 'SIGCONT')
+  await drained(from, false)
+  assert.equal(again.node, other(from))
+  assert.equal(again.text, text)
+  assert.equal(await asks(a, 'broken'), broken + 1)
+  await untilUp([a, b]) // its worker may have been taken for one that hangs
+})
+
 await check('a carrier that is killed is started again, and fails no request', async () => {
   for (const whose of ['source', 'fetcher']) {
     const body = { prompt: promptOf(`killed-${whose}`, 1000) }

@@ -4,7 +4,8 @@
  * Replies are random splits of texts of few letters into tokens, so that texts often begin alike and are tokenized
  * otherwise. After every turn some prompt is made: a conversation, cut somewhere, with something behind it. The tokens
  * must have exactly its bytes; the known ones must be those of a conversation with this text, salt and flags; and the
- * control tokens must be where the tokenizer reads them. HTH_SEED replays a run.
+ * control tokens must be where the tokenizer reads them. Now and then, another process learns what is known of a
+ * conversation: then it knows as much of it. HTH_SEED replays a run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +32,11 @@ typedef struct conversation {
 typedef struct run {
     const hth_backend *stub;
     hth_engine_model *model;
-    hth_true_tokens *known;
+    hth_true_tokens *known, *elsewhere;
     conversation *kept; /* [n_kept] */
     size_t n_kept;
     uint64_t random;
-    size_t n_taken;
+    size_t n_taken, n_learned;
 } run;
 
 static size_t piece_of(const run *r, hearth_token token, char out[64])
@@ -108,6 +109,28 @@ static void check_prompt(const run *r, const conversation *c, size_t n_known)
     assert_true(is_known);
 }
 
+/* Another process learns what is known of a conversation. */
+static void move(run *r, const conversation *kept)
+{
+    const uint8_t fingerprint[32] = { kept->salt };
+    conversation c = *kept;
+    hth_known_text known;
+    hearth_token *tokens;
+    size_t n_known = 0;
+
+    assert_true(hth_true_tokens_known(r->known, fingerprint, c.text, c.n_bytes, c.flags, &known));
+    r->n_learned += hth_true_tokens_learn(r->elsewhere, fingerprint, &known, c.flags);
+    assert_int_equal(hth_true_tokens_of(r->elsewhere, fingerprint, c.text, c.n_bytes, c.flags, NULL, &tokens,
+                                        &c.n_tokens, &n_known, NULL),
+                     HEARTH_OK);
+    assert_true(c.n_tokens <= TOKENS_MAX);
+    memcpy(c.tokens, tokens, c.n_tokens * sizeof(*tokens));
+    free(tokens);
+    check_prompt(r, &c, n_known);
+    assert_true(n_known > 0 || known.n_bytes == 0);
+    hth_known_text_deinit(&known);
+}
+
 static void turn(run *r)
 {
     conversation c = { .salt = (uint8_t)hth_test_random(&r->random, SALTS) };
@@ -157,6 +180,17 @@ static void turn(run *r)
     hth_true_tokens_note(r->known, fingerprint, text, c.tokens, n_before, c.tokens + n_before, n_more);
     hth_prompt_text_unref(text);
     r->kept[r->n_kept++] = c;
+    if (hth_test_random(&r->random, 4) == 0)
+        move(r, &r->kept[hth_test_random(&r->random, r->n_kept)]);
+}
+
+static hth_true_tokens *new_known(const run *r, size_t bytes_max)
+{
+    hth_true_tokens *known = hth_true_tokens_new(&(hth_true_tokens_options){
+        .backend = r->stub, .model = r->model, .n_vocab = VOCAB, .bytes_max = bytes_max, .log = &silent });
+
+    assert_non_null(known);
+    return known;
 }
 
 static void run_with(size_t bytes_max, size_t n_taken_min)
@@ -165,15 +199,16 @@ static void run_with(size_t bytes_max, size_t n_taken_min)
     run r = { .stub = hth_backend_stub(), .random = hth_test_seed() };
 
     assert_int_equal(r.stub->model_load("stub:vocab=300", &params, &r.model, NULL), HEARTH_OK);
-    r.known = hth_true_tokens_new(&(hth_true_tokens_options){
-        .backend = r.stub, .model = r.model, .n_vocab = VOCAB, .bytes_max = bytes_max, .log = &silent });
+    r.known = new_known(&r, bytes_max);
+    r.elsewhere = new_known(&r, bytes_max);
     r.kept = calloc(KEPT_MAX, sizeof(*r.kept));
-    assert_non_null(r.known);
     assert_non_null(r.kept);
     for (int i = 0; i < TURNS; i++)
         turn(&r);
     assert_true(r.n_taken > n_taken_min);
+    assert_true(r.n_learned > n_taken_min);
     free(r.kept);
+    assert_true(hth_true_tokens_free(r.elsewhere));
     assert_true(hth_true_tokens_free(r.known));
     r.stub->model_free(r.model);
 }
