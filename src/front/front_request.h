@@ -300,7 +300,7 @@ void hth_front_takeover_end(hth_front *front);                               /* 
 bool hth_front_take_stream(hth_front_request *r, const char *id, void (*then)(hth_front_request *r));
 /*
  * Look whether the response of the path runs at another node, then call back, with the record of its beginning, [n],
- * or NULL. If the request is to end it, it runs here then. False: likewise.
+ * or NULL. If the request is to end it, it runs here then. False: likewise, or it runs here.
  */
 bool hth_front_look_for_response(hth_front_request *r, void (*then)(hth_front_request *r, const void *begun, size_t n));
 /* No node shall go on with the stream of this id. */

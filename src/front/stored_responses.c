@@ -84,6 +84,11 @@ static hth_running_response *running_find(hth_running_response *list, const uint
     return NULL;
 }
 
+bool hth_running_is_here(hth_running_response *list, const uint8_t key[HTH_RESPONSE_KEY_BYTES])
+{
+    return running_find(list, key) != NULL;
+}
+
 /* ---- answers ---- */
 
 static void answer(const hth_stored_question *question, const hth_buffer *body)

@@ -37,6 +37,8 @@ struct hth_running_response {
  */
 void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
                        const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n, bool goes_on);
+/* Does the response with this key of the store run here? */
+bool hth_running_is_here(hth_running_response *list, const uint8_t key[HTH_RESPONSE_KEY_BYTES]);
 /* The response has ended, and the store has its record. */
 void hth_running_end(hth_running_response *one);
 /* The response failed; why is for the client. Does nothing if it is in no list. */

@@ -240,32 +240,45 @@ static bool read_id(const char *path, char out[HTH_KEPT_ID_BYTES])
     return true;
 }
 
+/* Does the request end its response? */
+static bool is_an_end(const hth_front_request *r)
+{
+    const char *slash = strchr(r->path + strlen(r->route->path), '/');
+
+    return slash ? hth_method_is("POST", r->method) && strcmp(slash, "/cancel") == 0
+                 : hth_method_is("DELETE", r->method);
+}
+
 static void on_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest, size_t n_rest,
                       hth_journal *journal, void *user_data)
 {
     hth_front_request *r = user_data;
     hth_journaled journaled = { .n_begun = 0 };
     char id[HTH_KEPT_ID_BYTES];
-    bool is_there = taken == HTH_JOURNAL_TAKEN && hth_journaled_read(first, n_first, &journaled);
+    /* A stream has no such record, though it may be of a response. */
+    const bool is_there =
+        taken == HTH_JOURNAL_TAKEN && hth_journaled_read(first, n_first, &journaled) && journaled.n_begun > 0;
 
     (void)rest; /* a look brings only the first piece */
     (void)n_rest;
     (void)journal;
-    if (is_there && journaled.n_begun > 0 && !hth_method_is("GET", r->method) &&
-        read_id(r->path + strlen(r->route->path), id) && take(r, id, HTH_JOURNAL_ALWAYS, on_response)) {
-        hth_journaled_deinit(&journaled);
-        return;
-    }
-    r->then_response(r, journaled.begun, journaled.n_begun);
+    if (!is_there || !is_an_end(r) || !read_id(r->path + strlen(r->route->path), id) ||
+        !take(r, id, HTH_JOURNAL_ALWAYS, on_response))
+        r->then_response(r, is_there ? journaled.begun : NULL, journaled.n_begun);
     hth_journaled_deinit(&journaled);
 }
 
 bool hth_front_look_for_response(hth_front_request *r, void (*then)(hth_front_request *r, const void *begun, size_t n))
 {
+    const char *response = r->path + strlen(r->route->path);
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     char id[HTH_KEPT_ID_BYTES];
 
+    hth_response_key(hth_front_owner(r), response, strcspn(response, "/"), key);
+    if (hth_running_is_here(r->front->running, key))
+        return false;
     r->then_response = then;
-    return read_id(r->path + strlen(r->route->path), id) && take(r, id, HTH_JOURNAL_LOOK, on_looked);
+    return read_id(response, id) && take(r, id, HTH_JOURNAL_LOOK, on_looked);
 }
 
 /* ---- for nobody ---- */

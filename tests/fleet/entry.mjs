@@ -190,6 +190,32 @@ await check('a response is cancelled, and another removed, at a node where they 
   await until('nothing runs', async () => metric(await a.metrics(), 'hearth_fleet_journals') + metric(await b.metrics(), 'hearth_fleet_journals') + metric(await c.metrics(), 'hearth_fleet_journals') === 0)
 })
 
+await check('a response whose stream is kept is read, too, at any node', async () => {
+  await allUp()
+  const reader = makeReader()
+  await reader.begin(a, '/v1/responses', JSON.stringify({ model: 'fast', input: 'Hi', max_output_tokens: 5, stream: true }), null, mine)
+  const id = /"id":"(resp_\w+)"/.exec(reader.text)[1]
+  for (const node of fleet) {
+    const reply = await stateAt(node, id)
+    assert.equal(reply.status, 200, `${node.name}: ${reply.text}`)
+    assert.match(reply.body.status, /^(completed|incomplete)$/)
+  }
+})
+
+const takenBy = async (node) => metric(await node.metrics(), 'hearth_fleet_journals_taken_total')
+
+await check('a response is cancelled where it runs, and is not begun again for that', async () => {
+  await allUp()
+  const before = await takenBy(a)
+  const id = await begin(a, 200)
+  assert.equal((await say(a, 'POST', `/v1/responses/${id}/input_items`)).status, 405)
+  assert.equal((await say(b, 'POST', `/v1/responses/${id}/input_items`)).status, 405)
+  assert.equal((await say(a, 'POST', `/v1/responses/${id}/cancel`)).body.status, 'cancelled')
+  assert.equal(await takenBy(a), before)
+  await until('nothing runs', async () => metric(await a.metrics(), 'hearth_fleet_journals') === 0)
+  assert.equal((await stateAt(b, id)).body.status, 'cancelled')
+})
+
 await check('an entry that is stopped leaves what it has not finished to others', async () => {
   await allUp()
   const path = '/v1/chat/completions', reader = makeReader()
