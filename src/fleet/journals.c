@@ -11,6 +11,7 @@
 #include "base/hex.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "fleet/nodes.h"
 #include "fleet/roster.h"
 #include "fleet/sealed.h"
 #include "wire/exposition.h"
@@ -21,11 +22,11 @@ enum {
     OWNER_BYTES = HTH_NODE_EPOCH_BYTES + HTH_NODE_NAME_BYTES,
     NUMBER_BYTES = 24,
     BEAT_MS = 250,
-    BEATS_A_LOOK = 4,  /* for orphans */
+    BEATS_A_LOOK = 4, /* for orphans */
+    BEATS_OF_LEASE = HTH_ROSTER_LEASE_MS / BEAT_MS + 1,
     TOUCHES = 4,       /* of an idle journal, while it is kept */
     LONGER_MS = 60000, /* so that a journal outlives what it is about */
     ORPHANS_AT_ONCE = 16,
-    DOWN_MAX = 64, /* nodes of which the store is told that they are down */
 };
 
 struct hth_journal {
@@ -60,7 +61,7 @@ struct hth_journals {
     char owner[OWNER_BYTES];   /* of this node's */
     char prefix[PREFIX_BYTES]; /* of all keys of the fleet */
     struct event *timer;
-    unsigned n_beats;     /* since the last look */
+    unsigned n_beats;     /* until the next look */
     hth_store_call *look; /* for orphans; NULL: none is on its way */
     hth_journal *list;
     hth_journal_wait *waits;
@@ -87,16 +88,18 @@ static const char add_script[] = "local owner = redis.call('LINDEX', KEYS[1], 0)
                                  "if n == 1 then redis.call('RPUSH', KEYS[1], ARGV[3]) end "
                                  "return (n == 1 or n == 2) and 1 or -1";
 
-/* Is the owner there? ARGV: the prefix, two more, and nodes that are down. */
+/*
+ * Has the owner a lease (roster.h)? Nothing else decides: two nodes that cannot reach each other, but the store, would
+ * otherwise take the same journals from each other again and again. ARGV: the prefix.
+ */
 #define IS_THERE                                                              \
     "local function is_there(owner) "                                         \
     "  local epoch, node = string.match(owner, '^(%x+) (.*)$') "              \
-    "  for k = 4, #ARGV do if ARGV[k] == node then return false end end "     \
     "  local lease = node and redis.call('GET', ARGV[1] .. 'node:' .. node) " \
     "  return lease and string.sub(lease, 1, #epoch) == epoch "               \
     "end "
 
-/* ARGV: the prefix, the new owner, the way, then nodes that are down. All pieces; 0: it has an owner. */
+/* ARGV: the prefix, the new owner, the way. All pieces; 0: it has an owner. */
 static const char take_script[] =
     IS_THERE "local owner = redis.call('LINDEX', KEYS[1], 0) "
              "if not owner or owner == '-' then return {} end "
@@ -105,13 +108,16 @@ static const char take_script[] =
              "redis.call('LSET', KEYS[1], 0, ARGV[2]) "
              "return redis.call('LRANGE', KEYS[1], 1, -1)";
 
-/* ARGV: the prefix, this node, how many, then nodes that are down. The names of some lists without their owners. */
+/*
+ * ARGV: the prefix, this node, how many. The names of some lists without their owners. This node's are among them: it
+ * may own one without knowing, if the answer to its take was lost.
+ */
 static const char look_script[] =
     IS_THERE "local out = {} "
              "for _, name in ipairs(redis.call('SRANDMEMBER', KEYS[1], ARGV[3])) do "
              "  local owner = redis.call('LINDEX', ARGV[1] .. 'stream:' .. name, 0) "
              "  if not owner or owner == '-' then redis.call('SREM', KEYS[1], name) "
-             "  elseif owner ~= ARGV[2] and not is_there(owner) then out[#out + 1] = name end "
+             "  elseif owner == ARGV[2] or not is_there(owner) then out[#out + 1] = name end "
              "end "
              "return out";
 
@@ -136,23 +142,9 @@ static void names_key(const hth_journals *journals, char out[KEY_BYTES])
 }
 
 /* How long the store keeps a list. */
-static void keep_word(const hth_journals *journals, char out[NUMBER_BYTES])
+static uint64_t kept_ms(const hth_journals *journals)
 {
-    (void)snprintf(out, NUMBER_BYTES, "%" PRIu64, (uint64_t)journals->options.keep_ms + LONGER_MS); /* fits */
-}
-
-/* The names of nodes that do not answer this one, into words, at most DOWN_MAX; returns their number. */
-static size_t add_down(const hth_journals *journals, const char **words)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < hth_nodes_n(journals->options.nodes) && n < DOWN_MAX; i++) {
-        const hth_node *node = hth_nodes_at(journals->options.nodes, i);
-
-        if (hth_node_state_of(node) == HTH_NODE_DOWN && *hth_node_name(node))
-            words[n++] = hth_node_name(node);
-    }
-    return n;
+    return (uint64_t)journals->options.keep_ms + LONGER_MS;
 }
 
 bool hth_journal_name(const hth_journals *journals, const char *id, const void *key, size_t n_key,
@@ -205,6 +197,17 @@ static hth_journal *journal_new(hth_journals *journals, const char *name)
     return journal;
 }
 
+/* Does this node write a journal of this name? */
+static bool is_here(const hth_journals *journals, const char *name)
+{
+    const hth_journal *journal;
+
+    DL_FOREACH(journals->list, journal)
+    if (strcmp(journal->name, name) == 0)
+        return true;
+    return false;
+}
+
 /* Another node owns it. */
 static void lose(hth_journal *journal)
 {
@@ -243,7 +246,7 @@ static void transmit(hth_journal *journal)
 
     key_of(journals, journal->name, key);
     names_key(journals, names);
-    keep_word(journals, keep);
+    (void)snprintf(keep, sizeof(keep), "%" PRIu64, kept_ms(journals));     /* these fit */
     (void)snprintf(number, sizeof(number), "%" PRIu64, journal->n_pieces); /* fits */
     {
         const char *const first[] = { "EVAL",
@@ -282,6 +285,12 @@ static void send_next(hth_journal *journal)
             give_up(journal, "there is no memory for its journal");
             return;
         }
+        /* Before it is in the store: a node that took a longer one would lose its store (store_reply.h). */
+        if (journal->n_bytes + journal->sent.n > HTH_JOURNAL_BYTES_MAX || journal->n_pieces >= HTH_JOURNAL_PIECES_MAX) {
+            hth_journals_remove(journal->journals, journal->name);
+            give_up(journal, "it is too long for a journal");
+            return;
+        }
     }
     if (journal->sent.n > 0)
         transmit(journal);
@@ -312,11 +321,6 @@ static void on_sent(const hth_store_reply *reply, void *user_data)
         journal->n_bytes += journal->sent.n;
         hth_buffer_clear(&journal->sent);
     }
-    if (journal->n_bytes > HTH_JOURNAL_BYTES_MAX || journal->n_pieces > HTH_JOURNAL_PIECES_MAX) {
-        hth_journals_remove(journal->journals, journal->name);
-        give_up(journal, "it is too long for a journal");
-        return;
-    }
     send_next(journal);
 }
 
@@ -325,7 +329,7 @@ hth_journal *hth_journal_begin(hth_journals *journals, const char *name, bool is
 {
     hth_journal *journal;
 
-    if (!hth_store_is_up(journals->options.store) || n > HTH_JOURNAL_BYTES_MAX)
+    if (!hth_store_is_up(journals->options.store) || n > HTH_JOURNAL_BYTES_MAX - HTH_SEAL_MORE_BYTES)
         return NULL;
     journal = journal_new(journals, name);
     if (!journal)
@@ -435,7 +439,7 @@ static void on_taken(const hth_store_reply *reply, void *user_data)
 
     if (!reply || reply->type == HTH_STORE_ERROR)
         taken = HTH_JOURNAL_NO_STORE;
-    else if (reply->type == HTH_STORE_INTEGER)
+    else if (reply->type == HTH_STORE_INTEGER || (wait->way != HTH_JOURNAL_LOOK && is_here(journals, wait->name)))
         taken = HTH_JOURNAL_OWNED;
     else if (reply->type == HTH_STORE_LIST && reply->n > 0)
         journal = journal_new(journals, wait->name);
@@ -447,6 +451,8 @@ static void on_taken(const hth_store_reply *reply, void *user_data)
         journal_free(journal);
         journal = NULL;
     }
+    if (journal)
+        journal->touched_ns = 0; /* the store may drop it soon: it is touched with the next beat */
     journals->n_taken += journal != NULL;
     wait_free(wait);
     take->on_taken(taken, hth_buffer_text(&first), first.n, hth_buffer_text(&rest), rest.n, journal, take->user_data);
@@ -460,23 +466,14 @@ bool hth_journal_take_begin(hth_journals *journals, const char *name, hth_journa
         [HTH_JOURNAL_ALWAYS] = "0", [HTH_JOURNAL_IF_ORPHAN] = "1", [HTH_JOURNAL_LOOK] = "2"
     };
     hth_journal_wait *wait = calloc(1, sizeof(*wait));
-    const char *words[7 + DOWN_MAX];
     char key[KEY_BYTES];
-    size_t n = 0;
+    const char *const words[] = { "EVAL", take_script, "1", key, journals->prefix, journals->owner, ways[way] };
 
     take->wait = NULL;
     if (!wait)
         return false;
     key_of(journals, name, key);
-    words[n++] = "EVAL";
-    words[n++] = take_script;
-    words[n++] = "1";
-    words[n++] = key;
-    words[n++] = journals->prefix;
-    words[n++] = journals->owner;
-    words[n++] = ways[way];
-    n += add_down(journals, words + n);
-    wait->call = hth_store_ask(journals->options.store, words, NULL, n, on_taken, wait);
+    wait->call = hth_store_ask(journals->options.store, words, NULL, sizeof(words) / sizeof(words[0]), on_taken, wait);
     if (!wait->call) {
         free(wait);
         return false;
@@ -505,43 +502,38 @@ static void on_orphans(const hth_store_reply *reply, void *user_data)
     hth_journals *journals = user_data;
 
     journals->look = NULL;
-    for (size_t i = 0; hth_store_reply_at(reply, i); i++) {
+    for (size_t i = 0; i < ORPHANS_AT_ONCE && hth_store_reply_at(reply, i); i++) {
         const hth_store_reply *name = hth_store_reply_at(reply, i);
 
-        if (name->n == HTH_JOURNAL_NAME_BYTES - 1 && hth_is_hex(hth_store_reply_text(name), name->n))
+        if (name->n == HTH_JOURNAL_NAME_BYTES - 1 && hth_is_hex(hth_store_reply_text(name), name->n) &&
+            !is_here(journals, name->text))
             journals->options.on_orphan(name->text, journals->options.user_data);
     }
 }
 
 static void look_for_orphans(hth_journals *journals)
 {
-    const char *words[7 + DOWN_MAX];
     char key[KEY_BYTES], most[NUMBER_BYTES];
-    size_t n = 0;
+    const char *const words[] = { "EVAL", look_script, "1", key, journals->prefix, journals->owner, most };
 
     names_key(journals, key);
     (void)snprintf(most, sizeof(most), "%d", ORPHANS_AT_ONCE); /* fits */
-    words[n++] = "EVAL";
-    words[n++] = look_script;
-    words[n++] = "1";
-    words[n++] = key;
-    words[n++] = journals->prefix;
-    words[n++] = journals->owner;
-    words[n++] = most;
-    n += add_down(journals, words + n);
-    journals->look = hth_store_ask(journals->options.store, words, NULL, n, on_orphans, journals);
+    journals->look =
+        hth_store_ask(journals->options.store, words, NULL, sizeof(words) / sizeof(words[0]), on_orphans, journals);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *user_data)
 {
     hth_journals *journals = user_data;
-    const uint64_t now_ns = hth_os_monotonic_ns(), rest_ns = hth_ms_to_ns(journals->options.keep_ms) / TOUCHES;
+    const uint64_t now_ns = hth_os_monotonic_ns(), rest_ns = hth_ms_to_ns(kept_ms(journals)) / TOUCHES;
     hth_journal *journal, *next;
 
     (void)fd;
     (void)what;
-    if (!hth_store_is_up(journals->options.store))
+    if (!hth_store_is_up(journals->options.store)) {
+        journals->n_beats = BEATS_OF_LEASE; /* others, whose leases have ended meanwhile, may come back later */
         return;
+    }
     DL_FOREACH_SAFE(journals->list, journal, next)
     {
         if (journal->call || journal->is_given_up)
@@ -551,8 +543,10 @@ static void on_timer(evutil_socket_t fd, short what, void *user_data)
         else if (now_ns - journal->touched_ns >= rest_ns)
             transmit(journal);
     }
-    if (++journals->n_beats >= BEATS_A_LOOK && !journals->look) {
-        journals->n_beats = 0;
+    if (journals->n_beats > 0)
+        journals->n_beats--;
+    if (journals->n_beats == 0 && !journals->look) {
+        journals->n_beats = BEATS_A_LOOK;
         look_for_orphans(journals);
     }
 }

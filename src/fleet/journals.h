@@ -18,7 +18,6 @@
 
 #include "api/buffer.h"
 #include "base/log.h"
-#include "fleet/nodes.h"
 #include "store/store.h"
 
 enum {
@@ -34,7 +33,6 @@ typedef struct hth_journal hth_journal; /* one that this node owns and writes */
 typedef struct hth_journals_options {
     struct event_base *base;
     hth_store *store;  /* outlives the journals, like the rest */
-    hth_nodes *nodes;  /* those that are down own nothing */
     const char *fleet; /* digits, as in roster.h */
     const char *name;  /* of this node */
     const char *epoch;
@@ -86,7 +84,7 @@ void hth_journals_remove(hth_journals *journals, const char *name);
 
 typedef enum hth_journal_taken {
     HTH_JOURNAL_TAKEN,
-    HTH_JOURNAL_OWNED,   /* its owner is there */
+    HTH_JOURNAL_OWNED,   /* its owner is there, or is this node already */
     HTH_JOURNAL_UNKNOWN, /* there is none, or it is not whole */
     HTH_JOURNAL_NO_STORE,
 } hth_journal_taken;

@@ -335,7 +335,6 @@ hearth_status hth_front_takeover_begin(hth_front *front, hearth_error *err)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the records of the fleet");
     return hth_journals_new(&(hth_journals_options){ .base = front->base,
                                                      .store = fleet->store,
-                                                     .nodes = fleet->nodes,
                                                      .fleet = fleet->id,
                                                      .name = fleet->name,
                                                      .epoch = fleet->epoch,

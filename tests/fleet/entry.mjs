@@ -216,6 +216,19 @@ await check('a response is cancelled where it runs, and is not begun again for t
   assert.equal((await stateAt(b, id)).body.status, 'cancelled')
 })
 
+await check('two readers that come at once take a stream once', async () => {
+  await allUp()
+  const path = '/v1/chat/completions', reader = makeReader(), before = await takenBy(b)
+  await reader.begin(a, path, JSON.stringify(kinds[path]), () => reader.last >= 10, mine)
+  await a.kill()
+  const both = [1, 2, 3].map(() => Object.assign(makeReader(), { id: reader.id }))
+  await Promise.all(both.map((one) => one.goOn(b, null, mine)))
+  await reader.finish(() => [b], mine)
+  isSame(path, reader)
+  assert.equal(await takenBy(b), before + 1)
+  await allUp()
+})
+
 await check('an entry that is stopped leaves what it has not finished to others', async () => {
   await allUp()
   const path = '/v1/chat/completions', reader = makeReader()

@@ -521,8 +521,7 @@ static void add_nodes(fixture *f)
                                    &carrier, &err),
               err);
     assert_ok(hth_journals_new(
-                  &(hth_journals_options){
-                      .base = base, .store = store, .nodes = nodes, .fleet = "0", .name = "here", .epoch = "e" },
+                  &(hth_journals_options){ .base = base, .store = store, .fleet = "0", .name = "here", .epoch = "e" },
                   &journals, &err),
               err);
     hth_nodes_write_metrics(nodes, &f->page);
