@@ -37,6 +37,7 @@ struct hth_journal {
     hth_journal_owner owner; /* on_lost NULL: nobody wants to hear of it */
     bool is_for_all;
     bool is_left;         /* freed when all is sent */
+    bool is_dropped;      /* freed when the store has removed it */
     bool is_to_send;      /* coming is complete */
     bool is_given_up;     /* nothing is sent any more */
     hth_store_call *call; /* NULL: none is on its way */
@@ -381,27 +382,55 @@ void hth_journal_leave(hth_journal *journal)
     send_next(journal);
 }
 
-/* owner "": whoever owns it. */
-static void remove_of(hth_journals *journals, const char *name, const char *owner)
+bool hth_journal_is_stored(const hth_journal *journal)
+{
+    return journal && !journal->is_given_up && journal->n_pieces > 0;
+}
+
+/* owner "": whoever owns it. NULL: the store is not asked. */
+static hth_store_call *remove_of(hth_journals *journals, const char *name, const char *owner,
+                                 hth_store_reply_fn on_reply, void *user_data)
 {
     char key[KEY_BYTES];
     const char *const words[] = { "EVAL", drop_script, "1", key, owner };
 
     key_of(journals, name, key);
-    (void)hth_store_ask(journals->options.store, words, NULL, 5, NULL, NULL); /* or it expires */
+    return hth_store_ask(journals->options.store, words, NULL, 5, on_reply, user_data);
+}
+
+static void on_removed(const hth_store_reply *reply, void *user_data)
+{
+    hth_journal *journal = user_data;
+
+    journal->call = NULL;
+    if (reply)
+        journal_free(journal);
+}
+
+/* Ask the store to remove it, after what is on its way. */
+static void send_drop(hth_journal *journal)
+{
+    hth_journals *journals = journal->journals;
+
+    journal->call = remove_of(journals, journal->name, journals->owner, on_removed, journal);
 }
 
 void hth_journal_drop(hth_journal *journal)
 {
     if (!journal)
         return;
-    remove_of(journal->journals, journal->name, journal->journals->owner); /* after what is on its way */
-    journal_free(journal);
+    hth_store_call_cancel(journal->call);
+    journal->owner = (hth_journal_owner){ .on_lost = NULL };
+    journal->is_dropped = true;
+    hth_buffer_deinit(&journal->sent);
+    hth_buffer_deinit(&journal->coming);
+    journal->touched_ns = hth_os_monotonic_ns();
+    send_drop(journal);
 }
 
 void hth_journals_remove(hth_journals *journals, const char *name)
 {
-    remove_of(journals, name, "");
+    (void)remove_of(journals, name, "", NULL, NULL); /* or it expires */
 }
 
 /* ---- taking ---- */
@@ -522,10 +551,27 @@ static void look_for_orphans(hth_journals *journals)
         hth_store_ask(journals->options.store, words, NULL, sizeof(words) / sizeof(words[0]), on_orphans, journals);
 }
 
+/* Do again what the store did not answer, and keep what is idle. The journal may be freed. */
+static void beat(hth_journal *journal, uint64_t now_ns)
+{
+    const uint64_t idle_ns = now_ns - journal->touched_ns, kept_ns = hth_ms_to_ns(kept_ms(journal->journals));
+
+    if (journal->call)
+        return;
+    if (journal->is_dropped && idle_ns >= kept_ns)
+        journal_free(journal); /* the store has dropped it by itself */
+    else if (journal->is_dropped)
+        send_drop(journal);
+    else if (journal->sent.n > 0 || (journal->is_to_send && journal->coming.n > 0) || journal->is_left)
+        send_next(journal);
+    else if (!journal->is_given_up && idle_ns >= kept_ns / TOUCHES)
+        transmit(journal);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *user_data)
 {
     hth_journals *journals = user_data;
-    const uint64_t now_ns = hth_os_monotonic_ns(), rest_ns = hth_ms_to_ns(kept_ms(journals)) / TOUCHES;
+    const uint64_t now_ns = hth_os_monotonic_ns();
     hth_journal *journal, *next;
 
     (void)fd;
@@ -535,14 +581,7 @@ static void on_timer(evutil_socket_t fd, short what, void *user_data)
         return;
     }
     DL_FOREACH_SAFE(journals->list, journal, next)
-    {
-        if (journal->call || journal->is_given_up)
-            continue;
-        if (journal->sent.n > 0 || (journal->is_to_send && journal->coming.n > 0) || journal->is_left)
-            send_next(journal);
-        else if (now_ns - journal->touched_ns >= rest_ns)
-            transmit(journal);
-    }
+    beat(journal, now_ns);
     if (journals->n_beats > 0)
         journals->n_beats--;
     if (journals->n_beats == 0 && !journals->look) {
@@ -594,7 +633,7 @@ void hth_journals_write_metrics(const hth_journals *journals, hth_buffer *out)
     uint64_t n = 0;
 
     DL_FOREACH(journals->list, journal)
-    n++;
+    n += !journal->is_dropped;
     hth_exposition_family(out, written, "gauge", "Replies that another node could go on with if this one died.");
     hth_exposition_count(out, written, (hth_labels){ NULL, 0 }, n);
     hth_exposition_family(out, taken, "counter", "Replies of other nodes that this one goes on with.");

@@ -75,7 +75,9 @@ void hth_journal_add(hth_journal *journal, const void *bytes, size_t n);
 void hth_journal_send(hth_journal *journal);
 /* Stop writing, once all is sent: others may go on. on_lost is not called any more. Accepts NULL. */
 void hth_journal_leave(hth_journal *journal);
-/* Nobody shall go on: remove it from the store. Accepts NULL. */
+/* Would another node go on if this one ended now? Of NULL: no. */
+bool hth_journal_is_stored(const hth_journal *journal);
+/* Nobody shall go on: remove it from the store, now or when that is up again. Accepts NULL. */
 void hth_journal_drop(hth_journal *journal);
 /* Remove one that this node does not write; its owner loses it. */
 void hth_journals_remove(hth_journals *journals, const char *name);

@@ -1745,7 +1745,7 @@ void hth_proxy_end_all(hth_proxy *proxy, const hth_api_error *error)
     while (proxy->relays) {
         hth_relay *relay = proxy->relays;
 
-        relay->record.goes_on = relay->journal && relay->state != RELAY_OVER;
+        relay->record.goes_on = hth_journal_is_stored(relay->journal);
         if (relay->record.goes_on)
             relay_cut(relay, HTH_STATUS_CLIENT_GONE); /* the client finds the rest at another node */
         else

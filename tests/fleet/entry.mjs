@@ -17,7 +17,7 @@ const [oneKey, anotherKey] = ['one', 'another'].map((name) => spawnSync(hearth, 
 const redis = await makeRedis({ work: join(work, 'redis') })
 await redis.start()
 const fleet = await makeFleet({
-  hearth, work: join(work, 'nodes'), names: ['a', 'b', 'c'], models: () => ['slow=stub:delay_us=10000', 'fast=stub:'], isListed: false,
+  hearth, work: join(work, 'nodes'), names: ['a', 'b', 'c'], models: () => ['slow=stub:delay_us=10000', 'slower=stub:delay_us=30000', 'fast=stub:'], isListed: false,
   args: ['--fleet-store', `redis://127.0.0.1:${redis.port}`, '--keep-alive-ms', '200', '--keys', keys],
 })
 const [a, b, c] = fleet
@@ -127,8 +127,8 @@ const story = async (n) => {
   }
   throw new Error(`no reply has ${n} tokens`)
 }
-const begin = async (node, n) => {
-  const { status, body, text } = await say(node, 'POST', '/v1/responses', { ...(await story(n)), background: true })
+const begin = async (node, n, more) => {
+  const { status, body, text } = await say(node, 'POST', '/v1/responses', { ...(await story(n)), ...more, background: true })
   assert.equal(status, 200, text)
   assert.match(body.status, /^(queued|in_progress)$/)
   return body.id
@@ -227,6 +227,20 @@ await check('two readers that come at once take a stream once', async () => {
   isSame(path, reader)
   assert.equal(await takenBy(b), before + 1)
   await allUp()
+})
+
+await check('a response that ends while the store is away does not seem to run when it is back', async () => {
+  await allUp()
+  const before = await Promise.all(fleet.map(takenBy))
+  const id = await begin(a, 150, { model: 'slower' })
+  await sleep(300)
+  redis.pause()
+  await until('the store is down', async () => !(await a.page()).store.up)
+  assert.equal((await untilDone(a, id)).body.status, 'incomplete')
+  redis.resume()
+  await until('the store is up for all', async () => (await Promise.all(fleet.map(async (node) => (await node.page()).store.up))).every((isUp) => isUp))
+  assert.equal((await untilDone(a, id)).body.status, 'incomplete')
+  assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
 })
 
 await check('an entry that is stopped leaves what it has not finished to others', async () => {
