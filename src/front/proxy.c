@@ -1858,6 +1858,8 @@ static bool take_stream(hth_relay *relay, const hth_journaled *journaled, const 
     relay->status = relay->record.status = journaled->status;
     (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", journaled->content_type); /* it had room */
     relay->form = form_of(journaled->content_type);
+    relay->written_ns = relay->begun_ns;
+    proxy_watch_time(relay->proxy);
     relay->kept =
         hth_kept_stream_new(relay->proxy->options.kept, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
                             relay->request.id, relay->key, relay->n_kept_body, &writer);
