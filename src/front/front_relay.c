@@ -14,16 +14,6 @@
 
 /* ---- stored responses ---- */
 
-static void on_record(const void *bytes, size_t n, void *user_data)
-{
-    hth_front_request *r = user_data;
-    uint8_t key[HTH_RESPONSE_KEY_BYTES];
-
-    hth_front_response_key(r, key);
-    hth_response_store_put(r->front->responses, key, bytes, n);
-    hth_running_end(&r->running);
-}
-
 static void on_begun(const void *bytes, size_t n, bool is_journaled, void *user_data)
 {
     hth_front_request *r = user_data;
@@ -150,14 +140,6 @@ static void write_slot_target(const hth_front_request *r, char target[TARGET_BYT
     (void)snprintf(target, TARGET_BYTES, "%s%s?action=%s", r->route->path, number, word); /* fits */
 }
 
-static void on_relayed(const hth_access_record *record, void *user_data)
-{
-    hth_front_request *r = user_data;
-
-    r->record = *record;
-    hth_front_request_end(r);
-}
-
 /* Does the body say how long its model stays loaded? */
 static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
 {
@@ -248,13 +230,13 @@ void hth_front_relay(hth_front_request *r)
                             .salt = salt,
                             .past = r->past.records.text,
                             .past_bytes = r->past.records.n,
-                            .on_record = is_response ? on_record : NULL,
+                            .on_record = is_response ? hth_front_on_record : NULL,
                             .on_begun = is_response ? on_begun : NULL,
                             .record = &r->record,
                             .wants_events = r->wants_events,
                             .wants_kept = wants_kept,
                             .key = hth_front_owner(r),
-                            .on_over = on_relayed,
+                            .on_over = hth_front_on_relayed,
                             .user_data = r,
                         });
     if (!relayed)

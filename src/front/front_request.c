@@ -192,6 +192,24 @@ void hth_front_request_end(hth_front_request *r)
     hth_front_note_over(front);
 }
 
+void hth_front_on_record(const void *bytes, size_t n, void *user_data)
+{
+    hth_front_request *r = user_data;
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
+
+    hth_front_response_key(r, key);
+    hth_response_store_put(r->front->responses, key, bytes, n);
+    hth_running_end(&r->running);
+}
+
+void hth_front_on_relayed(const hth_access_record *record, void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    r->record = *record;
+    hth_front_request_end(r);
+}
+
 void hth_front_request_gone(hth_front_request *r)
 {
     r->record.status = HTH_STATUS_CLIENT_GONE;

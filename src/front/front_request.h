@@ -229,6 +229,9 @@ void hth_front_note_over(hth_front *front);
 void hth_front_tell_begin(hth_front_request *r);
 /* The request was answered: record it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
+/* An on_record and an on_over of hth_relay_request, whose user_data is the request: its response is stored; its end. */
+void hth_front_on_record(const void *bytes, size_t n, void *user_data);
+void hth_front_on_relayed(const hth_access_record *record, void *user_data);
 /* The client disconnected before its answer: record that, and free the request. */
 void hth_front_request_gone(hth_front_request *r);
 /* A page for operators was answered: free the request without recording it. */

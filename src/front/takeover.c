@@ -19,24 +19,6 @@
 
 /* ---- going on ---- */
 
-static void on_record(const void *bytes, size_t n, void *user_data)
-{
-    hth_front_request *r = user_data;
-    uint8_t key[HTH_RESPONSE_KEY_BYTES];
-
-    hth_front_response_key(r, key);
-    hth_response_store_put(r->front->responses, key, bytes, n);
-    hth_running_end(&r->running);
-}
-
-static void on_relayed(const hth_access_record *record, void *user_data)
-{
-    hth_front_request *r = user_data;
-
-    r->record = *record;
-    hth_front_request_end(r);
-}
-
 /* A request without an exchange. NULL: no memory, or the journal names no route. */
 static hth_front_request *request_of(hth_front *front, const hth_journaled *journaled)
 {
@@ -108,12 +90,12 @@ static bool begin(hth_front *front, const hth_journaled *journaled, hth_journal_
         .salt = salt,
         .past = r->past.records.text,
         .past_bytes = r->past.records.n,
-        .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+        .on_record = r->route->api == HTH_API_RESPONSES ? hth_front_on_record : NULL,
         .record = &r->record,
         .wants_events = is_stream,
         .wants_kept = is_stream,
         .key = r->owner,
-        .on_over = on_relayed,
+        .on_over = hth_front_on_relayed,
         .user_data = r,
     };
     if (journaled->n_begun > 0) {
