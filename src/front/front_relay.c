@@ -75,7 +75,7 @@ static bool serve_kept(hth_front_request *r, hth_api_error *error)
     if (strcmp(r->method, "DELETE") == 0) {
         if (!hth_kept_streams_drop(kept, id, hth_front_owner(r), error))
             return false;
-        hth_front_forget_stream(r, id);
+        hth_front_forget_stream(r);
         hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
         return true;
     }
@@ -110,7 +110,7 @@ void hth_front_serve_stream(hth_front_request *r)
         return;
     if (error.kind == HTH_API_NOT_FOUND && error.status == 0) { /* it may be at another node */
         hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
-        if (hth_front_take_stream(r, r->path + strlen(r->route->path), serve_own_stream))
+        if (hth_front_take_stream(r, serve_own_stream))
             return;
     }
     hth_front_request_refuse(r, &error, "not_found");

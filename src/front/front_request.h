@@ -299,15 +299,18 @@ void hth_front_serve_stream(hth_front_request *r);
 
 hearth_status hth_front_takeover_begin(hth_front *front, hearth_error *err); /* after the fleet */
 void hth_front_takeover_end(hth_front *front);                               /* after all requests, before the fleet */
-/* Take the stream of this id, then call back. False: there is no store now, and nothing is called. */
-bool hth_front_take_stream(hth_front_request *r, const char *id, void (*then)(hth_front_request *r));
+/*
+ * Take the stream of the path, then call back, or refuse the request if this node cannot go on with it. False: there is
+ * no store now, and nothing is called.
+ */
+bool hth_front_take_stream(hth_front_request *r, void (*then)(hth_front_request *r));
 /*
  * Look whether the response of the path runs at another node, then call back, with the record of its beginning, [n],
  * or NULL. If the request is to end it, it runs here then. False: likewise, or it runs here.
  */
 bool hth_front_look_for_response(hth_front_request *r, void (*then)(hth_front_request *r, const void *begun, size_t n));
-/* No node shall go on with the stream of this id. */
-void hth_front_forget_stream(hth_front_request *r, const char *id);
+/* No node shall go on with the stream of the path. */
+void hth_front_forget_stream(hth_front_request *r);
 
 /* ---- front_prefixes.c: likewise ---- */
 

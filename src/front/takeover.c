@@ -114,6 +114,22 @@ static bool begin(hth_front *front, const hth_journaled *journaled, hth_journal_
     return false;
 }
 
+/*
+ * Could this node go on with what begins so? It looks before it takes a journal: otherwise nobody would go on, neither
+ * the owner from before nor another node.
+ */
+static bool may_go_on(hth_front *front, const void *first, size_t n)
+{
+    hth_journaled journaled;
+    bool ok;
+
+    if (!hth_journaled_read(first, n, &journaled))
+        return false;
+    ok = !*journaled.content_type || hth_kept_streams_have_room(front->kept, journaled.key, journaled.n_body);
+    hth_journaled_deinit(&journaled);
+    return ok;
+}
+
 /* Go on with what a journal says, or only keep a stream that has ended. False: that is not possible here now. */
 static bool go_on(hth_front *front, const void *first, size_t n_first, const void *bytes, size_t n,
                   hth_journal *journal)
@@ -182,18 +198,39 @@ static void on_stream(hth_journal_taken taken, const void *first, size_t n_first
         r->then_stream(r);
 }
 
-bool hth_front_take_stream(hth_front_request *r, const char *id, void (*then)(hth_front_request *r))
+static const char *stream_id(const hth_front_request *r)
 {
-    r->then_stream = then;
-    return take(r, id, HTH_JOURNAL_ALWAYS, on_stream);
+    return r->path + strlen(r->route->path);
 }
 
-void hth_front_forget_stream(hth_front_request *r, const char *id)
+static void on_stream_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest,
+                             size_t n_rest, hth_journal *journal, void *user_data)
+{
+    hth_front_request *r = user_data;
+
+    (void)rest; /* a look brings only the first piece */
+    (void)n_rest;
+    (void)journal;
+    if (taken != HTH_JOURNAL_TAKEN)
+        r->then_stream(r);
+    else if (!may_go_on(r->front, first, n_first))
+        refuse_to_go_on(r);
+    else if (!take(r, stream_id(r), HTH_JOURNAL_ALWAYS, on_stream))
+        r->then_stream(r);
+}
+
+bool hth_front_take_stream(hth_front_request *r, void (*then)(hth_front_request *r))
+{
+    r->then_stream = then;
+    return take(r, stream_id(r), HTH_JOURNAL_LOOK, on_stream_looked);
+}
+
+void hth_front_forget_stream(hth_front_request *r)
 {
     hth_journals *journals = r->front->fleet.journals;
     char name[HTH_JOURNAL_NAME_BYTES];
 
-    if (journals && hth_journal_name(journals, id, hth_front_owner(r), HTH_KEPT_KEY_BYTES, name))
+    if (journals && hth_journal_name(journals, stream_id(r), hth_front_owner(r), HTH_KEPT_KEY_BYTES, name))
         hth_journals_remove(journals, name);
 }
 
@@ -270,6 +307,7 @@ struct hth_orphan {
     hth_orphan *prev, *next;
     hth_front *front;
     hth_journal_take take;
+    char name[HTH_JOURNAL_NAME_BYTES];
 };
 
 static void orphan_free(hth_orphan *orphan)
@@ -285,8 +323,22 @@ static void on_orphan_taken(hth_journal_taken taken, const void *first, size_t n
     hth_orphan *orphan = user_data;
 
     if (taken == HTH_JOURNAL_TAKEN)
-        (void)go_on(orphan->front, first, n_first, rest, n_rest, journal); /* another node may, later */
+        (void)go_on(orphan->front, first, n_first, rest, n_rest, journal); /* or the next look finds it again */
     orphan_free(orphan);
+}
+
+static void on_orphan_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest,
+                             size_t n_rest, hth_journal *journal, void *user_data)
+{
+    hth_orphan *orphan = user_data;
+
+    (void)rest; /* a look brings only the first piece */
+    (void)n_rest;
+    (void)journal;
+    orphan->take.on_taken = on_orphan_taken;
+    if (taken != HTH_JOURNAL_TAKEN || !may_go_on(orphan->front, first, n_first) ||
+        !hth_journal_take_begin(orphan->front->fleet.journals, orphan->name, HTH_JOURNAL_IF_ORPHAN, &orphan->take))
+        orphan_free(orphan);
 }
 
 /* An on_orphan of hth_journals_options. */
@@ -298,9 +350,10 @@ static void on_orphan(const char *name, void *user_data)
     if (!orphan)
         return; /* the next look finds it again */
     orphan->front = front;
-    orphan->take = (hth_journal_take){ .on_taken = on_orphan_taken, .user_data = orphan };
+    orphan->take = (hth_journal_take){ .on_taken = on_orphan_looked, .user_data = orphan };
+    (void)snprintf(orphan->name, sizeof(orphan->name), "%s", name); /* fits */
     DL_APPEND(front->orphans, orphan);
-    if (!hth_journal_take_begin(front->fleet.journals, name, HTH_JOURNAL_IF_ORPHAN, &orphan->take))
+    if (!hth_journal_take_begin(front->fleet.journals, name, HTH_JOURNAL_LOOK, &orphan->take))
         orphan_free(orphan);
 }
 

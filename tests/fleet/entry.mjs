@@ -16,8 +16,10 @@ const keys = join(work, 'keys.conf')
 const [oneKey, anotherKey] = ['one', 'another'].map((name) => spawnSync(hearth, ['key', 'new', '--name', name, '--file', keys], { encoding: 'utf8' }).stdout.trim())
 const redis = await makeRedis({ work: join(work, 'redis') })
 await redis.start()
+let cKeepsStreams = true
 const fleet = await makeFleet({
   hearth, work: join(work, 'nodes'), names: ['a', 'b', 'c'], models: () => ['slow=stub:delay_us=10000', 'slower=stub:delay_us=30000', 'fast=stub:'], isListed: false,
+  own: (name) => (name === 'c' && !cKeepsStreams ? ['--stream-keep-ms', '0'] : []),
   args: ['--fleet-store', `redis://127.0.0.1:${redis.port}`, '--keep-alive-ms', '200', '--keys', keys],
 })
 const [a, b, c] = fleet
@@ -241,6 +243,24 @@ await check('a response that ends while the store is away does not seem to run w
   await until('the store is up for all', async () => (await Promise.all(fleet.map(async (node) => (await node.page()).store.up))).every((isUp) => isUp))
   assert.equal((await untilDone(a, id)).body.status, 'incomplete')
   assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
+})
+
+await check('a node that cannot keep a stream does not take it from its entry', async () => {
+  await allUp()
+  await c.stop()
+  cKeepsStreams = false
+  await allUp()
+  const path = '/v1/chat/completions', reader = makeReader(), before = await Promise.all(fleet.map(takenBy))
+  await reader.begin(a, path, JSON.stringify(kinds[path]), () => reader.last > 5, mine)
+  const refused = await say(c, 'GET', `/v1/streams/${reader.id}`)
+  assert.equal(refused.status, 503, refused.text)
+  assert.equal((await say(c, 'GET', `/v1/streams/${'0'.repeat(32)}`)).status, 404)
+  await reader.finish(() => [a], mine)
+  isSame(path, reader)
+  assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
+  await c.stop()
+  cKeepsStreams = true
+  await allUp()
 })
 
 await check('an entry that is stopped leaves what it has not finished to others', async () => {
