@@ -412,6 +412,14 @@ static bool add(hth_response_store *store, entry *e)
 void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *bytes,
                             size_t n)
 {
+    if (store->options.shared && n <= store->options.limits.bytes_max)
+        hth_shared_records_put(store->options.shared, key, bytes, n);
+    hth_response_store_put_here(store, key, bytes, n);
+}
+
+void hth_response_store_put_here(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES],
+                                 const void *bytes, size_t n)
+{
     hth_response_job *job = NULL;
     entry *e = find(store, key);
 
@@ -419,8 +427,6 @@ void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RES
         drop(store, e);
     if (n > store->options.limits.bytes_max || n > RECORD_BYTES_MAX)
         return;
-    if (store->options.shared)
-        hth_shared_records_put(store->options.shared, key, bytes, n);
     if (store->directory && store->n_waiting_bytes + n > WAITING_BYTES_MAX) {
         hth_warn(store->options.log, "a response is not kept: '%s' takes them too slowly", store->directory);
         return;

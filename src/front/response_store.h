@@ -55,6 +55,9 @@ void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char 
 /* Store a copy of a record; it replaces one with the same key. A failure is logged. */
 void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *bytes,
                             size_t n);
+/* Likewise, but other nodes do not find it. */
+void hth_response_store_put_here(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES],
+                                 const void *bytes, size_t n);
 void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES]);
 
 typedef struct hth_response_job hth_response_job;

@@ -16,15 +16,16 @@ enum { LIMIT_USUAL = 20, LIMIT_MAX = 100 };
 
 /* ---- in the background ---- */
 
-/* Store the response with this final status, without its own end. */
-static void put_ended(hth_running_response *one, const char *status, const char *why)
+/* Store the response with this final status, without its own end. put: where. */
+static void put_ended(hth_running_response *one, const char *status, const char *why,
+                      void (*put)(hth_response_store *, const uint8_t[HTH_RESPONSE_KEY_BYTES], const void *, size_t))
 {
     hth_response_record record;
     hth_buffer out = { .text = NULL };
 
     if (hth_response_record_read(hth_buffer_text(&one->record), one->record.n, &record) &&
         hth_response_record_add_ended(&out, &record, status, why))
-        hth_response_store_put(one->store, one->key, out.text, out.n);
+        put(one->store, one->key, out.text, out.n);
     hth_buffer_deinit(&out);
 }
 
@@ -43,7 +44,7 @@ void hth_running_begin(hth_running_response *one, hth_running_response **list, h
     memcpy(one->key, key, HTH_RESPONSE_KEY_BYTES);
     DL_APPEND(*list, one);
     if (!goes_on)
-        put_ended(one, "failed", "the server ended before the response did");
+        put_ended(one, "failed", "the server ended before the response did", hth_response_store_put_here);
 }
 
 void hth_running_end(hth_running_response *one)
@@ -57,7 +58,7 @@ void hth_running_end(hth_running_response *one)
 void hth_running_fail(hth_running_response *one, const char *why)
 {
     if (one->list)
-        put_ended(one, "failed", why);
+        put_ended(one, "failed", why, hth_response_store_put);
     hth_running_end(one);
 }
 
@@ -66,7 +67,7 @@ static void running_cancel(hth_running_response *one)
 {
     hth_relay *relay = one->relay;
 
-    put_ended(one, "cancelled", NULL);
+    put_ended(one, "cancelled", NULL, hth_response_store_put);
     hth_running_end(one);
     if (relay)
         hth_proxy_cancel(relay);

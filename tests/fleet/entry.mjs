@@ -245,6 +245,19 @@ await check('a response that ends while the store is away does not seem to run w
   assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
 })
 
+await check('a response with a request too long for a journal has not failed for others while it runs', async () => {
+  await allUp()
+  const body = JSON.stringify({ ...(await story(150)), background: true }).padEnd(13 << 20)
+  const { status, text } = await ask({ port: a.port, key: oneKey }, 'POST', '/v1/responses', body)
+  assert.equal(status, 200, text)
+  const { id } = JSON.parse(text)
+  await sleep(200)
+  const meanwhile = await stateAt(b, id)
+  assert.equal(meanwhile.status, 404, meanwhile.text)
+  assert.equal((await untilDone(a, id)).body.status, 'incomplete')
+  assert.equal((await stateAt(b, id)).body.status, 'incomplete')
+})
+
 await check('a node that cannot keep a stream does not take it from its entry', async () => {
   await allUp()
   await c.stop()
