@@ -186,6 +186,18 @@ size_t hth_kept_streams_n(const hth_kept_streams *streams)
     return streams->n;
 }
 
+/* Comparing ids and keys takes constant time, which reveals nothing about them. */
+static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)
+{
+    hth_kept_stream *stream;
+
+    DL_FOREACH(streams->list, stream)
+    if (strlen(id) == strlen(stream->id) && CRYPTO_memcmp(id, stream->id, strlen(id)) == 0 &&
+        CRYPTO_memcmp(key, stream->tenant->key, sizeof(stream->tenant->key)) == 0)
+        return stream;
+    return NULL;
+}
+
 /* ---- the reader ---- */
 
 static void leave_reader(hth_kept_stream *stream)
@@ -458,9 +470,11 @@ bool hth_kept_stream_add_ended(hth_kept_streams *streams, const char *content_ty
 {
     static const hth_kept_writer nobody;
     const bool is_lines = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0;
-    hth_kept_stream *stream =
-        hth_kept_stream_new(streams, is_lines ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, id, key, 0, &nobody);
+    hth_kept_stream *stream;
 
+    if (find(streams, id, key))
+        return true; /* two readers came at once */
+    stream = hth_kept_stream_new(streams, is_lines ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, id, key, 0, &nobody);
     if (!stream)
         return false;
     if (events->n == 0 || hth_kept_stream_write(stream, events->text, events->n)) {
@@ -492,18 +506,6 @@ void hth_kept_id_draw(char out[HTH_KEPT_ID_BYTES])
     static_assert(2 * sizeof(random) < HTH_KEPT_ID_BYTES, "it fits");
     hth_os_random(random, sizeof(random));
     hth_hex_encode(random, sizeof(random), out);
-}
-
-/* Comparing ids and keys takes constant time, which reveals nothing about them. */
-static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)
-{
-    hth_kept_stream *stream;
-
-    DL_FOREACH(streams->list, stream)
-    if (strlen(id) == strlen(stream->id) && CRYPTO_memcmp(id, stream->id, strlen(id)) == 0 &&
-        CRYPTO_memcmp(key, stream->tenant->key, sizeof(stream->tenant->key)) == 0)
-        return stream;
-    return NULL;
 }
 
 /* The position in the log where the event after this number begins. */

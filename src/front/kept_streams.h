@@ -83,8 +83,8 @@ bool hth_kept_stream_is_full(const hth_kept_stream *stream);
 void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole);
 
 /*
- * Add a stream that began at another node and has ended: its events, whose form content_type names. False: none can be
- * kept now, or no memory.
+ * Add a stream that began at another node and has ended, unless it is here: its events, whose form content_type names.
+ * False: none can be kept now, or no memory.
  */
 bool hth_kept_stream_add_ended(hth_kept_streams *streams, const char *content_type, const char *id, const uint8_t *key,
                                const hth_buffer *events);

@@ -537,6 +537,8 @@ TEST(a_stream_that_ended_elsewhere_is_read_from_anywhere)
     assert_true(hth_kept_stream_add_ended(stage->kept, "text/event-stream", "over", relay_stage_key, &events));
     expect(stage, "GET", "over?after=1", 200, "id: 2\ndata: two\n\n");
     expect(stage, "GET", "over", 200, "id: 1\ndata: one\n\nid: 2\ndata: two\n\n");
+    assert_true(hth_kept_stream_add_ended(stage->kept, "text/event-stream", "over", relay_stage_key, &events));
+    assert_int_equal(hth_kept_streams_n(stage->kept), 1);
     hth_buffer_deinit(&events);
     stage_free(stage);
 }
