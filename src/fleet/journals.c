@@ -351,8 +351,12 @@ void hth_journal_add(hth_journal *journal, const void *bytes, size_t n)
 {
     if (journal->is_given_up)
         return;
+    if (n > HTH_JOURNAL_BYTES_MAX - journal->coming.n) {
+        give_up(journal, "it is too long for a journal");
+        return;
+    }
     hth_buffer_add(&journal->coming, bytes, n);
-    if (journal->coming.failed || journal->coming.n > HTH_JOURNAL_BYTES_MAX)
+    if (journal->coming.failed)
         give_up(journal, "there is no memory for its journal");
 }
 
