@@ -114,22 +114,6 @@ static bool begin(hth_front *front, const hth_journaled *journaled, hth_journal_
     return false;
 }
 
-/*
- * Could this node go on with what begins so? It looks before it takes a journal: otherwise nobody would go on, neither
- * the owner from before nor another node.
- */
-static bool may_go_on(hth_front *front, const void *first, size_t n)
-{
-    hth_journaled journaled;
-    bool ok;
-
-    if (!hth_journaled_read(first, n, &journaled))
-        return false;
-    ok = !*journaled.content_type || hth_kept_streams_have_room(front->kept, journaled.key, journaled.n_body);
-    hth_journaled_deinit(&journaled);
-    return ok;
-}
-
 /* Go on with what a journal says, or only keep a stream that has ended. False: that is not possible here now. */
 static bool go_on(hth_front *front, const void *first, size_t n_first, const void *bytes, size_t n,
                   hth_journal *journal)
@@ -203,28 +187,6 @@ static const char *stream_id(const hth_front_request *r)
     return r->path + strlen(r->route->path);
 }
 
-static void on_stream_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest,
-                             size_t n_rest, hth_journal *journal, void *user_data)
-{
-    hth_front_request *r = user_data;
-
-    (void)rest; /* a look brings only the first piece */
-    (void)n_rest;
-    (void)journal;
-    if (taken != HTH_JOURNAL_TAKEN)
-        r->then_stream(r);
-    else if (!may_go_on(r->front, first, n_first))
-        refuse_to_go_on(r);
-    else if (!take(r, stream_id(r), HTH_JOURNAL_ALWAYS, on_stream))
-        r->then_stream(r);
-}
-
-bool hth_front_take_stream(hth_front_request *r, void (*then)(hth_front_request *r))
-{
-    r->then_stream = then;
-    return take(r, stream_id(r), HTH_JOURNAL_LOOK, on_stream_looked);
-}
-
 void hth_front_forget_stream(hth_front_request *r)
 {
     hth_journals *journals = r->front->fleet.journals;
@@ -232,6 +194,47 @@ void hth_front_forget_stream(hth_front_request *r)
 
     if (journals && hth_journal_name(journals, stream_id(r), hth_front_owner(r), HTH_KEPT_KEY_BYTES, name))
         hth_journals_remove(journals, name);
+}
+
+/*
+ * A node looks whether it could go on before it takes a journal: otherwise nobody would, neither the owner from before
+ * nor another node.
+ */
+static void on_stream_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest,
+                             size_t n_rest, hth_journal *journal, void *user_data)
+{
+    hth_front_request *r = user_data;
+    hth_journaled journaled;
+    bool is_stream, has_room;
+
+    (void)rest; /* a look brings only the first piece */
+    (void)n_rest;
+    (void)journal;
+    if (taken != HTH_JOURNAL_TAKEN) {
+        r->then_stream(r);
+        return;
+    }
+    if (!hth_journaled_read(first, n_first, &journaled)) {
+        refuse_to_go_on(r);
+        return;
+    }
+    is_stream = *journaled.content_type != '\0';
+    has_room = hth_kept_streams_have_room(r->front->kept, journaled.key, journaled.n_body);
+    hth_journaled_deinit(&journaled);
+    if (is_stream && strcmp(r->method, "DELETE") == 0) {
+        hth_front_forget_stream(r); /* its owner hears so */
+        hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
+    } else if (is_stream && !has_room) {
+        refuse_to_go_on(r);
+    } else if (!is_stream || !take(r, stream_id(r), HTH_JOURNAL_ALWAYS, on_stream)) {
+        r->then_stream(r);
+    }
+}
+
+bool hth_front_take_stream(hth_front_request *r, void (*then)(hth_front_request *r))
+{
+    r->then_stream = then;
+    return take(r, stream_id(r), HTH_JOURNAL_LOOK, on_stream_looked);
 }
 
 static void on_response(hth_journal_taken taken, const void *first, size_t n_first, const void *rest, size_t n_rest,
@@ -331,12 +334,17 @@ static void on_orphan_looked(hth_journal_taken taken, const void *first, size_t 
                              size_t n_rest, hth_journal *journal, void *user_data)
 {
     hth_orphan *orphan = user_data;
+    hth_journaled journaled;
+    bool is_known;
 
     (void)rest; /* a look brings only the first piece */
     (void)n_rest;
     (void)journal;
     orphan->take.on_taken = on_orphan_taken;
-    if (taken != HTH_JOURNAL_TAKEN || !may_go_on(orphan->front, first, n_first) ||
+    is_known = taken == HTH_JOURNAL_TAKEN && hth_journaled_read(first, n_first, &journaled);
+    if (is_known)
+        hth_journaled_deinit(&journaled);
+    if (!is_known ||
         !hth_journal_take_begin(orphan->front->fleet.journals, orphan->name, HTH_JOURNAL_IF_ORPHAN, &orphan->take))
         orphan_free(orphan);
 }

@@ -258,6 +258,20 @@ await check('a response with a request too long for a journal has not failed for
   assert.equal((await stateAt(b, id)).body.status, 'incomplete')
 })
 
+await check('a stream is dropped at a node where it does not run, which does not take it for that', async () => {
+  await allUp()
+  const path = '/v1/chat/completions', reader = makeReader(), before = await Promise.all(fleet.map(takenBy))
+  await reader.begin(a, path, JSON.stringify(kinds[path]), () => reader.last > 5, mine)
+  assert.equal((await say(b, 'DELETE', `/v1/streams/${reader.id}`, undefined, anotherKey)).status, 404)
+  assert.equal((await say(b, 'DELETE', `/v1/streams/${reader.id}`)).status, 204)
+  for (const node of [b, c]) assert.equal((await say(node, 'GET', `/v1/streams/${reader.id}`)).status, 404)
+  await until('the entry knows', () => say(a, 'GET', `/v1/streams/${reader.id}`).then(({ status }) => status === 404, () => false)) // it is cut first
+  const id = await begin(a, 150)
+  for (const method of ['GET', 'DELETE']) assert.equal((await say(b, method, `/v1/streams/${id.slice(5)}`)).status, 404)
+  assert.equal((await untilDone(a, id)).body.status, 'incomplete')
+  assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
+})
+
 await check('a node that cannot keep a stream does not take it from its entry', async () => {
   await allUp()
   await c.stop()
