@@ -20,7 +20,7 @@
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "front/front_request.h"
-#include "front/history_ask.h"
+#include "front/ask_counts.h"
 #include "front/model_names.h"
 #include "wire/carrier_messages.h"
 
@@ -258,7 +258,7 @@ void hth_front_fleet_metrics(const void *user_data, hth_buffer *out)
     if (!front->fleet.nodes)
         return;
     hth_nodes_write_metrics(front->fleet.nodes, out);
-    hth_history_asks_write_metrics(hth_proxy_n_asks(front->proxy), out);
+    hth_ask_counts_write_metrics(hth_proxy_n_asks(front->proxy), out);
     if (front->fleet.credit)
         hth_credit_write_metrics(front->fleet.credit, out);
     if (front->fleet.roster)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/exposition.h"
 #include "wire/history_part.h"
 
 struct hth_history_ask {
@@ -121,14 +120,4 @@ hth_history_ask *hth_history_ask_begin(const hth_history_ask_options *options)
         return ask;
     hth_history_ask_cancel(ask);
     return NULL;
-}
-
-void hth_history_asks_write_metrics(const uint64_t n[HTH_ASK_ENDS], hth_buffer *out)
-{
-    static const char name[] = "hearth_fleet_history_asks_total";
-    static const char *const ends[HTH_ASK_ENDS] = { "well", "nothing", "broken" };
-
-    hth_exposition_family(out, name, "counter", "Questions for the true tokens of prompts, by their end.");
-    for (int end = 0; end < HTH_ASK_ENDS; end++)
-        hth_exposition_count(out, name, (hth_labels){ &(hth_label){ "end", ends[end] }, 1 }, n[end]);
 }

@@ -8,19 +8,11 @@
 #define HTH_FRONT_HISTORY_ASK_H
 
 #include "api/buffer.h"
+#include "front/ask_counts.h"
 #include "front/places.h"
 #include "http/upstream.h"
 
 typedef struct hth_history_ask hth_history_ask;
-
-typedef enum hth_ask_end {
-    HTH_ASK_WELL,
-    HTH_ASK_NOTHING, /* it knows nothing of the prompt */
-    HTH_ASK_BROKEN,  /* it did not answer in time, or wrongly */
-    HTH_ASK_ENDS,
-} hth_ask_end;
-/* Append the numbers of questions that ended so, to a page of Prometheus' format. */
-void hth_history_asks_write_metrics(const uint64_t n[HTH_ASK_ENDS], hth_buffer *out);
 
 enum { HTH_ASK_TIMEOUT_MS = 500, HTH_ASK_HEADERS_MAX = 24 };
 

@@ -53,7 +53,7 @@ hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, h
 void hth_proxy_free(hth_proxy *proxy);
 void hth_proxy_set_limits(hth_proxy *proxy, const hth_relay_limits *limits);
 size_t hth_proxy_n_relays(const hth_proxy *proxy);        /* number of relays whose on_over was not called yet */
-const uint64_t *hth_proxy_n_asks(const hth_proxy *proxy); /* [HTH_ASK_ENDS], questions by their end (history_ask.h) */
+const uint64_t *hth_proxy_n_asks(const hth_proxy *proxy); /* [HTH_ASK_ENDS], questions by their end (ask_counts.h) */
 /*
  * End every relay now with an error. A stream of events that has begun gets the error as its last event; other replies
  * that have begun are cut. on_over is called from the event loop.

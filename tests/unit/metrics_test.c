@@ -11,6 +11,7 @@
 #include "fleet/journals.h"
 #include "fleet/nodes.h"
 #include "fleet/roster.h"
+#include "front/ask_counts.h"
 #include "front/metrics.h"
 #include "supervisor/pressure_watch.h"
 #include "support/cmocka_all.h"
@@ -504,6 +505,7 @@ static void add_nodes(fixture *f)
     hth_credit *credit = NULL;
     hth_carrier_link *carrier = NULL;
     hth_journals *journals = NULL;
+    const uint64_t n_asks[HTH_ASK_ENDS] = { 0 };
     hearth_error err;
 
     assert_non_null(base);
@@ -529,6 +531,7 @@ static void add_nodes(fixture *f)
     hth_credit_write_metrics(credit, &f->page);
     hth_carrier_link_write_metrics(carrier, &f->page);
     hth_journals_write_metrics(journals, &f->page);
+    hth_ask_counts_write_metrics(n_asks, &f->page);
     hth_journals_free(journals);
     hth_carrier_link_free(carrier);
     hth_credit_free(credit);
