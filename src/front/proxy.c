@@ -266,6 +266,13 @@ static bool relay_take_turn(hth_relay *relay)
 
 /* ---- the journal, with which another node goes on if this one dies ---- */
 
+/* No other node shall go on. */
+static void journal_drop(hth_relay *relay)
+{
+    hth_journal_drop(relay->journal);
+    relay->journal = NULL;
+}
+
 static void journal_add(hth_relay *relay, hth_piece_kind kind, const void *bytes, size_t n)
 {
     uint8_t head[HTH_PIECE_HEAD_BYTES];
@@ -286,12 +293,10 @@ static void journal_frame(hth_relay *relay, const hth_frame *frame)
     if (!relay->journal)
         return;
     hth_frame_add_known(&known, &last, frame);
-    if (known.failed) {
-        hth_journal_drop(relay->journal);
-        relay->journal = NULL;
-    } else if (known.n > 0) {
+    if (known.failed)
+        journal_drop(relay);
+    else if (known.n > 0)
         journal_add(relay, HTH_PIECE_TOKENS, known.text, known.n);
-    }
     hth_buffer_deinit(&known);
 }
 
@@ -410,8 +415,7 @@ static void on_given_up(void *user_data)
 {
     hth_relay *relay = user_data;
 
-    hth_journal_drop(relay->journal);
-    relay->journal = NULL;
+    journal_drop(relay);
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept owned it */
     relay->kept = NULL;
 }
@@ -516,17 +520,24 @@ static bool relay_detach(hth_relay *relay, const void *body, size_t n)
     return true;
 }
 
-static void keep_stream(hth_relay *relay)
+/* NULL: none can be kept now, or there is no memory. */
+static hth_kept_stream *kept_new(hth_relay *relay)
 {
     const hth_kept_writer writer = { .on_room = relay_on_room, .on_given_up = on_given_up, .user_data = relay };
+
+    return hth_kept_stream_new(relay->proxy->options.kept, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
+                               relay->request.id, relay->key, relay->n_kept_body, &writer);
+}
+
+static void keep_stream(hth_relay *relay)
+{
     hth_kept_streams *streams = relay->proxy->options.kept;
     size_t n = 0;
 
     (void)hth_http_body(relay->exchange, &n);
     if (!hth_kept_streams_have_room(streams, relay->key, n) || !keep_request(relay))
         return;
-    relay->kept = hth_kept_stream_new(streams, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
-                                      relay->request.id, relay->key, n, &writer);
+    relay->kept = kept_new(relay);
     if (!relay->kept)
         return;
     hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->request.id);
@@ -820,8 +831,7 @@ static void remember(hth_relay *relay, const hth_frame *frame)
         return;
     relay->is_known_lost = true;
     hth_buffer_deinit(&relay->fresh);
-    hth_journal_drop(relay->journal);
-    relay->journal = NULL;
+    journal_drop(relay);
 }
 
 /* Add the time that the tokens took to the metrics. */
@@ -1402,8 +1412,7 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
 /* Forget the reply: it starts again. */
 static void forget(hth_relay *relay)
 {
-    hth_journal_drop(relay->journal);
-    relay->journal = NULL;
+    journal_drop(relay);
     relay->has_head = false;
     relay->is_known_lost = false;
     relay->record.n_tokens_out = 0;
@@ -1852,17 +1861,13 @@ hth_relay *hth_proxy_relay(hth_proxy *proxy, hth_http_exchange *exchange, const 
 /* Make its kept stream, with what the client got elsewhere. False: none can be kept now, or there is no memory. */
 static bool take_stream(hth_relay *relay, const hth_journaled *journaled, const hth_buffer *events)
 {
-    const hth_kept_writer writer = { .on_room = relay_on_room, .on_given_up = on_given_up, .user_data = relay };
-
     relay->has_head = relay->is_stream = relay->has_begun = relay->record.is_stream = true;
     relay->status = relay->record.status = journaled->status;
     (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s", journaled->content_type); /* it had room */
     relay->form = form_of(journaled->content_type);
     relay->written_ns = relay->begun_ns;
     proxy_watch_time(relay->proxy);
-    relay->kept =
-        hth_kept_stream_new(relay->proxy->options.kept, relay->form == FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
-                            relay->request.id, relay->key, relay->n_kept_body, &writer);
+    relay->kept = kept_new(relay);
     if (!relay->kept)
         return false;
     hth_kept_stream_note_taken(relay->kept);
