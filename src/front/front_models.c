@@ -341,7 +341,7 @@ void hth_front_list_models(hth_front_request *r)
 
 void hth_front_show_model(hth_front_request *r)
 {
-    const char *name = r->path + strlen(r->route->path);
+    const char *name = hth_front_below(r);
     const hth_server_model *model = model_of(r, name);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_listed_model one;

@@ -45,6 +45,7 @@ static void on_answer(int status, const hth_buffer *body, const hth_api_error *e
         hth_front_request_answer(r, status, "application/json", body);
 }
 
+/* An hth_front_then. */
 static void ask_stored(hth_front_request *r, const void *begun, size_t n)
 {
     r->question = (hth_stored_question){ .store = r->front->responses,
@@ -69,7 +70,7 @@ void hth_front_ask_stored(hth_front_request *r)
 /* Answer from the streams that are kept here. False with error: there is none of this id. */
 static bool serve_kept(hth_front_request *r, hth_api_error *error)
 {
-    const char *id = r->path + strlen(r->route->path);
+    const char *id = hth_front_below(r);
     hth_kept_streams *kept = r->front->kept;
 
     if (strcmp(r->method, "DELETE") == 0) {
@@ -87,10 +88,13 @@ static bool serve_kept(hth_front_request *r, hth_api_error *error)
     return true;
 }
 
-static void serve_own_stream(hth_front_request *r)
+/* An hth_front_then. */
+static void serve_own_stream(hth_front_request *r, const void *begun, size_t n)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
+    (void)begun; /* of responses */
+    (void)n;
     if (!serve_kept(r, &error))
         hth_front_request_refuse(r, &error, "not_found");
 }
@@ -135,7 +139,7 @@ static void write_slot_target(const hth_front_request *r, char target[TARGET_BYT
     const char *action = hth_http_query(r->exchange, "action");
     char number[TARGET_BYTES / 4], word[TARGET_BYTES / 4];
 
-    copy_word(number, r->path + strlen(r->route->path));
+    copy_word(number, hth_front_below(r));
     copy_word(word, action ? action : "");
     (void)snprintf(target, TARGET_BYTES, "%s%s?action=%s", r->route->path, number, word); /* fits */
 }

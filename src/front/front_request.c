@@ -55,6 +55,11 @@ const uint8_t *hth_front_owner(const hth_front_request *r)
     return r->use ? hth_key_use_key(r->use)->sha256 : no_key;
 }
 
+const char *hth_front_below(const hth_front_request *r)
+{
+    return r->path + strlen(r->route->path);
+}
+
 void hth_front_response_key(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES])
 {
     char id[64];

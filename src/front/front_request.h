@@ -181,8 +181,16 @@ void hth_front_options_drop(hth_front *front, hth_front_options *options);
 
 /* ---- a request ---- */
 
+typedef struct hth_front_request hth_front_request;
+
+/*
+ * What follows on a look at other nodes (takeover.c). begun: the record of the beginning of a response that runs at
+ * another one, [n]; NULL: none does.
+ */
+typedef void hth_front_then(hth_front_request *r, const void *begun, size_t n);
+
 /* A request, from its head to its line in the log. It owns the strings of record. */
-typedef struct hth_front_request {
+struct hth_front_request {
     hth_front *front;
     hth_front_options *options; /* in force when it came */
     hth_http_exchange *exchange;
@@ -208,15 +216,16 @@ typedef struct hth_front_request {
     hth_running_response running; /* likewise, in the background */
     hth_stored_question question; /* about stored responses */
     hth_journal_take take;        /* about a reply of another node, and what comes then */
-    void (*then_stream)(struct hth_front_request *r);
-    void (*then_response)(struct hth_front_request *r, const void *begun, size_t n);
+    hth_front_then *then;
     char text[];
-} hth_front_request;
+};
 
 /* ---- front_request.c: beginnings and ends ---- */
 
 /* The key that a client must send to get this client's streams and responses again, [HTH_KEPT_KEY_BYTES]. */
 const uint8_t *hth_front_owner(const hth_front_request *r);
+/* The part of the path behind that of its route. */
+const char *hth_front_below(const hth_front_request *r);
 /* The response store's key for the response to this request. */
 void hth_front_response_key(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES]);
 /* A request with copies of these texts, and nothing else; NULL without memory. */
@@ -303,12 +312,12 @@ void hth_front_takeover_end(hth_front *front);                               /* 
  * Take the stream of the path, then call back, or refuse the request if this node cannot go on with it. False: there is
  * no store now, and nothing is called.
  */
-bool hth_front_take_stream(hth_front_request *r, void (*then)(hth_front_request *r));
+bool hth_front_take_stream(hth_front_request *r, hth_front_then *then);
 /*
- * Look whether the response of the path runs at another node, then call back, with the record of its beginning, [n],
- * or NULL. If the request is to end it, it runs here then. False: likewise, or it runs here.
+ * Look whether the response of the path runs at another node, then call back. If the request is to end it, it runs here
+ * then. False: likewise, or it runs here.
  */
-bool hth_front_look_for_response(hth_front_request *r, void (*then)(hth_front_request *r, const void *begun, size_t n));
+bool hth_front_look_for_response(hth_front_request *r, hth_front_then *then);
 /* No node shall go on with the stream of the path. */
 void hth_front_forget_stream(hth_front_request *r);
 

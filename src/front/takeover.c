@@ -145,17 +145,24 @@ static bool go_on(hth_front *front, const void *first, size_t n_first, const voi
 
 /* ---- for a request ---- */
 
+/* The name of the journal of this id. False: there are no journals, or there is no memory. */
+static bool name_of(const hth_front_request *r, const char *id, char name[HTH_JOURNAL_NAME_BYTES])
+{
+    const hth_journals *journals = r->front->fleet.journals;
+
+    return journals && hth_journal_name(journals, id, hth_front_owner(r), HTH_KEPT_KEY_BYTES, name);
+}
+
 /* Begin to look for the journal of this id. False: there is no store, or no memory. */
 static bool take(hth_front_request *r, const char *id, hth_journal_way way,
                  void (*then)(hth_journal_taken, const void *, size_t, const void *, size_t, hth_journal *, void *))
 {
-    hth_journals *journals = r->front->fleet.journals;
     char name[HTH_JOURNAL_NAME_BYTES];
 
-    if (!journals || !hth_journal_name(journals, id, hth_front_owner(r), HTH_KEPT_KEY_BYTES, name))
+    if (!name_of(r, id, name))
         return false;
     r->take = (hth_journal_take){ .on_taken = then, .user_data = r };
-    return hth_journal_take_begin(journals, name, way, &r->take);
+    return hth_journal_take_begin(r->front->fleet.journals, name, way, &r->take);
 }
 
 /* The journal is there, but not for this node now. */
@@ -171,29 +178,23 @@ static void refuse_to_go_on(hth_front_request *r)
     hth_front_request_refuse(r, &error, "overloaded");
 }
 
-static void on_stream(hth_journal_taken taken, const void *first, size_t n_first, const void *rest, size_t n_rest,
-                      hth_journal *journal, void *user_data)
+static void on_taken(hth_journal_taken taken, const void *first, size_t n_first, const void *rest, size_t n_rest,
+                     hth_journal *journal, void *user_data)
 {
     hth_front_request *r = user_data;
 
     if (taken == HTH_JOURNAL_TAKEN && !go_on(r->front, first, n_first, rest, n_rest, journal))
         refuse_to_go_on(r);
     else
-        r->then_stream(r);
-}
-
-static const char *stream_id(const hth_front_request *r)
-{
-    return r->path + strlen(r->route->path);
+        r->then(r, NULL, 0);
 }
 
 void hth_front_forget_stream(hth_front_request *r)
 {
-    hth_journals *journals = r->front->fleet.journals;
     char name[HTH_JOURNAL_NAME_BYTES];
 
-    if (journals && hth_journal_name(journals, stream_id(r), hth_front_owner(r), HTH_KEPT_KEY_BYTES, name))
-        hth_journals_remove(journals, name);
+    if (name_of(r, hth_front_below(r), name))
+        hth_journals_remove(r->front->fleet.journals, name);
 }
 
 /*
@@ -211,7 +212,7 @@ static void on_stream_looked(hth_journal_taken taken, const void *first, size_t 
     (void)n_rest;
     (void)journal;
     if (taken != HTH_JOURNAL_TAKEN) {
-        r->then_stream(r);
+        r->then(r, NULL, 0);
         return;
     }
     if (!hth_journaled_read(first, n_first, &journaled)) {
@@ -226,26 +227,15 @@ static void on_stream_looked(hth_journal_taken taken, const void *first, size_t 
         hth_front_request_answer_bytes(r, 204, NULL, NULL, 0);
     } else if (is_stream && !has_room) {
         refuse_to_go_on(r);
-    } else if (!is_stream || !take(r, stream_id(r), HTH_JOURNAL_ALWAYS, on_stream)) {
-        r->then_stream(r);
+    } else if (!is_stream || !take(r, hth_front_below(r), HTH_JOURNAL_ALWAYS, on_taken)) {
+        r->then(r, NULL, 0);
     }
 }
 
-bool hth_front_take_stream(hth_front_request *r, void (*then)(hth_front_request *r))
+bool hth_front_take_stream(hth_front_request *r, hth_front_then *then)
 {
-    r->then_stream = then;
-    return take(r, stream_id(r), HTH_JOURNAL_LOOK, on_stream_looked);
-}
-
-static void on_response(hth_journal_taken taken, const void *first, size_t n_first, const void *rest, size_t n_rest,
-                        hth_journal *journal, void *user_data)
-{
-    hth_front_request *r = user_data;
-
-    if (taken == HTH_JOURNAL_TAKEN && !go_on(r->front, first, n_first, rest, n_rest, journal))
-        refuse_to_go_on(r);
-    else
-        r->then_response(r, NULL, 0);
+    r->then = then;
+    return take(r, hth_front_below(r), HTH_JOURNAL_LOOK, on_stream_looked);
 }
 
 static const char response_prefix[] = "resp_";
@@ -265,14 +255,14 @@ static bool read_id(const char *path, char out[HTH_KEPT_ID_BYTES])
 /* Does the request end its response? */
 static bool is_an_end(const hth_front_request *r)
 {
-    const char *slash = strchr(r->path + strlen(r->route->path), '/');
+    const char *slash = strchr(hth_front_below(r), '/');
 
     return slash ? hth_method_is("POST", r->method) && strcmp(slash, "/cancel") == 0
                  : hth_method_is("DELETE", r->method);
 }
 
-static void on_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest, size_t n_rest,
-                      hth_journal *journal, void *user_data)
+static void on_response_looked(hth_journal_taken taken, const void *first, size_t n_first, const void *rest,
+                               size_t n_rest, hth_journal *journal, void *user_data)
 {
     hth_front_request *r = user_data;
     hth_journaled journaled = { .n_begun = 0 };
@@ -284,23 +274,22 @@ static void on_looked(hth_journal_taken taken, const void *first, size_t n_first
     (void)rest; /* a look brings only the first piece */
     (void)n_rest;
     (void)journal;
-    if (!is_there || !is_an_end(r) || !read_id(r->path + strlen(r->route->path), id) ||
-        !take(r, id, HTH_JOURNAL_ALWAYS, on_response))
-        r->then_response(r, is_there ? journaled.begun : NULL, journaled.n_begun);
+    if (!is_there || !is_an_end(r) || !read_id(hth_front_below(r), id) || !take(r, id, HTH_JOURNAL_ALWAYS, on_taken))
+        r->then(r, is_there ? journaled.begun : NULL, journaled.n_begun);
     hth_journaled_deinit(&journaled);
 }
 
-bool hth_front_look_for_response(hth_front_request *r, void (*then)(hth_front_request *r, const void *begun, size_t n))
+bool hth_front_look_for_response(hth_front_request *r, hth_front_then *then)
 {
-    const char *response = r->path + strlen(r->route->path);
+    const char *response = hth_front_below(r);
     uint8_t key[HTH_RESPONSE_KEY_BYTES];
     char id[HTH_KEPT_ID_BYTES];
 
     hth_response_key(hth_front_owner(r), response, strcspn(response, "/"), key);
     if (hth_running_is_here(r->front->running, key))
         return false;
-    r->then_response = then;
-    return read_id(response, id) && take(r, id, HTH_JOURNAL_LOOK, on_looked);
+    r->then = then;
+    return read_id(response, id) && take(r, id, HTH_JOURNAL_LOOK, on_response_looked);
 }
 
 /* ---- for nobody ---- */
