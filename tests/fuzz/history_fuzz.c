@@ -11,69 +11,14 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "engine/tokenize.h"
-#include "sched/spelling.h"
-#include "stub/backend.h"
+#include "wholes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-enum { N_VOCAB = 400, BYTES_MAX = 1 << 20, CHECKS_MAX = 4 };
+enum { BYTES_MAX = 1 << 20, CHECKS_MAX = 4 };
 /* The layout of history_entry.h. */
 enum { AT_BYTES = 8, AT_N_TOKENS = 12, AT_FORM = 16, AT_SIGNED = 17, AT_SPACE = 18, AT_BELOW = 51, AT_DIGEST = 67 };
 enum { AT_ZERO = 83, AT_TOKENS = 88 };
-
-static const hth_spelling *the_spelling(void)
-{
-    static hth_spelling spelling;
-    static const hth_log silent = { .level = HEARTH_LOG_ERROR };
-    hth_engine_model_params params = { .log = &silent };
-    hth_engine_model *model;
-
-    if (!spelling.controls &&
-        (hth_backend_stub()->model_load("stub:vocab=400,defined=1", &params, &model, NULL) != HEARTH_OK ||
-         !hth_spelling_init(&spelling, hth_backend_stub(), model, N_VOCAB)))
-        abort();
-    return &spelling;
-}
-
-/* The next token that is read as a whole, from *i on; -1: none. */
-static hearth_token next_whole(const hth_spelling *s, const hearth_token *tokens, size_t n, size_t *i)
-{
-    for (; *i < n; (*i)++)
-        if (hth_control_texts_is_whole(s->controls, tokens[*i]))
-            return tokens[(*i)++];
-    return -1;
-}
-
-static bool have_same_wholes(const hth_spelling *s, const hth_history_record *record, size_t n_skipped,
-                             const hearth_token *tokens, size_t n)
-{
-    size_t i = n_skipped, k = 0;
-    hearth_token one;
-
-    do {
-        one = next_whole(s, record->tokens, record->n_tokens, &i);
-        if (one != next_whole(s, tokens, n, &k))
-            return false;
-    } while (one >= 0);
-    return true;
-}
-
-/* The first token may have been added. */
-static void check_record(const hth_spelling *s, const hth_history_record *record)
-{
-    unsigned flags = record->space.bytes[HTH_HISTORY_SPACE_BYTES - 1];
-    hearth_token *tokens;
-    size_t n;
-
-    if (hth_tokenize(s->backend, s->model, record->text, record->n_bytes, flags & HEARTH_TOKENIZE_SPECIAL, NULL,
-                     &tokens, &n, NULL) != HEARTH_OK)
-        return;
-    assert(
-        have_same_wholes(s, record, 0, tokens, n) ||
-        (record->tokens[0] == s->first && (flags & HEARTH_TOKENIZE_BOS) && have_same_wholes(s, record, 1, tokens, n)));
-    free(tokens);
-}
 
 static void add_entry(const hth_spelling *s, hth_history *history, const hth_history_entry *entry)
 {
@@ -90,7 +35,8 @@ static void add_entry(const hth_spelling *s, hth_history *history, const hth_his
     text = hth_spelling_text(&span, entry->form, &record.n_bytes, (void *)s);
     record.text = text;
     if (text && hth_history_digest_of(&record, &digest) && memcmp(&digest, &entry->digest, sizeof(digest)) == 0) {
-        check_record(s, &record);
+        check_wholes(s, record.text, record.n_bytes, record.tokens, record.n_tokens,
+                     record.space.bytes[HTH_HISTORY_SPACE_BYTES - 1]);
         hth_history_add_record(history, &record, &digest);
     }
     free(text);

@@ -10,70 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenize.h"
-#include "sched/spelling.h"
-#include "stub/backend.h"
+#include "wholes.h"
 #include "wire/history_part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-enum { N_VOCAB = 400, BYTES_MAX = 1 << 20, TOKENS_MAX = 64, MARK = 0x8000 };
+enum { BYTES_MAX = 1 << 20, TOKENS_MAX = 64, MARK = 0x8000 };
 
 static const uint8_t fingerprint[32] = { 1 };
-
-static const hth_spelling *the_spelling(void)
-{
-    static hth_spelling spelling;
-    static const hth_log silent = { .level = HEARTH_LOG_ERROR };
-    hth_engine_model_params params = { .log = &silent };
-    hth_engine_model *model;
-
-    if (!spelling.controls &&
-        (hth_backend_stub()->model_load("stub:vocab=400,defined=1", &params, &model, NULL) != HEARTH_OK ||
-         !hth_spelling_init(&spelling, hth_backend_stub(), model, N_VOCAB)))
-        abort();
-    return &spelling;
-}
-
-/* The next token that is read as a whole, from *i on; -1: none. */
-static hearth_token next_whole(const hth_spelling *s, const hearth_token *tokens, size_t n, size_t *i)
-{
-    for (; *i < n; (*i)++)
-        if (hth_control_texts_is_whole(s->controls, tokens[*i]))
-            return tokens[(*i)++];
-    return -1;
-}
-
-static bool have_same_wholes(const hth_spelling *s, const hth_known_text *text, size_t n_skipped,
-                             const hearth_token *tokens, size_t n)
-{
-    size_t i = n_skipped, k = 0;
-    hearth_token one;
-
-    do {
-        one = next_whole(s, text->tokens, text->n_tokens, &i);
-        if (one != next_whole(s, tokens, n, &k))
-            return false;
-    } while (one >= 0);
-    return true;
-}
 
 /* It was learned. The stub reads no marks. */
 static void check_learned(const hth_known_text *text, unsigned flags)
 {
-    const hth_spelling *s = the_spelling();
-    hearth_token *tokens;
-    size_t n;
-
     for (size_t i = 0; i < text->n_tokens; i++)
         assert(text->tokens[i] >= 0 && text->tokens[i] < N_VOCAB);
-    if (memchr(text->text, HTH_PLAIN_MARK, text->n_bytes) ||
-        hth_tokenize(s->backend, s->model, text->text, text->n_bytes, flags & HEARTH_TOKENIZE_SPECIAL, NULL, &tokens,
-                     &n, NULL) != HEARTH_OK)
-        return;
-    assert(have_same_wholes(s, text, 0, tokens, n) ||
-           (text->tokens[0] == s->first && (flags & HEARTH_TOKENIZE_BOS) && have_same_wholes(s, text, 1, tokens, n)));
-    free(tokens);
+    if (!memchr(text->text, HTH_PLAIN_MARK, text->n_bytes))
+        check_wholes(the_spelling(), text->text, text->n_bytes, text->tokens, text->n_tokens, flags);
 }
 
 static void learn(const hth_known_text *text, unsigned flags)
