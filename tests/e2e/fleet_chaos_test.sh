@@ -3,10 +3,9 @@
 # streams of one server in peace: see tests/fleet/chaos.mjs. STREAMS=1000 is the long form. KEEP=DIRECTORY keeps the logs.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
+. "$(dirname "$0")/nodes.sh"
 directory=${KEEP:-$work/fleet}
 mkdir -p "$directory"
-stop_all() { for process in $(serve_processes); do kill -KILL "$process" 2>/dev/null || true; done; }
 node "$source/tests/fleet/chaos.mjs" --hearth "$hearth" --work "$directory" --streams "${STREAMS:-30}" ${HTH_SEED:+--seed "$HTH_SEED"} ||
   fail "see above"
-left=$(serve_processes)
-[ -z "$left" ] || fail "processes outlived the servers: $left"
+none_left

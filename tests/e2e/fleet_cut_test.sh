@@ -3,13 +3,7 @@
 # up what it computed for others, and it is a node again when the network is whole.
 #
 # The network is the test's own: a bridge, and a second namespace for the other node.
-if [ -z "${OWN_NETWORK:-}" ]; then
-  if ! command -v ip >/dev/null || ! unshare -rn true 2>/dev/null; then
-    echo "skipped: this system gives no namespaces of networks, or has no 'ip'"
-    exit 77
-  fi
-  OWN_NETWORK=1 exec unshare -rn sh "$0" "$@"
-fi
+. "$(dirname "$0")/own_network.sh"
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 holder= other=

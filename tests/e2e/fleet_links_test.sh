@@ -2,7 +2,7 @@
 # Nodes that fetch rows over bad links, and rows of models with recurrent state: see tests/fleet/links.mjs.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
-stop_all() { for process in $(serve_processes); do kill -KILL "$process" 2>/dev/null || true; done; }
+. "$(dirname "$0")/nodes.sh"
 SERVER_URL=none # checks.mjs wants one
 HEARTH=$hearth WORK=$work HEARTH_MODEL_CACHE=$work/models MODELS=
 export SERVER_URL HEARTH WORK HEARTH_MODEL_CACHE MODELS
@@ -11,5 +11,4 @@ for shape in tiny-llama tiny-window tiny-recurrent tiny-hybrid tiny-hybrid-windo
   MODELS="$MODELS $shape=$model"
 done
 node "$source/tests/fleet/links.mjs" || fail "see above"
-left=$(serve_processes)
-[ -z "$left" ] || fail "processes outlived the servers: $left"
+none_left

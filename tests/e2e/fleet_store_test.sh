@@ -2,10 +2,9 @@
 # A fleet with a store, as docs/fleet.md says: see tests/fleet/store.mjs.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
-stop_all() { for process in $(serve_processes); do kill -KILL "$process" 2>/dev/null || true; done; }
+. "$(dirname "$0")/nodes.sh"
 SERVER_URL=none # checks.mjs wants one
 HEARTH=$hearth WORK=$work
 export SERVER_URL HEARTH WORK
 node "$source/tests/fleet/store.mjs" || fail "see above"
-left=$(serve_processes)
-[ -z "$left" ] || fail "processes outlived the servers: $left"
+none_left

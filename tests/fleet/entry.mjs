@@ -46,6 +46,9 @@ const isSame = (path, reader) => {
   assert.equal(reader.error, null)
   assert.notEqual(compare(calm[path], reader.text, true), 'different', `calm: ${calm[path]}\nhere: ${reader.text}`)
 }
+const sumOf = async (nodes, name) => (await Promise.all(nodes.map((node) => node.metrics()))).reduce((sum, text) => sum + metric(text, name), 0)
+const takenBy = (...nodes) => sumOf(nodes, 'hearth_fleet_journals_taken_total')
+const writtenBy = (...nodes) => sumOf(nodes, 'hearth_fleet_journals')
 const others = (node) => () => fleet.filter((one) => one !== node)
 
 await check('the entry is killed, and all its kept streams go on elsewhere, with no byte lost or doubled', async () => {
@@ -56,7 +59,7 @@ await check('the entry is killed, and all its kept streams go on elsewhere, with
   for (const result of await Promise.all(begun)) assert.equal(result.isWhole, false)
   await Promise.all(readers.map(({ reader }) => reader.finish(others(a), mine)))
   for (const { path, reader } of readers) isSame(path, reader)
-  assert.ok(metric(await b.metrics(), 'hearth_fleet_journals_taken_total') + metric(await c.metrics(), 'hearth_fleet_journals_taken_total') >= 8)
+  assert.ok((await takenBy(b, c)) >= 8)
   await allUp()
 })
 
@@ -70,7 +73,7 @@ await check('a client moves its stream from node to node, also while its entry l
   }
   await reader.finish(() => [c], mine)
   isSame(path, reader)
-  await until('nobody writes for two', async () => metric(await a.metrics(), 'hearth_fleet_journals') === 0)
+  await until('nobody writes for two', async () => (await writtenBy(a)) === 0)
 })
 
 await check('a stream that has ended is read at any node, after its entry died, by its key alone', async () => {
@@ -168,12 +171,12 @@ await check('a background response of a dead node is completed by another, and k
 
 await check('nobody asks for a background response of a dead node, and it is completed', async () => {
   await allUp()
-  const before = metric(await b.metrics(), 'hearth_fleet_journals_taken_total') + metric(await c.metrics(), 'hearth_fleet_journals_taken_total')
+  const before = await takenBy(b, c)
   const ids = await Promise.all([0, 1, 2, 3].map(() => begin(a, 200)))
   await sleep(200)
   await a.kill()
   await until('others took them', async () =>
-    metric(await b.metrics(), 'hearth_fleet_journals_taken_total') + metric(await c.metrics(), 'hearth_fleet_journals_taken_total') >= before + 4)
+    (await takenBy(b, c)) >= before + 4)
   for (const id of ids) assert.equal((await untilDone(c, id)).body.status, 'incomplete')
   await allUp()
 })
@@ -189,7 +192,7 @@ await check('a response is cancelled, and another removed, at a node where they 
   for (const node of fleet) {
     await until(`${node.name} knows`, async () => (await stateAt(node, one)).body?.status === 'cancelled' && (await stateAt(node, two)).status === 404)
   }
-  await until('nothing runs', async () => metric(await a.metrics(), 'hearth_fleet_journals') + metric(await b.metrics(), 'hearth_fleet_journals') + metric(await c.metrics(), 'hearth_fleet_journals') === 0)
+  await until('nothing runs', async () => (await writtenBy(a, b, c)) === 0)
 })
 
 await check('a response whose stream is kept is read, too, at any node', async () => {
@@ -204,7 +207,6 @@ await check('a response whose stream is kept is read, too, at any node', async (
   }
 })
 
-const takenBy = async (node) => metric(await node.metrics(), 'hearth_fleet_journals_taken_total')
 
 await check('a response is cancelled where it runs, and is not begun again for that', async () => {
   await allUp()
@@ -214,7 +216,7 @@ await check('a response is cancelled where it runs, and is not begun again for t
   assert.equal((await say(b, 'POST', `/v1/responses/${id}/input_items`)).status, 405)
   assert.equal((await say(a, 'POST', `/v1/responses/${id}/cancel`)).body.status, 'cancelled')
   assert.equal(await takenBy(a), before)
-  await until('nothing runs', async () => metric(await a.metrics(), 'hearth_fleet_journals') === 0)
+  await until('nothing runs', async () => (await writtenBy(a)) === 0)
   assert.equal((await stateAt(b, id)).body.status, 'cancelled')
 })
 
@@ -233,7 +235,7 @@ await check('two readers that come at once take a stream once', async () => {
 
 await check('a response that ends while the store is away does not seem to run when it is back', async () => {
   await allUp()
-  const before = await Promise.all(fleet.map(takenBy))
+  const before = await Promise.all(fleet.map((node) => takenBy(node)))
   const id = await begin(a, 150, { model: 'slower' })
   await sleep(300)
   redis.pause()
@@ -242,7 +244,7 @@ await check('a response that ends while the store is away does not seem to run w
   redis.resume()
   await until('the store is up for all', async () => (await Promise.all(fleet.map(async (node) => (await node.page()).store.up))).every((isUp) => isUp))
   assert.equal((await untilDone(a, id)).body.status, 'incomplete')
-  assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
+  assert.deepEqual(await Promise.all(fleet.map((node) => takenBy(node))), before)
 })
 
 await check('a response with a request too long for a journal has not failed for others while it runs', async () => {
@@ -260,7 +262,7 @@ await check('a response with a request too long for a journal has not failed for
 
 await check('a stream is dropped at a node where it does not run, which does not take it for that', async () => {
   await allUp()
-  const path = '/v1/chat/completions', reader = makeReader(), before = await Promise.all(fleet.map(takenBy))
+  const path = '/v1/chat/completions', reader = makeReader(), before = await Promise.all(fleet.map((node) => takenBy(node)))
   await reader.begin(a, path, JSON.stringify(kinds[path]), () => reader.last > 5, mine)
   assert.equal((await say(b, 'DELETE', `/v1/streams/${reader.id}`, undefined, anotherKey)).status, 404)
   assert.equal((await say(b, 'DELETE', `/v1/streams/${reader.id}`)).status, 204)
@@ -269,7 +271,7 @@ await check('a stream is dropped at a node where it does not run, which does not
   const id = await begin(a, 150)
   for (const method of ['GET', 'DELETE']) assert.equal((await say(b, method, `/v1/streams/${id.slice(5)}`)).status, 404)
   assert.equal((await untilDone(a, id)).body.status, 'incomplete')
-  assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
+  assert.deepEqual(await Promise.all(fleet.map((node) => takenBy(node))), before)
 })
 
 await check('a node that cannot keep a stream does not take it from its entry', async () => {
@@ -277,14 +279,14 @@ await check('a node that cannot keep a stream does not take it from its entry', 
   await c.stop()
   cKeepsStreams = false
   await allUp()
-  const path = '/v1/chat/completions', reader = makeReader(), before = await Promise.all(fleet.map(takenBy))
+  const path = '/v1/chat/completions', reader = makeReader(), before = await Promise.all(fleet.map((node) => takenBy(node)))
   await reader.begin(a, path, JSON.stringify(kinds[path]), () => reader.last > 5, mine)
   const refused = await say(c, 'GET', `/v1/streams/${reader.id}`)
   assert.equal(refused.status, 503, refused.text)
   assert.equal((await say(c, 'GET', `/v1/streams/${'0'.repeat(32)}`)).status, 404)
   await reader.finish(() => [a], mine)
   isSame(path, reader)
-  assert.deepEqual(await Promise.all(fleet.map(takenBy)), before)
+  assert.deepEqual(await Promise.all(fleet.map((node) => takenBy(node))), before)
   await c.stop()
   cKeepsStreams = true
   await allUp()

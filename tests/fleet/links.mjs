@@ -6,7 +6,7 @@
 // on how long something takes; bench/fleet.sh measures that.
 import { join } from 'node:path'
 import { assert, check, finish } from '../clients/checks.mjs'
-import { makeFleet, until, untilUp } from './nodes.mjs'
+import { drain, makeFleet, untilUp } from './nodes.mjs'
 import { makeLink } from './link.mjs'
 import { ask } from '../support/server.mjs'
 
@@ -31,10 +31,7 @@ const complete = async (model, prompt) => {
   const { choices: [{ text }], usage } = JSON.parse(reply.text)
   return { text, cached: usage.prompt_tokens_details?.cached_tokens ?? 0, node: reply.headers['x-hearth-node'] === 'a' ? a : b }
 }
-const drained = async (node, isDraining) => {
-  await node.order({ [isDraining ? 'drain' : 'undrain']: node.name })
-  await until(`${node.name} is ${isDraining ? 'draining' : 'up'}`, async () => (await (node === a ? b : a).sees(node)) === (isDraining ? 'draining' : 'up'))
-}
+const drained = (node, isDraining) => drain(node, node === a ? b : a, isDraining)
 // The number of fetches that ended in one of these ways.
 const pulls = async (node, ends) => {
   const text = await node.metrics()

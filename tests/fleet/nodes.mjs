@@ -61,6 +61,12 @@ export const until = async (what, isSo) => {
   throw new Error(`two minutes passed, and not: ${what}`)
 }
 
+// Order a node to drain, or to take requests again, and wait until this other one sees it.
+export const drain = async (node, other, isDraining) => {
+  await node.order({ [isDraining ? 'drain' : 'undrain']: node.name })
+  await until(`${node.name} is ${isDraining ? 'draining' : 'up'}`, async () => (await other.sees(node)) === (isDraining ? 'draining' : 'up'))
+}
+
 // Each node sees all others up, with their models.
 export const untilUp = (nodes) =>
   until('all nodes see each other', async () => {

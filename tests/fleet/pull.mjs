@@ -8,7 +8,7 @@ import net from 'node:net'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { assert, check, finish } from '../clients/checks.mjs'
-import { makeFleet, until, untilUp } from './nodes.mjs'
+import { drain, makeFleet, until, untilUp } from './nodes.mjs'
 import { ask, childrenOf, sleep } from '../support/server.mjs'
 
 const { HEARTH: hearth, WORK: work } = process.env
@@ -35,10 +35,7 @@ const metric = async (node, name) => {
   return line ? Number(line.slice(line.lastIndexOf(' ') + 1)) : 0
 }
 const pulls = (node, end) => metric(node, `hearth_fleet_pulls_total{end="${end}"}`)
-const drained = async (node, isDraining) => {
-  await node.order({ [isDraining ? 'drain' : 'undrain']: node.name })
-  await until(`${node.name} is ${isDraining ? 'draining' : 'up'}`, async () => (await other(node).sees(node)) === (isDraining ? 'draining' : 'up'))
-}
+const drained = (node, isDraining) => drain(node, other(node), isDraining)
 // Let the other node compute what this one has: it answers with what a node of its own would.
 const moved = async (from, body) => {
   await drained(from, true)
