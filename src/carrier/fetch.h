@@ -34,8 +34,8 @@ typedef struct hth_fetched {
 } hth_fetched;
 
 /*
- * Fetch rows into the tiers. Blocks for as long as pull_judge.h allows; when *stop becomes true, it ends
- * soon. Rows that came before the end stay, whatever the end.
+ * Fetch rows into the tiers. Blocks for as long as pull_judge.h allows; when *stop becomes true, it ends soon. Rows
+ * that came before the end stay, whatever the end.
  */
 void hth_fetch_rows(hth_tiers *tiers, struct ssl_ctx_st *context, const hth_fetch_order *order, const atomic_bool *stop,
                     const hth_log *log, hth_fetched *out);
